@@ -74,7 +74,7 @@ const ABSENCES: &[Absence] = &[
         why: "servers may be on a separate network: connect through `bakeoff_engine::routes`",
     },
     Absence {
-        part: "crates/bakeoff/src/cluster/",
+        part: "crates/bakeoff-trial/src/",
         except: &[],
         words: &["TcpStream::connect"],
         why: "servers may be on a separate network: connect through `bakeoff_engine::routes`",
@@ -107,7 +107,7 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/warden.rs",
             // These print for cargo, or for a developer who runs a test.
-            "crates/bakeoff/build.rs",
+            "crates/bakeoff-trial/build.rs",
             "crates/bakeoff-systems/build.rs",
             "crates/bakeoff-fuzz/src/lib.rs",
             BARE_LOOP,

@@ -13,8 +13,8 @@ pub fn print_by(printer: fn(&str)) {
     PRINTER.get_or_init(|| printer);
 }
 
-/// Prints a warning.
-pub(crate) fn warn(what: &str) {
+/// Prints a warning, if [`print_by`] has set a printer.
+pub fn warn(what: &str) {
     if let Some(print) = PRINTER.get() {
         print(what);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bakeoff_core::units::parse_duration;
 use bakeoff_report::compare::FailIf;
+use bakeoff_trial::run::RunSettings;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::dbtester::{AnalyzeArgs, ControlArgs, DbtesterCommand};
@@ -51,7 +52,7 @@ pub(crate) enum Command {
     Start(StartArgs),
     /// Render a run again, from its record alone
     Report(ReportArgs),
-    /// Check that a record holds together and that its reports are what it yields
+    /// Check that a record is consistent and that its reports follow from it
     Verify(VerifyArgs),
     /// Run a recorded study again, here, and say claim by claim whether it is replicated
     Reproduce(ReproduceArgs),
@@ -239,6 +240,19 @@ pub(crate) struct RunOptions {
     /// `kubernetes`: in pods of the current context [default: all on this machine]
     #[arg(long, value_name = "PLACES.yaml")]
     pub(crate) on: Option<PathBuf>,
+}
+
+impl RunOptions {
+    /// Returns the settings of a run.
+    pub(crate) fn settings(&self) -> RunSettings<'_> {
+        RunSettings {
+            out: &self.out,
+            on: self.on.as_deref(),
+            base_port: self.ports.base_port,
+            threads: self.threads,
+            shared_machine: self.shared_machine,
+        }
+    }
 }
 
 /// The ports of servers.

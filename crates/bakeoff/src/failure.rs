@@ -12,7 +12,7 @@ Exit codes:
   3    a program is missing and could not be fetched
   4    servers could not be started or reached
   5    this machine refused something: files, disk space, sockets
-  6    compare, gate: a condition of --fail-if is proven; verify: the record does not hold together;
+  6    compare, gate: a condition of --fail-if is proven; verify: the record is inconsistent;
        reproduce: a claim is contradicted
   7    compare, gate: no condition is proven, and of one or more nobody can tell;
        reproduce: no claim is contradicted, and not all are replicated

@@ -4,14 +4,9 @@
 
 mod canary;
 mod cli;
-mod cluster;
 mod commands;
-mod environment;
-mod event;
 mod failure;
 mod messages;
-mod progress;
-mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,14 +15,16 @@ use std::time::Duration;
 use std::{io, thread};
 
 use bakeoff_clock as clock;
+use bakeoff_trial::run::folder;
+use bakeoff_trial::this_machine;
 use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use crate::cli::{Cli, Command};
-use crate::commands::run_folder;
 use crate::failure::Failure;
+
 use crate::messages::Messages;
 
 /// Signals that come within this time are one request to end.
@@ -87,13 +84,13 @@ fn obey(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     for run in command.runs() {
-        *run = run_folder::named(run)?;
+        *run = folder::named(run)?;
     }
-    if command.measures() && environment::is_another_bakeoff_here() {
+    if command.measures() && this_machine::is_another_bakeoff_here() {
         messages.complain("another bakeoff works on this machine, and the figures of both suffer");
     }
     if command.starts_servers() {
-        environment::refuse_bare_root()?;
+        this_machine::refuse_bare_root()?;
     }
     match command {
         Command::Run(args) => return commands::run::run(args, messages, interrupted),

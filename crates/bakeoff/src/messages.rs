@@ -23,11 +23,11 @@ use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
 use bakeoff_report::ci::github;
+use bakeoff_trial::event::{Event, Reporter, TrialStarted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 pub(crate) use self::glyphs::{Glyphs, glyphs};
 use self::sentences::left_text;
-use crate::event::{Event, Reporter, TrialStarted};
 
 /// Seconds of load between two lines of progress where there is no terminal.
 const PLAIN_LINE_EVERY: u32 = 10;

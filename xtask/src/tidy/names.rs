@@ -56,6 +56,7 @@ const NO_KINDS: &[&str] = &[
     "crates/bakeoff-host/src/",
     "crates/bakeoff-report/src/",
     "crates/bakeoff-systems/src/",
+    "crates/bakeoff-trial/src/",
 ];
 
 /// Folder with one folder per kind.
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(kinds, ["gcs-emulator"]);
         let text =
             "if kind == \"gcs-emulator\" {}\n\n#[cfg(test)]\nmod tests { \"gcs-emulator\" }\n";
-        let found = names_kinds("crates/bakeoff/src/cluster/mod.rs", text, &kinds);
+        let found = names_kinds("crates/bakeoff-trial/src/cluster/mod.rs", text, &kinds);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(names_kinds("crates/bakeoff-systems/src/consul/mod.rs", text, &kinds).is_empty());
         assert!(names_kinds(NAMES_KINDS[0].0, text, &kinds).is_empty());

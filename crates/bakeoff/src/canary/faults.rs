@@ -7,7 +7,6 @@
 //! A ground-truth mode (every fault that was injected written down, with its key and time, for a
 //! checker to be compared with) has its place beside [`Tally`]. The truth about latencies is in `truth`.
 
-use std::fmt;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -147,22 +146,13 @@ impl Faults {
 }
 
 /// Shares of faults that add up to more than all requests.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the faults of {name} add up to {:.1} %, more than all of them", sum * 100.0)]
 pub(crate) struct TooManyFaults {
     /// `reads` or `writes`.
     name: &'static str,
     sum: f64,
 }
-
-impl fmt::Display for TooManyFaults {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, sum } = self;
-        let percent = sum * 100.0;
-        write!(to, "the faults of {name} add up to {percent:.1} %, more than all of them")
-    }
-}
-
-impl std::error::Error for TooManyFaults {}
 
 impl Faults {
     /// Returns how long a delayed answer waits, so long after the first request.

@@ -3,7 +3,6 @@
 //! By hand and not by clap: only bakeoff calls it, and its errors go to a log.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -185,84 +184,52 @@ impl Given {
 }
 
 /// A command line that a canary refuses.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum OptionsError {
+    #[error("unknown option `{}`", .0.display())]
     Unknown(OsString),
+    #[error("`{0}` lacks a value")]
     NoValue(String),
-    NotUtf8 {
-        name: String,
-        value: OsString,
-    },
+    #[error("`{name}`: {value:?} is not UTF-8")]
+    NotUtf8 { name: String, value: OsString },
+    #[error("`{name}`: `{value}` {problem}")]
     Value {
         name: String,
         value: String,
+        #[source]
         problem: ValueProblem,
     },
+    #[error("`{0}` is missing")]
     Missing(&'static str),
     /// `--truth-order` or `--truth-spin` alone.
+    #[error("`--truth-order` and `--truth-spin` need `--truth`")]
     NoTruth,
-    /// `--listen` for whoever reaches the machine in any way.
+    /// `--listen` with an unspecified address, which other machines can reach.
+    #[error("`--listen`: `{0}` is every address of this machine; name one, such as 127.0.0.1")]
     AllAddresses(IpAddr),
+    #[error(transparent)]
     Faults(TooManyFaults),
 }
 
 /// A value that a flag cannot have.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ValueProblem {
+    #[error("is not an address with a port")]
     NoAddress,
+    #[error("is no number")]
     NoNumber,
+    #[error("is no share: `1%`, or a number from 0 to 1")]
     NoShare,
+    #[error("is no duration: `5ms`, `1.5s`")]
     NoDuration,
+    #[error("is neither `{0}` nor `{1}`")]
     Neither(&'static str, &'static str),
+    #[error("is no number of bytes up to {ANSWER_MAX}")]
     AnswerSize,
+    #[error("is no size up to {}", ByteCount(HOLD_MAX))]
     HeldSize,
+    #[error(transparent)]
     Shape(ShapeError),
-}
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => match name.to_str() {
-                Some(name) => write!(to, "unknown option `{name}`"),
-                None => write!(to, "unknown option {name:?}"),
-            },
-            Self::NoValue(name) => write!(to, "`{name}` lacks a value"),
-            Self::NotUtf8 { name, value } => write!(to, "`{name}`: {value:?} is not UTF-8"),
-            Self::Value { name, value, problem } => write!(to, "`{name}`: `{value}` {problem}"),
-            Self::Missing(name) => write!(to, "`{name}` is missing"),
-            Self::NoTruth => write!(to, "`--truth-order` and `--truth-spin` need `--truth`"),
-            Self::AllAddresses(ip) => write!(
-                to,
-                "`--listen`: `{ip}` is every address of this machine; name one, such as 127.0.0.1"
-            ),
-            Self::Faults(error) => error.fmt(to),
-        }
-    }
-}
-
-impl std::error::Error for OptionsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Value { problem: ValueProblem::Shape(error), .. } => Some(error),
-            Self::Faults(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for ValueProblem {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoAddress => write!(to, "is not an address with a port"),
-            Self::NoNumber => write!(to, "is no number"),
-            Self::NoShare => write!(to, "is no share: `1%`, or a number from 0 to 1"),
-            Self::NoDuration => write!(to, "is no duration: `5ms`, `1.5s`"),
-            Self::Neither(one, other) => write!(to, "is neither `{one}` nor `{other}`"),
-            Self::AnswerSize => write!(to, "is no number of bytes up to {ANSWER_MAX}"),
-            Self::HeldSize => write!(to, "is no size up to {}", ByteCount(HOLD_MAX)),
-            Self::Shape(error) => error.fmt(to),
-        }
-    }
 }
 
 fn set<T>(to: &mut T, value: Result<T, ValueProblem>) -> Result<(), ValueProblem> {

@@ -10,7 +10,6 @@
 //!
 //! Not here: waiting and sending (`server`).
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
@@ -145,46 +144,28 @@ impl Shape {
 }
 
 /// A text that is no distribution of delays.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ShapeError {
+    #[error(
+        "is no distribution: `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, `lognormal:5ms,0.5`, \
+         `bimodal:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
+    )]
     NoDistribution,
+    #[error("holds `{0}`, which is no duration: `5ms`, `1.5s`")]
     NoDuration(String),
+    #[error("holds `{0}`, which is no share: `1%`, or a number from 0 to 1")]
     NoShare(String),
+    #[error("needs a sigma from 0 to 5")]
     Sigma,
+    #[error("needs points `50%=2ms`")]
     Points,
+    #[error("needs rising points from `0%=` to `100%=`")]
     NotRising,
+    #[error("ends before it begins")]
     EndsBeforeItBegins,
-    /// Of two modes.
+    #[error("has modes that overlap: each reaches a quarter of its middle to both sides")]
     Overlap,
 }
-
-impl fmt::Display for ShapeError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoDistribution => write!(
-                to,
-                "is no distribution: `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, \
-                 `lognormal:5ms,0.5`, `bimodal:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
-            ),
-            Self::NoDuration(text) => {
-                write!(to, "holds `{text}`, which is no duration: `5ms`, `1.5s`")
-            }
-            Self::NoShare(text) => {
-                write!(to, "holds `{text}`, which is no share: `1%`, or a number from 0 to 1")
-            }
-            Self::Sigma => write!(to, "needs a sigma from 0 to 5"),
-            Self::Points => write!(to, "needs points `50%=2ms`"),
-            Self::NotRising => write!(to, "needs rising points from `0%=` to `100%=`"),
-            Self::EndsBeforeItBegins => write!(to, "ends before it begins"),
-            Self::Overlap => write!(
-                to,
-                "has modes that overlap: each reaches a quarter of its middle to both sides"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ShapeError {}
 
 fn seconds(text: &str) -> Result<f64, ShapeError> {
     units::parse_duration(text)

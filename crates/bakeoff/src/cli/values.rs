@@ -3,7 +3,6 @@
 //! Not here: the forms of durations and rates themselves (`bakeoff_core::units`).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
 use bakeoff_core::units::{self, Unreadable};
@@ -16,55 +15,31 @@ pub(crate) struct Ramp {
 }
 
 /// A value that a flag cannot have.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ValueError {
-    Unreadable(Unreadable),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error("it is longer than a week")]
     LongerThanAWeek,
+    #[error("it has to be longer than nothing")]
     NoTime,
+    #[error("it has to be at least one an hour")]
     LessThanOneAnHour,
+    #[error("it is more than 100,000,000 a second")]
     RateTooHigh,
+    #[error("write the first and the last rate: `100..2000`")]
     NoRange,
-    /// A ramp from nothing to nothing.
+    /// Both rates of a ramp are zero.
+    #[error("nothing is ever due at these rates")]
     NothingDue,
+    #[error("an option is NAME=VALUE: `delay=2ms`")]
     NoOption,
+    #[error("a loss is from 0.1% to 90%")]
     LossOutOfRange,
+    #[error("write a whole number: `1000`, `1k` or `1e3`")]
     NoCount,
+    #[error("it has to be from 1 to {}", units::count_text(*.0))]
     CountOutOfRange(u64),
-}
-
-impl fmt::Display for ValueError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Unreadable(error) => return error.fmt(to),
-            Self::LongerThanAWeek => "it is longer than a week",
-            Self::NoTime => "it has to be longer than nothing",
-            Self::LessThanOneAnHour => "it has to be at least one an hour",
-            Self::RateTooHigh => "it is more than 100,000,000 a second",
-            Self::NoRange => "write the first and the last rate: `100..2000`",
-            Self::NothingDue => "nothing is ever due at these rates",
-            Self::NoOption => "an option is NAME=VALUE: `delay=2ms`",
-            Self::LossOutOfRange => "a loss is from 0.1% to 90%",
-            Self::NoCount => "write a whole number: `1000`, `1k` or `1e3`",
-            Self::CountOutOfRange(most) => {
-                return write!(to, "it has to be from 1 to {}", units::count_text(*most));
-            }
-        })
-    }
-}
-
-impl std::error::Error for ValueError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<Unreadable> for ValueError {
-    fn from(error: Unreadable) -> Self {
-        Self::Unreadable(error)
-    }
 }
 
 /// The longest time of a load, so that sums of times stay times.

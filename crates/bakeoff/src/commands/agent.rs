@@ -15,9 +15,9 @@ use bakeoff_clock as clock;
 use bakeoff_engine::open_files;
 use bakeoff_host::machine;
 use bakeoff_install::place;
+use bakeoff_trial::this_machine;
 use rustix::process::WaitOptions;
 
-use crate::environment;
 use crate::failure::Failure;
 use bakeoff_fleet::generators::serve;
 
@@ -37,7 +37,7 @@ pub(crate) fn serve() -> Result<(), Failure> {
     let hello = Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        sha256: environment::own_sha256().unwrap_or_default(),
+        sha256: this_machine::own_sha256().unwrap_or_default(),
         program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         machine: bakeoff_agent::own_machine(),

@@ -9,10 +9,10 @@ use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_install::{self as install, Availability, Cache, Program};
 use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
+use bakeoff_trial::cluster::contenders::version_request;
+use bakeoff_trial::event::{Event, Reporter};
 
-use crate::cluster::contenders::version_request;
 use crate::commands::study_file::load_study;
-use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
 

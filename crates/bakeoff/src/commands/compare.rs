@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use bakeoff_report::ci::Case;
 use bakeoff_report::compare::{Compared, FailIfOutcome};
 use bakeoff_report::compared;
+use bakeoff_trial::run::folder;
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::commands::conditions::{self, Conditions};
 use crate::commands::history;
-use crate::commands::run_folder;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 
 /// Does it, and adds how each condition was judged.
 fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
-    let base = run_folder::read_and_warn(&args.base)?;
-    let new = run_folder::read_and_warn(&args.new)?;
+    let base = folder::read_and_warn(&args.base)?;
+    let new = folder::read_and_warn(&args.new)?;
     if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(
             format!("`{}` of --history is no folder", folder.display()),

@@ -17,9 +17,9 @@ use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::{Runtime, RuntimeFound};
 use bakeoff_systems as systems;
+use bakeoff_trial::run::refusals::homeless;
 
 use super::catalogue::{self, MISSING};
-use super::run::refusals::homeless;
 use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};

@@ -24,21 +24,21 @@ use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{Compared, Passed};
 use bakeoff_report::compared;
 use bakeoff_systems as systems;
+use bakeoff_trial::cluster::contenders::version_request;
+use bakeoff_trial::event::{Event, GateExtended, GateStarted, Reporter};
+use bakeoff_trial::run::folder;
+use bakeoff_trial::run::progress::Progress;
+use bakeoff_trial::run::refusals::SAME_HINT;
+use bakeoff_trial::run::{Runner, seeded_plan};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
-use crate::cluster::contenders::version_request;
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::conditions::{self, Conditions};
 use crate::commands::report::Rendering;
-use crate::commands::run::refusals::SAME_HINT;
-use crate::commands::run::runner::{self, Runner};
-use crate::commands::run_folder;
 use crate::commands::study_file::load_study;
-use crate::event::{Event, GateExtended, GateStarted, Reporter};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
-use crate::progress::Progress;
 
 /// Runs both builds in turn, or goes on with such a run, and prints whether the new one may be merged.
 pub(crate) fn run(
@@ -58,11 +58,12 @@ fn judged(
     interrupted: &AtomicBool,
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
-    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
+    let mut runner =
+        Runner { settings: args.options.settings(), places: None, reporter, interrupted };
     let began = clock::now();
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {
-            let (record, _) = run_folder::read(run)?;
+            let (record, _) = folder::read(run)?;
             if record.header.gate.is_none() {
                 return Err(Failure::input(
                     format!("`{}` is no run of `bakeoff gate`", run.display()),
@@ -73,7 +74,7 @@ fn judged(
         }
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
-            let (seed, order) = runner::order(&study, args.options.seed);
+            let (seed, order) = seeded_plan(&study, args.options.seed);
             let (trials, takes) = (order.len(), Progress::new(&study, &[]).whole(&order));
             let started = GateStarted { study: &study, gate: &gate, trials, takes };
             runner.reporter.report(&Event::GateStarted(started));
@@ -114,7 +115,7 @@ impl MoreTrials {
 /// Returns the trials that a complete run lacks by the scatter of its figures, if it may have more. The change is
 /// not looked at, so that looking before the end stops no merge by chance.
 fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
-    let (record, _) = run_folder::read(run)?;
+    let (record, _) = folder::read(run)?;
     let header = &record.header;
     let Some((gate, most)) =
         header.gate.clone().and_then(|gate| Some((gate.clone(), gate.trials_max?)))
@@ -278,7 +279,7 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
         true => folder.to_owned(),
         false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
     };
-    let rendering = Rendering::new(run_folder::read(&folder)?.0);
+    let rendering = Rendering::new(folder::read(&folder)?.0);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
     let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;

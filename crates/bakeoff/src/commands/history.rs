@@ -17,10 +17,10 @@ use bakeoff_core::record::{Record, RecordLine, RunHeader, chain};
 use bakeoff_core::units::{ByteCount, harmless, trials_text};
 use bakeoff_host::{disk, private};
 use bakeoff_report::compare::is_of_the_same_study;
+use bakeoff_trial::run::folder::{self, RECORD, RUNS, is_held};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{HistoryArgs, Prune};
-use crate::commands::run_folder::{self, RECORD, RUNS, is_held};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -101,8 +101,7 @@ fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), 
             .map_err(|error| Failure::file("open", &record, &error))?;
         let age = file.metadata().and_then(|found| found.modified()).ok();
         let age = age.and_then(|written| written.elapsed().ok()).unwrap_or_default();
-        if older_than.is_some_and(|least| age < least) || run_folder::hold(&file, &run.run).is_err()
-        {
+        if older_than.is_some_and(|least| age < least) || folder::hold(&file, &run.run).is_err() {
             continue;
         }
         remove(&run.run, what).map_err(|error| Failure::file("remove from", &run.run, &error))?;
@@ -166,7 +165,7 @@ pub(crate) fn of_the_same_study(
         folders(folder)?.into_iter().filter_map(header).collect();
     found.sort_unstable();
     let newest = found.into_iter().rev().take(most);
-    Ok(newest.filter_map(|(_, path)| Some(run_folder::read(&path).ok()?.0)).collect())
+    Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.0)).collect())
 }
 
 /// The folders with a record in them.
@@ -256,41 +255,22 @@ enum Ended {
 }
 
 /// A record that cannot be listed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Unlisted {
+    #[error(transparent)]
     NotOpened(io::Error),
-    NotRead(Failure),
-    NotALine(serde_json::Error),
+    #[error("{}", .0.headline())]
+    NotRead(#[source] Failure),
+    #[error("this is no record of a run: {0}")]
+    NotALine(#[source] serde_json::Error),
+    #[error("this is no record of a run: it does not begin with one")]
     NoHeader,
-}
-
-impl fmt::Display for Unlisted {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let not = "this is no record of a run";
-        match self {
-            Self::NotOpened(error) => error.fmt(to),
-            Self::NotRead(failure) => to.write_str(&failure.headline()),
-            Self::NotALine(error) => write!(to, "{not}: {error}"),
-            Self::NoHeader => write!(to, "{not}: it does not begin with one"),
-        }
-    }
-}
-
-impl std::error::Error for Unlisted {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotOpened(error) => Some(error),
-            Self::NotRead(failure) => Some(failure),
-            Self::NotALine(error) => Some(error),
-            Self::NoHeader => None,
-        }
-    }
 }
 
 fn read(path: &Path) -> Result<Run, Unlisted> {
     let file = path.join(RECORD);
     let goes_on = is_held(&File::open(&file).map_err(Unlisted::NotOpened)?);
-    let record = run_folder::read_file(&file).map_err(Unlisted::NotRead)?;
+    let record = folder::read_file(&file).map_err(Unlisted::NotRead)?;
     let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut next = || -> Result<Option<Glance>, Unlisted> {
         let line = lines.next().map(serde_json::from_slice);

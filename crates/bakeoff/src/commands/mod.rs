@@ -1,6 +1,6 @@
 //! The commands, a module for each.
 //!
-//! Not here: flags (`cli`), one trial (`trial`), other tools' commands (`bakeoff_compat`).
+//! Not here: flags (`cli`), runs and trials (`bakeoff_trial`), other tools' commands (`bakeoff_compat`).
 
 pub(crate) mod agent;
 pub(crate) mod catalogue;
@@ -15,7 +15,6 @@ pub(crate) mod manifests;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
-pub(crate) mod run_folder;
 pub(crate) mod start;
 pub(crate) mod study_file;
 pub(crate) mod verify;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::Record;
 use bakeoff_host::private;
 use bakeoff_report::{self as report, Extent, Report, Style};
+use bakeoff_trial::run::folder;
 
 use crate::cli::{Format, ReportArgs};
-use crate::commands::run_folder;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -82,7 +82,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 ///
 /// Without a form: the terminal's on standard output, and the page beside the record where it may be written.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
-    let record = run_folder::read_and_warn(&args.run)?;
+    let record = folder::read_and_warn(&args.run)?;
     let rendering = Rendering::new(record);
     if args.method {
         messages::output(&report::demands(&rendering.report, &messages::style()));

@@ -13,14 +13,14 @@ use bakeoff_core::study::{self, Study};
 use bakeoff_host::private;
 use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
 use bakeoff_systems as systems;
+use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::run::folder;
+use bakeoff_trial::run::trust;
+use bakeoff_trial::run::{Runner, seeded_plan};
 
 use crate::cli::{ReproduceArgs, RunOptions};
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::report::Rendering;
-use crate::commands::run::runner::{self, Runner};
-use crate::commands::run::trust;
-use crate::commands::run_folder;
-use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -33,9 +33,9 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let there = run_folder::read_and_warn(&args.run)?;
+    let there = folder::read_and_warn(&args.run)?;
     if let Some(with) = &args.with {
-        let here = run_folder::read_and_warn(with)?;
+        let here = folder::read_and_warn(with)?;
         if here.header.study.name != there.header.study.name {
             return Err(Failure::input(
                 format!("`{}` and `{}` are of two studies", args.run.display(), with.display()),
@@ -53,12 +53,12 @@ pub(crate) fn run(
         on: None,
         ports: args.ports.clone(),
     };
-    let mut runner = Runner { options: &options, places: None, reporter, interrupted };
-    let (seed, order) = runner::order(&study, options.seed);
+    let mut runner = Runner { settings: options.settings(), places: None, reporter, interrupted };
+    let (seed, order) = seeded_plan(&study, options.seed);
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     let (folder_path, on) = (&*folder.path, options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
-    let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
+    let rendering = Rendering::new(folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
     let found = Reproduction::new(&there, rendering.record());
     let file = folder.path.join(FILE);
@@ -94,7 +94,7 @@ fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
         ));
     }
     if !args.trust {
-        trust::refuse_foreign(&run_folder::record_file(&args.run))?;
+        trust::refuse_foreign(&folder::record_file(&args.run))?;
     }
     let mut study = header.study.clone();
     study::recheck(&study, &args.run.display().to_string(), &systems::kinds())?;

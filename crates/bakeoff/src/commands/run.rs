@@ -10,20 +10,15 @@ use bakeoff_clock as clock;
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::Study;
+use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::run::folder::{self, RunFolder};
+use bakeoff_trial::run::{Runner, seeded_plan};
 
-use self::runner::Runner;
 use crate::cli::{Format, RunArgs};
 use crate::commands::report::{self, Rendering};
-use crate::commands::run_folder::{self, RunFolder};
 use crate::commands::study_file::load_study;
-use crate::event::{Event, Reporter};
 use crate::failure::{Failure, NOT_VALID, UNREACHABLE};
 use crate::messages;
-
-pub(crate) mod refusals;
-pub(crate) mod runner;
-mod start_failures;
-pub(crate) mod trust;
 
 /// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
@@ -31,12 +26,13 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
+    let mut runner =
+        Runner { settings: args.options.settings(), places: None, reporter, interrupted };
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {
             let study = study_for(study, args)?;
-            let (seed, order) = runner::order(&study, args.options.seed);
+            let (seed, order) = seeded_plan(&study, args.options.seed);
             runner.begin(study, seed, order, None)?
         }
         (None, None) => unreachable!("clap asks for one of them"),
@@ -61,7 +57,7 @@ const TRY_EVERY: Duration = Duration::from_secs(10);
 
 /// Returns true if the run ended because a machine was lost.
 fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
-    let (record, _) = run_folder::read(&folder.path)?;
+    let (record, _) = folder::read(&folder.path)?;
     let last = record.trials.last();
     Ok(last.is_some_and(|trial| matches!(trial.outcome, TrialOutcome::MachineLost(_))))
 }
@@ -92,7 +88,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Renders the run from its record alone, and says where it is.
 pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<ExitCode, Failure> {
-    let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
+    let rendering = Rendering::new(folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
     let form = if json { Format::Json } else { Format::Terminal };
     let extent = report::extent(all);

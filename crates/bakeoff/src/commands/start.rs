@@ -22,13 +22,13 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{RemovedIfKilled, private};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, ClientToken};
+use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
+use bakeoff_trial::cluster::{self, ReadyCluster, Starting};
+use bakeoff_trial::event::{Event, Reporter};
 use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
-use crate::cluster::contenders::{self, Contender};
-use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
-use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::NodesOf;
@@ -152,7 +152,11 @@ fn serve(
 }
 
 /// Waits for a signal or the end of the time; an error says which server ended by itself.
-fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Result<(), Failure> {
+fn wait(
+    cluster: &ReadyCluster,
+    time: Option<Duration>,
+    interrupted: &AtomicBool,
+) -> Result<(), Failure> {
     let began = clock::now();
     while !interrupted.load(Ordering::Relaxed) {
         if let Some(died) = cluster.died().first() {
@@ -168,7 +172,11 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
 }
 
 /// Tells the addresses, and the files of the certificates' authority and of the clients' token: never the token.
-fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
+fn told(
+    contender: &PreparedSystem<'_>,
+    cluster: &ReadyCluster,
+    dir: &Path,
+) -> Result<Value, Failure> {
     let clients = cluster.targets(Targets::All).map_err(|why| Failure::machine(why.to_string()))?;
     let file = |name: &str, text: Option<&str>| {
         let Some(text) = text else { return Ok(None) };

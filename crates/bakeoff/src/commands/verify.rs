@@ -1,4 +1,4 @@
-//! `bakeoff verify`: whether a record holds together, and whether the reports beside it are what it yields.
+//! `bakeoff verify`: checks that a record is consistent, and that the reports beside it follow from it.
 //!
 //! Nothing is executed and nothing is written. Not here: what a record must hold (`bakeoff_report::verify`).
 
@@ -11,13 +11,13 @@ use bakeoff_core::record::{RunHeader, chain};
 use bakeoff_core::units::plural;
 use bakeoff_report::Extent;
 use bakeoff_report::verify::{self, Outcome, Verified};
+use bakeoff_trial::run::folder;
+use bakeoff_trial::this_machine;
 use serde_json::json;
 
 use crate::cli::VerifyArgs;
 use crate::commands::compare::PROVEN;
 use crate::commands::report::{FILES, PLAIN, Rendering};
-use crate::commands::run_folder;
-use crate::environment;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -26,7 +26,7 @@ const REPORT_MAX: u64 = 1 << 30;
 
 /// Verifies a run, prints what came of it, and answers by the exit code.
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let (text, record, complaints) = run_folder::read_with_text(&args.run)?;
+    let (text, record, complaints) = folder::read_with_text(&args.run)?;
     let links = chain::check(&text);
     let mut found = verify::verify(&links, &record, &complaints);
     let head = links.head;
@@ -74,7 +74,7 @@ fn report(name: &str, is_same: bool, header: &RunHeader) -> Verified {
         return Verified::new(name, Outcome::Holds, "it is what the record yields");
     }
     let is_of_this_bakeoff =
-        header.bakeoff_sha256.is_some() && header.bakeoff_sha256 == environment::own_sha256();
+        header.bakeoff_sha256.is_some() && header.bakeoff_sha256 == this_machine::own_sha256();
     match is_of_this_bakeoff {
         true => Verified::new(name, Outcome::Fails, "it is not what the record yields"),
         false => Verified::new(
@@ -93,12 +93,12 @@ fn table(found: &[Verified], head: &str) -> String {
     let count = |outcome: Outcome| found.iter().filter(|one| one.outcome == outcome).count() as u64;
     let (fails, unknown) = (count(Outcome::Fails), count(Outcome::CannotTell));
     let sentence = match (fails, unknown) {
-        (0, 0) => "The record holds together.".to_owned(),
+        (0, 0) => "The record is consistent.".to_owned(),
         (0, unknown) => {
             format!("Nothing contradicts the record; {} cannot be told.", plural(unknown, "thing"))
         }
         (fails, _) => {
-            format!("The record does not hold together: {} of it.", plural(fails, "fault"))
+            format!("The record is inconsistent: {}.", plural(fails, "fault"))
         }
     };
     format!(

@@ -13,8 +13,7 @@ use bakeoff_core::stats::gate::{self as rounds, Losses};
 use bakeoff_core::study::{Load, Study};
 use bakeoff_core::units::{count_text, plural, rate_text, share_text, trials_text};
 use bakeoff_engine::Live;
-
-use crate::event::{GateExtended, GateStarted, Resumed};
+use bakeoff_trial::event::{GateExtended, GateStarted, Resumed};
 
 /// Returns `1 min 25 s`, in steps that an estimate can bear.
 pub(super) fn left_text(left: Duration) -> String {

@@ -94,7 +94,7 @@ fn running_run_is_not_resumed() {
     let bench = Bench::new(STUDY);
     let mut child = begun(&bench);
     let run = bench.has_trials(1);
-    resume(&run).ends_with(2).complains(&["still goes on"]);
+    resume(&run).ends_with(2).complains(&["is still running"]);
     assert!(history(&bench).contains(", goes on"), "{}", history(&bench));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
@@ -109,7 +109,7 @@ fn trials_of_another_machine_are_not_added() {
     let model = text(&record(&run)[0]["environment"]["cpu_model"]).to_owned();
     std::fs::write(&file, original.replace(&model, "Another Processor")).unwrap();
     let ran = resume(&run).ends_with(2);
-    ran.complains(&["the processor was Another Processor and is ", "run the study anew"]);
+    ran.complains(&["the processor was Another Processor and is ", "start a new run of the study"]);
     let version = original.replace("\"version\":\"", "\"version\":\"9.");
     std::fs::write(&file, version).unwrap();
     resume(&run).ends_with(2).complains(&["one's version was 9."]);

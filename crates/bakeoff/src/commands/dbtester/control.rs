@@ -10,13 +10,14 @@ use bakeoff_compat::dbtester::files::{self, Measured};
 use bakeoff_compat::dbtester::{Located, ResultFile};
 use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::study::{DiagnosticSink, Stop, Study};
+use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::run::folder;
+use bakeoff_trial::run::{Runner, seeded_plan};
 
 use super::study::{self, Asked, Planned};
 use super::{ConfigFile, write_all};
 use crate::cli::ControlArgs;
-use crate::commands::run::runner::{self, Runner};
-use crate::commands::{run, run_folder};
-use crate::event::{Event, Reporter};
+use crate::commands::run;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -36,16 +37,16 @@ pub(super) fn run(
         );
     }
     if let Some(run) = &args.from {
-        let (record, _) = run_folder::read(run)?;
+        let (record, _) = folder::read(run)?;
         return from(&file, &databases, &record, args);
     }
-    let (seed, order) = runner::order(&study, args.options.seed);
-    let mut runner = Runner { options: &args.options, places, reporter, interrupted };
+    let (seed, order) = seeded_plan(&study, args.options.seed);
+    let mut runner = Runner { settings: args.options.settings(), places, reporter, interrupted };
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let code = run::conclude(&folder, false, false)?;
-    let (record, _) = run_folder::read(&folder.path)?;
+    let (record, _) = folder::read(&folder.path)?;
     for planned in &databases {
         written(&file, planned, &record, args)?;
     }

@@ -18,9 +18,9 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_compat::dbtester::{self, Config};
 use bakeoff_host::private;
+use bakeoff_trial::event::Reporter;
 
 use crate::cli::DbtesterCommand;
-use crate::event::Reporter;
 use crate::failure::Failure;
 use crate::messages::{self, Messages};
 

@@ -1,6 +1,6 @@
 //! `--find-max`: has a trial look for the highest rate that keeps the objective, and shows its tries.
 //!
-//! Not here: the search (`crate::trial::load`), the knee (`knee`), how it looks (`curve`).
+//! Not here: the search (`bakeoff_trial::trial::load`), the knee (`knee`), how it looks (`curve`).
 
 use std::process::ExitCode;
 

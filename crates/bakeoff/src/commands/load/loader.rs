@@ -2,7 +2,7 @@
 //!
 //! Each is a trial as a study has them: the same driver, samples and checks.
 //!
-//! Not here: what was asked (`ask`), one trial (`crate::trial`), how results look (`text`, `json`, `curve`).
+//! Not here: what was asked (`ask`), one trial (`bakeoff_trial::trial`), how results look (`text`, `json`, `curve`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,10 @@ use bakeoff_core::search;
 use bakeoff_core::study::{ERRORS_MAX, Study};
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::{Live, Seconds};
+use bakeoff_trial::cluster::contenders::PreparedSystem;
+use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::this_machine;
+use bakeoff_trial::trial::{self, TrialContext};
 
 use super::ask::Asked;
 use super::generator_parts::GeneratorShown;
@@ -23,19 +27,15 @@ use super::result::{Gate, LoadResult, Part};
 use super::settings::Course;
 use super::shared::Reached;
 use super::{settings_text, text};
-use crate::cluster::contenders::Contender;
-use crate::environment;
-use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages::Messages;
-use crate::trial::{self, TrialContext};
 use bakeoff_fleet::machines::requests::Requests;
 
 /// A load's study, and what its trials run on.
 pub(super) struct Loader<'a> {
     pub(super) asked: &'a Asked,
     pub(super) study: &'a Study,
-    pub(super) contender: &'a Contender<'a>,
+    pub(super) contender: &'a PreparedSystem<'a>,
     pub(super) order: &'a [Trial],
     pub(super) reached: &'a Reached,
     pub(super) messages: &'a mut Messages,
@@ -69,7 +69,7 @@ impl Loader<'_> {
             ports: fleet.ports(None),
             seating: fleet.seating(),
             interrupted: self.interrupted,
-            shared_machine: environment::is_machine_shared(),
+            shared_machine: this_machine::is_machine_shared(),
             fleet,
             kept: BTreeMap::new(),
         };

@@ -4,7 +4,7 @@
 //! trial for each rate (`loader`). Text and JSON are functions of the result (`result`, `text`, `json`), and of a
 //! search's (`find`, `curve`). With `--out` the run is left on disk as well (`recorded`).
 //!
-//! Not here: one trial (`crate::trial`), making requests and judging responses (`bakeoff_engine::works::http`).
+//! Not here: one trial (`bakeoff_trial::trial`), making requests and judging responses (`bakeoff_engine::works::http`).
 
 mod ask;
 mod curve;

@@ -1,6 +1,6 @@
 //! A load as a run on disk, with `--out`: its trials are recorded and shown as those of a study are.
 //!
-//! Not here: the study that it is of (`study`), running its trials (`loader`), a record on disk (`run_folder`).
+//! Not here: the study that it is of (`study`), running its trials (`loader`), a record on disk (`bakeoff_trial::run::folder`).
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{FORMAT, RecordLine, RunEnd, RunHeader, SystemRecord, TrialRecord};
 use bakeoff_core::study::Study;
 use bakeoff_engine::Drive;
+use bakeoff_trial::run::folder::{self, RunFolder};
+use bakeoff_trial::this_machine;
 
 use super::study::NAME;
 use crate::commands::report::Rendering;
-use crate::commands::run_folder::{self, RunFolder};
-use crate::environment;
 use crate::failure::Failure;
 use bakeoff_fleet::machines::fleet::Fleet;
 
@@ -42,14 +42,14 @@ impl Recorded {
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
         let mut environment =
             bakeoff_fleet::environment::describe(&path, drive.threads, open_files, false)?;
-        environment.shared_machine = environment::is_machine_shared();
+        environment.shared_machine = this_machine::is_machine_shared();
         if let Some(machines) = fleet.placed() {
             environment.machines = machines.describe(drive.threads)?;
         }
         let header = RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
-            bakeoff_sha256: environment::own_sha256(),
+            bakeoff_sha256: this_machine::own_sha256(),
             started: utc_now(),
             seed: drive.seed,
             order: order.to_vec(),
@@ -81,7 +81,7 @@ impl Recorded {
         }
         let complete = self.ended == self.header.order.len() && !interrupted;
         self.folder.push(&RecordLine::End(RunEnd { ended: utc_now(), complete }))?;
-        let rendering = Rendering::new(run_folder::read(&self.folder.path)?.0);
+        let rendering = Rendering::new(folder::read(&self.folder.path)?.0);
         let page = rendering.write_all(&self.folder.path)?;
         Ok(Some((page, self.folder.path.clone())))
     }

@@ -17,11 +17,11 @@ use bakeoff_core::study::{
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::works::http::Url;
 use bakeoff_systems as systems;
+use bakeoff_trial::cluster::contenders::PreparedSystem;
 
 use super::ask::Asked;
 use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
-use crate::cluster::contenders::Contender;
 
 /// The name of the run and its study.
 pub(super) const NAME: &str = "load";
@@ -45,7 +45,7 @@ pub(super) fn order(study: &Study, seed: u64) -> Vec<Trial> {
 }
 
 /// Returns the servers that are loaded, as a contender of the study.
-pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> Contender<'a> {
+pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> PreparedSystem<'a> {
     let asked = &study.systems[0];
     let system = systems::by_kind(&asked.kind).expect("it is in the registry");
     let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
@@ -64,7 +64,7 @@ pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> Contender<
         guarantees: system.guarantees(asked),
         ..SystemRecord::default()
     };
-    Contender { asked, found: asked.clone(), system, components: Vec::new(), record }
+    PreparedSystem { asked, found: asked.clone(), system, components: Vec::new(), record }
 }
 
 /// Describes the load as a study.

@@ -14,8 +14,6 @@
 //!
 //! Not here: reading the file, what a URL or a header is.
 
-use std::fmt;
-
 use bakeoff_engine::works::http::{
     HeaderError, METHODS, MethodError, check_headers, parse_header, parse_method,
 };
@@ -105,63 +103,40 @@ enum Part {
 }
 
 /// A line that cannot stand where it does.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum LineError {
+    #[error("it holds no request: write lines as `GET http://127.0.0.1:8080/`")]
     NoRequest,
+    #[error(
+        "no request stands above it: headers and body follow their `METHOD URL` line without an empty line between"
+    )]
     NoRequestAbove,
+    #[error("this request has a body already")]
     SecondBody,
+    #[error("no file stands behind the `@`")]
     NoFile,
-    /// A URL that begins the line, or follows a weight.
-    NoMethod {
-        weighted: bool,
-    },
+    /// The line begins with a URL or with a weight.
+    #[error(
+        "no method stands before the URL: write `{}GET http://…`",
+        if *weighted { "3 " } else { "" }
+    )]
+    NoMethod { weighted: bool },
+    #[error("the weight `{}` is not from 1 to 1,000", short(.0))]
     Weight(String),
+    #[error(transparent)]
     Header(HeaderError),
+    #[error(transparent)]
     Method(MethodError),
-    NoUrl {
-        method: String,
-    },
+    #[error("no URL stands behind `{method}`")]
+    NoUrl { method: String },
+    #[error("something stands behind the URL: write a space in it as `%20`")]
     AfterUrl,
-    /// It has no scheme, no method that is known and no `:`. It may be a header, and secret.
+    /// The line has no scheme, no known method and no `:`. It may be a secret header.
+    #[error(
+        "it is no request and no header: write `GET http://127.0.0.1:8080/` or `Name: value`, with a `:`"
+    )]
     Neither,
 }
-
-impl fmt::Display for LineError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRequest => {
-                write!(to, "it holds no request: write lines as `GET http://127.0.0.1:8080/`")
-            }
-            Self::NoRequestAbove => write!(
-                to,
-                "no request stands above it: headers and body follow their `METHOD URL` line without an \
-                 empty line between"
-            ),
-            Self::SecondBody => write!(to, "this request has a body already"),
-            Self::NoFile => write!(to, "no file stands behind the `@`"),
-            Self::NoMethod { weighted } => {
-                let weight = if *weighted { "3 " } else { "" };
-                write!(to, "no method stands before the URL: write `{weight}GET http://…`")
-            }
-            Self::Weight(weight) => {
-                write!(to, "the weight `{}` is not from 1 to 1,000", short(weight))
-            }
-            Self::Header(error) => error.fmt(to),
-            Self::Method(error) => error.fmt(to),
-            Self::NoUrl { method } => write!(to, "no URL stands behind `{method}`"),
-            Self::Neither => write!(
-                to,
-                "it is no request and no header: write `GET http://127.0.0.1:8080/` or `Name: value`, with \
-                 a `:`"
-            ),
-            Self::AfterUrl => {
-                write!(to, "something stands behind the URL: write a space in it as `%20`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LineError {}
 
 /// Reads a line by its first word: `@…`, `Name:`, or else the beginning of a request.
 fn part(line: &str) -> Result<Part, LineError> {

@@ -22,7 +22,7 @@ use crate::cli::ManifestsArgs;
 use crate::commands::study_file::{StudyText, study_text};
 use crate::failure::Failure;
 use crate::messages;
-use resources::Contender;
+use resources::PreparedSystem;
 
 /// A file to write.
 struct Written {
@@ -86,10 +86,10 @@ fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Writte
 const STUDY: &str = "study.yaml";
 
 /// The systems of a study as a cluster has them.
-fn contenders(study: &Study) -> Result<Vec<Contender<'_>>, Failure> {
+fn contenders(study: &Study) -> Result<Vec<PreparedSystem<'_>>, Failure> {
     let mut contenders = Vec::new();
     for (number, system) in (0..).zip(&study.systems) {
-        let one = Contender::new(system, number).ok_or_else(|| {
+        let one = PreparedSystem::new(system, number).ok_or_else(|| {
             Failure::input(
                 format!("system `{}` of kind `{}` cannot be had in Kubernetes", system.name, system.kind),
                 "manifests are written for systems of the kinds `ingress-gateway` and `application`",
@@ -137,7 +137,7 @@ fn contenders(study: &Study) -> Result<Vec<Contender<'_>>, Failure> {
 }
 
 /// The study's own text with endpoints in place of its systems: what is done to them stays word for word.
-fn with_endpoints(text: &str, contenders: &[Contender<'_>], node: &str) -> String {
+fn with_endpoints(text: &str, contenders: &[PreparedSystem<'_>], node: &str) -> String {
     let host = if node.contains(':') { format!("[{node}]") } else { node.to_owned() };
     let mut out = String::new();
     let mut in_systems = false;

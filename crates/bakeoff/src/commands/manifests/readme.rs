@@ -2,10 +2,10 @@
 
 use bakeoff_systems::declaration::Plane;
 
-use super::resources::Contender;
+use super::resources::PreparedSystem;
 
 /// The text that stands beside them.
-pub(super) fn text(contenders: &[Contender<'_>], study: &str) -> String {
+pub(super) fn text(contenders: &[PreparedSystem<'_>], study: &str) -> String {
     let has = |plane| contenders.iter().any(|one| one.plane == Some(plane));
     let mut steps = vec!["kubectl apply -f namespaces.yaml".to_owned()];
     let version = |plane| contenders.iter().find(|one| one.plane == Some(plane))?.version();
@@ -78,7 +78,7 @@ fn consul_chart(version: &str) -> Option<String> {
     Some(format!(" --version '~{chart}.0'"))
 }
 
-fn row(one: &Contender<'_>) -> String {
+fn row(one: &PreparedSystem<'_>) -> String {
     let (name, namespace, port) = (one.name, one.namespace(), one.node_port());
     let limits = match one.plane {
         None => "it has none".to_owned(),

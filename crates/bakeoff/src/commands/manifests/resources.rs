@@ -26,7 +26,7 @@ fn in_kubernetes(system: &System) -> Option<InKubernetes> {
 }
 
 /// A system of the study.
-pub(super) struct Contender<'a> {
+pub(super) struct PreparedSystem<'a> {
     pub(super) name: &'a str,
     /// `None` for the application without a mesh.
     pub(super) plane: Option<Plane>,
@@ -38,7 +38,7 @@ pub(super) struct Contender<'a> {
     size: usize,
 }
 
-impl<'a> Contender<'a> {
+impl<'a> PreparedSystem<'a> {
     /// The system with this number; `None` when it is none of a kind that can be had.
     pub(super) fn new(system: &'a System, number: u16) -> Option<Self> {
         let part = |role: &str| system.parts.get(role);
@@ -112,9 +112,9 @@ impl<'a> Contender<'a> {
 }
 
 fn of_plane<'a>(
-    contenders: &'a [Contender<'a>],
+    contenders: &'a [PreparedSystem<'a>],
     plane: Plane,
-) -> impl Iterator<Item = &'a Contender<'a>> {
+) -> impl Iterator<Item = &'a PreparedSystem<'a>> {
     contenders.iter().filter(move |one| one.plane == Some(plane))
 }
 
@@ -181,7 +181,7 @@ pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
 }
 
 /// The marks by which a mesh adds a sidecar to a pod, and what that sidecar may use.
-fn sidecar_marks(one: &Contender<'_>) -> Value {
+fn sidecar_marks(one: &PreparedSystem<'_>) -> Value {
     let mut marks = json!({});
     let mut mark = |name: &str, value: String| marks[name] = value.into();
     let names = match one.plane {
@@ -218,8 +218,8 @@ fn sidecar_marks(one: &Contender<'_>) -> Value {
 }
 
 /// A namespace for each system.
-pub(super) fn namespaces(contenders: &[Contender<'_>]) -> Vec<Value> {
-    let one = |one: &Contender<'_>| {
+pub(super) fn namespaces(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
+    let one = |one: &PreparedSystem<'_>| {
         let mut labels = json!({"app.kubernetes.io/part-of": "bakeoff"});
         if one.plane == Some(Plane::Istio) {
             labels["istio-injection"] = "enabled".into();
@@ -234,11 +234,11 @@ pub(super) fn namespaces(contenders: &[Contender<'_>]) -> Vec<Value> {
 }
 
 /// The application of each system.
-pub(super) fn applications(contenders: &[Contender<'_>]) -> Vec<Value> {
+pub(super) fn applications(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     contenders.iter().flat_map(application).collect()
 }
 
-fn application(one: &Contender<'_>) -> Vec<Value> {
+fn application(one: &PreparedSystem<'_>) -> Vec<Value> {
     let name = one.application_name();
     let labels = json!({"app": name});
     let mut template_labels = labels.clone();
@@ -287,8 +287,8 @@ fn application(one: &Contender<'_>) -> Vec<Value> {
 }
 
 /// Values for the chart that installs Consul: its gateways are part of it.
-pub(super) fn consul_values(contenders: &[Contender<'_>]) -> Value {
-    let gateway = |one: &Contender<'_>| {
+pub(super) fn consul_values(contenders: &[PreparedSystem<'_>]) -> Value {
+    let gateway = |one: &PreparedSystem<'_>| {
         let ports = json!([{"port": PORT, "nodePort": one.node_port()}]);
         json!({
             "name": one.gateway_name(),
@@ -320,14 +320,14 @@ pub(super) fn consul_values(contenders: &[Contender<'_>]) -> Value {
 }
 
 /// The listeners of Consul's gateways.
-pub(super) fn consul_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
+pub(super) fn consul_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     let resource = |kind: &str, metadata: Value, spec: Value| {
         json!({
             "apiVersion": "consul.hashicorp.com/v1alpha1",
             "kind": kind, "metadata": metadata, "spec": spec,
         })
     };
-    let one = |one: &Contender<'_>| {
+    let one = |one: &PreparedSystem<'_>| {
         let application = one.application_name();
         let services = json!([{"name": application, "hosts": ["*"]}]);
         let listeners = json!([{"port": PORT, "protocol": "http", "services": services}]);
@@ -353,11 +353,11 @@ pub(super) fn consul_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
 }
 
 /// Istio's gateways, whose Envoy its webhook adds, and what they listen for.
-pub(super) fn istio_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
+pub(super) fn istio_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     of_plane(contenders, Plane::Istio).flat_map(istio_gateway).collect()
 }
 
-fn istio_gateway(one: &Contender<'_>) -> Vec<Value> {
+fn istio_gateway(one: &PreparedSystem<'_>) -> Vec<Value> {
     let name = one.gateway_name();
     let labels = json!({"app": name, "istio": name});
     let mut template_labels = labels.clone();

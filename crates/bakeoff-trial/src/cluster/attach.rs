@@ -1,0 +1,70 @@
+//! Attaches to a system that runs already: looks at its endpoints, and finds those that live.
+//!
+//! Not here: starting one (`mod`), reading its metrics (`metrics`),
+//! names and trust (`endpoints`).
+
+use bakeoff_core::study;
+use bakeoff_engine::tls::{self, TlsOptions};
+use bakeoff_systems::carried::Trusted;
+use bakeoff_systems::{Access, Memory, System};
+
+use super::endpoints::{resolve_all, trust};
+use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
+use bakeoff_fleet::error::FleetError;
+
+/// A system that runs already.
+pub(crate) fn attach(
+    system: &'static dyn System,
+    asked: &study::System,
+) -> Result<Launched, FleetError> {
+    let config = match &asked.tls {
+        _ if !asked.endpoints().iter().any(|endpoint| endpoint.tls) => None,
+        tls => {
+            let alpn = system.declares().clients.alpn;
+            Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
+        }
+    };
+    // Whom to trust there is to be known before anything is asked.
+    metrics::sources(system, asked, &[])?;
+    let memory = Memory::default();
+    if config.is_some() {
+        let texts = asked.tls.as_ref().map(TlsOptions::from).unwrap_or_default().read()?;
+        memory.keep(Trusted { texts, otherwise: trust(system) });
+    }
+    credentials::keep(asked, &memory)?;
+    let mut nodes = Vec::new();
+    for endpoint in asked.endpoints() {
+        let targets = resolve_all(endpoint, config.as_ref()).map_err(|error| {
+            FleetError::unreachable(format!(
+                "endpoint `{}:{}` of system `{}`: {error}",
+                endpoint.host, endpoint.port, asked.name
+            ))
+        })?;
+        let mut targets = living::accepting(targets);
+        if !system.kind().takes_requests() {
+            targets.truncate(1); // an endpoint is a node
+        }
+        let several = targets.len() > 1;
+        for mut target in targets {
+            if let Some(tls) = &mut target.tls {
+                tls.begins = system.declares().clients.tls_begins;
+            }
+            let authority = endpoint.authority();
+            let name = match several {
+                true => format!("{authority} ({})", target.address.ip()),
+                false => authority.clone(),
+            };
+            nodes.push(Access { name, authority, target, memory: memory.clone() });
+        }
+    }
+    let name = asked.name.clone();
+    // A cluster that lost a minority of its nodes still works; of services each has to.
+    let (living, dead) = match system.kind().takes_requests() {
+        true => (nodes.clone(), Vec::new()),
+        false => living::split(nodes.clone()),
+    };
+    let works = living.len() > dead.len();
+    let nodes = if works { living } else { nodes };
+    let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
+    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
+}

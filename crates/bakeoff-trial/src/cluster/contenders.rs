@@ -1,0 +1,261 @@
+//! The contenders of a study, found before anything is started: programs fetched, endpoints asked.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
+use bakeoff_core::study::{self, CredentialForm, Study, Tier};
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::topology::{self, Component, Member, compose};
+use bakeoff_systems::{self as systems, COMPOSITE, System, exchange};
+
+use crate::cluster;
+use crate::event::{Event, Reporter};
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::machines::fleet::Fleet;
+
+/// A system of the study, ready to start.
+pub struct PreparedSystem<'a> {
+    /// The system as the study describes it.
+    pub asked: &'a study::System,
+    /// The same, with the version of the program found. Guarantees may depend on the version.
+    pub found: study::System,
+    /// Its kind.
+    pub system: &'static dyn System,
+    /// Components in the order of their start. Empty if bakeoff does not start the system.
+    pub components: Vec<Component<'a>>,
+    /// Its description in the record's header.
+    pub record: SystemRecord,
+}
+
+/// Finds or fetches the programs of all systems, and queries systems that already run.
+///
+/// # Errors
+/// If a program is missing and cannot be fetched, or a running system does not answer.
+pub fn gather<'a>(
+    study: &'a Study,
+    run_dir: &Path,
+    fleet: &Fleet,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
+) -> Result<Vec<PreparedSystem<'a>>, FleetError> {
+    let each = study.systems.iter();
+    each.map(|asked| contender(asked, run_dir, fleet, (&mut *reporter, stop))).collect()
+}
+
+fn contender<'a>(
+    asked: &'a study::System,
+    run_dir: &Path,
+    fleet: &Fleet,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
+) -> Result<PreparedSystem<'a>, FleetError> {
+    let system = kind_of(asked);
+    if !asked.is_started() {
+        return running(asked, system, reporter, stop);
+    }
+    let mut components = vec![component((COMPOSITE, None), asked, fleet, (&mut *reporter, stop))?];
+    // In the order in which the kind names its roles: a later one may need an earlier.
+    for role in system.kind().roles {
+        if let Some(part) = asked.parts.get(role.name) {
+            let role = (role.name, Some(role.tier));
+            components.push(component(role, part, fleet, (&mut *reporter, stop))?);
+        }
+    }
+    components.sort_by_key(|one| topology::order(one.tier));
+    // Described once for their settings; ports and folders differ from trial to trial.
+    let members = compose(&components, run_dir, 0, &Seating::here(), &mut Allocator::new(None))?;
+    let mut record = SystemRecord::default();
+    let mut parts = Vec::new();
+    let mut between: Vec<(&str, Encryption)> = Vec::new();
+    for member in members {
+        let role = member.of.role;
+        between.extend(member.description.between.filter(|message| !between.contains(message)));
+        let one = started(member);
+        match role {
+            COMPOSITE => record = one,
+            role => parts.push(PartRecord { role: role.to_owned(), part: one }),
+        }
+    }
+    record.parts = parts;
+    let words: Vec<&str> = between.iter().map(|(words, _)| *words).collect();
+    record.between = (!words.is_empty()).then(|| words.join("; "));
+    // What is plain anywhere is not encrypted.
+    record.encryption_between = between.iter().map(|(_, encryption)| *encryption).min();
+    let found = with_version(asked, record.version.clone());
+    Ok(PreparedSystem { asked, found, system, components, record })
+}
+
+/// A system that runs already.
+fn running<'a>(
+    asked: &'a study::System,
+    system: &'static dyn System,
+    reporter: &mut dyn Reporter,
+    stop: &AtomicBool,
+) -> Result<PreparedSystem<'a>, FleetError> {
+    let endpoints: Vec<String> =
+        asked.endpoints().iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+    let endpoints = endpoints.join(", ");
+    reporter.report(&Event::SystemAsked { system: &asked.name, endpoints: &endpoints });
+    let cluster = cluster::attach(system, asked)?.ready(stop)?;
+    let version = cluster.view.version.clone();
+    let record = SystemRecord {
+        already_running: true,
+        tls_version: (exchange::handshake(cluster.first()).ok().flatten())
+            .map(|version| asked.tls_text(version)),
+        source: Some(endpoints),
+        // Somebody else configured it.
+        guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },
+        version: version.clone(),
+        authentication: shown_credentials(asked, system),
+        ..named(asked, system)
+    };
+    let found = with_version(asked, version);
+    Ok(PreparedSystem { asked, found, system, components: Vec::new(), record })
+}
+
+/// Says in words how clients prove who they are to a system that runs already.
+fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Option<String> {
+    let given = asked.credentials.as_ref();
+    match given.map(|given| (system.kind().credentials, given.token.is_some())) {
+        Some((CredentialForm::Token, _)) => Some("a token with each request".to_owned()),
+        Some((CredentialForm::PasswordOrToken, true)) => Some("a token".to_owned()),
+        Some((CredentialForm::Password | CredentialForm::PasswordOrToken, _)) => {
+            Some("user and password".to_owned())
+        }
+        _ => system.declares().clients.authentication.map(str::to_owned),
+    }
+}
+
+/// Returns the record of a system or a part, as the study describes it.
+fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
+    SystemRecord {
+        name: asked.name.clone(),
+        kind: asked.kind.clone(),
+        nodes: asked.nodes,
+        authentication: system.declares().clients.authentication.map(str::to_owned),
+        ..SystemRecord::default()
+    }
+}
+
+/// A system or a part that is to be started, with the program that it is.
+fn started(member: Member<'_>) -> SystemRecord {
+    let Component { asked, system, program, .. } = member.of;
+    let mut record = SystemRecord {
+        settings: member.description.settings,
+        tls_version: member.description.tls.map(|_| "TLS".to_owned()),
+        ..named(asked, *system)
+    };
+    note_program(&mut record, program.as_ref());
+    record.guarantees = system.guarantees(&with_version(asked, record.version.clone()));
+    record
+}
+
+/// A system with this version, where its study names none.
+fn with_version(asked: &study::System, version: Option<String>) -> study::System {
+    study::System { version: asked.version.clone().or(version), ..asked.clone() }
+}
+
+fn kind_of(asked: &study::System) -> &'static dyn System {
+    systems::by_kind(&asked.kind).expect("the study was checked against the registry")
+}
+
+/// Finds, and where needed fetches, the program of a system or a part.
+fn component<'a>(
+    (role, tier): (&'a str, Option<Tier>),
+    asked: &'a study::System,
+    fleet: &Fleet,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
+) -> Result<Component<'a>, FleetError> {
+    let system = kind_of(asked);
+    let of_image = fleet.program_of_image(asked)?;
+    if of_image.is_some() {
+        return Ok(Component { role, tier, asked, system, program: of_image, seal: None });
+    }
+    let program = match (systems::recipe_for(asked), &asked.process) {
+        (None, None) => None,
+        (None, Some(process)) => {
+            let wanted = version_request(asked.version.as_deref())?;
+            Some(install::named(&asked.name, &process.command[0], wanted.as_ref())?)
+        }
+        (Some(recipe), _) => {
+            let wanted = version_request(asked.version.as_deref())?;
+            let own = asked.program.as_deref().map(Path::new);
+            let cache = Cache::from_environment()?;
+            let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
+            let found = install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?;
+            if let Some(newer) = recipe.newer_than(&found.version) {
+                let (system, version) = (&*asked.name, &*found.version);
+                reporter.report(&Event::Outdated { system, version, newer: &newer });
+            }
+            Some(found)
+        }
+    };
+    let sealed = program.as_ref().map(Seal::take).transpose();
+    let seal = sealed.map_err(|damage| {
+        FleetError::machine(format!("the program of `{}` cannot be read: {damage}", asked.name))
+    })?;
+    Ok(Component { role, tier, asked, system, program, seal })
+}
+
+/// Returns which program it is, for the record.
+fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
+    match program {
+        Some(installed) => {
+            // A command need not say which version it is.
+            record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
+            record.source = Some(match &installed.program {
+                Program::Java { java_version, .. } => {
+                    format!("{}, run by Java {java_version}", installed.source)
+                }
+                _ => installed.source.clone(),
+            });
+            record.sha256 = Some(installed.sha256.clone());
+            record.date.clone_from(&installed.date);
+        }
+        None => {
+            record.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+            record.source = Some("part of bakeoff".to_owned());
+        }
+    }
+}
+
+/// Parses a version such as `3.6`, as a user wrote it.
+///
+/// # Errors
+/// If the text is not dotted numbers.
+pub fn version_request(text: Option<&str>) -> Result<Option<VersionRequest>, FleetError> {
+    let parse = |text: &str| {
+        let hint = "a version is dotted numbers: `3.6` or `3.6.16`";
+        text.parse::<VersionRequest>().map_err(|error| FleetError::input(error.to_string(), hint))
+    };
+    text.map(parse).transpose()
+}
+
+/// Returns the contender of a trial.
+pub(crate) fn for_trial<'a, 'b>(
+    contenders: &'a [PreparedSystem<'b>],
+    trial: &Trial,
+) -> &'a PreparedSystem<'b> {
+    let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
+    found.expect("a plan names the systems of its study")
+}
+
+/// Brings the programs of all contenders to the machines that take their servers.
+///
+/// # Errors
+/// When one cannot be sent, or what it needs is not there.
+pub(crate) fn send_programs(
+    contenders: &[PreparedSystem<'_>],
+    fleet: &Fleet,
+) -> Result<(), FleetError> {
+    let Some(machines) = fleet.placed() else { return Ok(()) };
+    for of in contenders.iter().flat_map(|contender| &contender.components) {
+        let Some(program) = &of.program else { continue };
+        let recipe = systems::recipe_for(of.asked);
+        let needed = recipe.and_then(|recipe| recipe.shape.runtime());
+        machines.send_program(of.role, &of.asked.kind, program, needed)?;
+    }
+    Ok(())
+}

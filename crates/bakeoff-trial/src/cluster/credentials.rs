@@ -1,0 +1,125 @@
+//! Fetches the secrets of a system that runs already, from where its study says that they are.
+//!
+//! They live in the memory of the cluster alone: nothing prints that, and no record has it.
+//!
+//! Not here: which credentials a kind takes (`bakeoff_core::study`), how they are shown to servers (`bakeoff_systems`).
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use bakeoff_core::secrets;
+use bakeoff_core::study::{self, Credentials, SecretSource};
+use bakeoff_systems::{ClientToken, Login, Memory};
+
+use bakeoff_fleet::error::FleetError;
+
+/// The largest file of a secret, in bytes.
+const SECRET_MAX: u64 = 64 << 10;
+
+/// A source that holds no secret. Its text never shows what is there.
+#[derive(Debug, thiserror::Error)]
+enum SecretError {
+    /// The variable is missing, or not UTF-8.
+    #[error("it is not set")]
+    NotSet,
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    #[error("it is larger than {SECRET_MAX} bytes")]
+    TooLarge,
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    #[error("it is empty")]
+    Empty,
+    /// A control character would end the header that carries the secret.
+    #[error("it is more than one line")]
+    ManyLines,
+}
+
+/// Puts a system's credentials into its memory.
+pub(super) fn keep(asked: &study::System, memory: &Memory) -> Result<(), FleetError> {
+    let Some(Credentials { user, password, token }) = &asked.credentials else { return Ok(()) };
+    if let (Some(user), Some(password)) = (user, password) {
+        let password = fetch(asked, password)?;
+        memory.keep(Login { user: user.clone(), password });
+    }
+    if let Some(token) = token {
+        memory.keep(ClientToken(fetch(asked, token)?));
+    }
+    Ok(())
+}
+
+fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, FleetError> {
+    let (place, found) = match source {
+        SecretSource::Variable(name) => {
+            (format!("`${name}`"), std::env::var(name).map_err(|_| SecretError::NotSet))
+        }
+        SecretSource::File(path) => (format!("file `{path}`"), read(path)),
+    };
+    let secret = found.and_then(|secret| match secret.trim_end() {
+        "" => Err(SecretError::Empty),
+        secret if secret.contains(char::is_control) => Err(SecretError::ManyLines),
+        secret => Ok(secret.to_owned()),
+    });
+    if let Ok(secret) = &secret {
+        secrets::note(secret);
+    }
+    secret.map_err(|why| {
+        FleetError::input(
+            format!("the credentials of system `{}` are not in {place}: {why}", asked.name),
+            "look at `credentials` in the study",
+        )
+    })
+}
+
+fn read(path: &str) -> Result<String, SecretError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(SecretError::Unreadable)?;
+    if bytes.len() as u64 > SECRET_MAX {
+        return Err(SecretError::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|_| SecretError::NotUtf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system(credentials: &str) -> study::System {
+        let text = format!(
+            r#"{{"name":"kv","kind":"etcd","nodes":1,"endpoints":[],"credentials":{credentials}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn secrets_of_files_lose_their_line_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "s3cret\r\n").unwrap();
+        let source =
+            format!(r#"{{"user":"me","password":{{"file":"{}"}}}}"#, file.path().display());
+        let memory = Memory::default();
+        keep(&system(&source), &memory).unwrap();
+        let login = memory.get::<Login>().unwrap();
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "s3cret"));
+    }
+
+    #[test]
+    fn impossible_secrets_are_refused_unseen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (contents, wording) in [
+            (&b"two\nlines"[..], "it is more than one line"),
+            (b" \n", "it is empty"),
+            (b"\xff\xfe", "it is not UTF-8"),
+            (&vec![b'x'; (64 << 10) + 1], "it is larger than 65536 bytes"),
+        ] {
+            std::fs::write(file.path(), contents).unwrap();
+            let source = format!(r#"{{"token":{{"file":"{}"}}}}"#, file.path().display());
+            let told = keep(&system(&source), &Memory::default()).unwrap_err().to_string();
+            assert!(told.contains(wording) && !told.contains("lines`"), "{told}");
+        }
+        let unset = r#"{"token":{"variable":"BAKEOFF_NO_SUCH_VARIABLE"}}"#;
+        let told = keep(&system(unset), &Memory::default()).unwrap_err().to_string();
+        assert!(told.contains("`$BAKEOFF_NO_SUCH_VARIABLE`: it is not set"), "{told}");
+    }
+}

@@ -1,0 +1,616 @@
+//! A system's running servers: launched, then ready, then loaded, then stopped.
+//!
+//! Only a [`ReadyCluster`] cluster can be loaded; there is no other way to get one than to wait for its
+//! leader. A system that runs already goes the same way, but nothing of it is started or stopped.
+//!
+//! Not here: how processes are run (`host`), what a system needs (`bakeoff_systems`).
+
+mod attach;
+pub mod contenders;
+mod credentials;
+mod endpoints;
+mod error;
+mod living;
+pub(crate) mod metrics;
+pub(crate) mod syncs;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_core::study::{ReadConsistency, Targets, Tier};
+use bakeoff_core::units;
+use bakeoff_engine::transport::Target;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+use bakeoff_install::Seal;
+use bakeoff_systems::declaration::Declaration;
+use bakeoff_systems::exchange;
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::topology::{self, Component, Member};
+use bakeoff_systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
+use rustix::process::Signal;
+
+pub(crate) use self::attach::attach;
+pub use self::error::NoTargets;
+pub(crate) use self::living::clear;
+use crate::event::{Event, Reporter};
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::fleet::Fleet;
+
+/// How long a cluster may take that first reads back what it had written before it was killed.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
+/// The longest time in which a running system answers.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long servers may take to end when asked. Their data is thrown away next, so that nothing is
+/// gained by waiting for all that they would still do: an etcd that leads, for one, spends 7 s on
+/// handing that on to a node that is ending too.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The number of lines of each log that an error shows.
+const LINES: usize = 10;
+/// The time after which a command that listens on other ports than its own is refused.
+const ELSEWHERE: Duration = Duration::from_secs(10);
+const LISTEN_HINT: &str =
+    "have it listen where the study says: `{port}` in its command, its environment or its files";
+
+/// Servers of a system, or of one of its parts, that are not known to be ready.
+pub(crate) struct Launched {
+    /// The study's name for it.
+    name: String,
+    /// The longest time in which it has a leader.
+    within: Duration,
+    system: &'static dyn System,
+    processes: Vec<Process>,
+    nodes: Vec<Access>,
+    /// Endpoints of a cluster that runs already which accept no connection.
+    missing: Vec<String>,
+}
+
+/// A cluster with a leader, and its parts.
+pub struct ReadyCluster {
+    /// Parts that it needs, in the order of their start.
+    backends: Vec<ReadyCluster>,
+    /// Parts that stand in front of it, in the order of their start.
+    frontends: Vec<ReadyCluster>,
+    name: String,
+    system: &'static dyn System,
+    processes: Vec<Process>,
+    /// Its nodes, as clients reach them.
+    pub nodes: Vec<Access>,
+    /// Endpoints that accepted no connection, of a cluster that bakeoff did not start.
+    pub(crate) missing: Vec<String>,
+    pub(crate) view: ClusterStatus,
+    /// Time from launch to leader, including parts.
+    pub after: Duration,
+}
+
+/// A system to start, and where.
+pub struct Starting<'a> {
+    /// Components in the order of their start.
+    pub components: &'a [Component<'a>],
+    /// Folder of the nodes' data.
+    pub nodes: &'a Path,
+    /// Folder of the logs.
+    pub dir: &'a Path,
+    /// Seed of names and secrets in the configuration.
+    pub seed: u64,
+    /// Seats of the nodes.
+    pub seating: &'a Seating,
+    /// Machines of the run, and the owner of the data there.
+    pub on: (&'a Fleet, NodesOf<'a>),
+}
+
+/// Starts of a system whose ports another process takes between the check and the start.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// Starts a system on free ports, and on other ports if another process took one first.
+///
+/// Two bakeoffs that start at the same time may find the same free ports. Each new attempt is reported.
+///
+/// # Errors
+/// If a node does not start or does not become ready.
+pub fn start_on_free_ports(
+    of: Starting<'_>,
+    ports: &mut Allocator,
+    stop: &AtomicBool,
+    reporter: &mut dyn Reporter,
+    mut watch: impl FnMut(&[Process]),
+) -> Result<ReadyCluster, FleetError> {
+    let mut attempt = 1;
+    loop {
+        let members = topology::compose(of.components, of.nodes, of.seed, of.seating, ports)?;
+        match start(members, &of, stop, &mut watch) {
+            Err(FleetError::Host(error))
+                if error.is_of_a_port() && !ports.is_exact() && attempt < PORT_ATTEMPTS =>
+            {
+                let why = error.to_string();
+                reporter.report(&Event::PortTaken { why: why.lines().next().unwrap_or_default() });
+                // Data written with the old ports is useless.
+                std::fs::remove_dir_all(of.nodes).ok();
+                let (fleet, whose) = of.on;
+                fleet.discard(whose)?;
+                attempt += 1;
+            }
+            started => return started,
+        }
+    }
+}
+
+/// Starts all that a system is made of on this machine, one member after the other, each when
+/// those before it are ready. `watch` is told of the processes as soon as they run.
+pub(crate) fn start(
+    members: Vec<Member<'_>>,
+    starting: &Starting<'_>,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&[Process]),
+) -> Result<ReadyCluster, FleetError> {
+    let neighbours = topology::neighbours(&members);
+    let (fleet, whose) = starting.on;
+    fleet.confine(members.iter().flat_map(|member| &member.description.nodes))?;
+    let mut composite: Option<ReadyCluster> = None;
+    let mut backends = Vec::new();
+    for member in members {
+        let Member { of, description, nodes } = member;
+        let Declaration { ready_within, hooks, .. } = of.system.declares();
+        let prepare_parts =
+            hooks.prepare_parts.filter(|_| of.tier.is_none() && !backends.is_empty());
+        if let Some(prepare_parts) = prepare_parts {
+            prepare_parts(of.asked, &neighbours).map_err(|why| {
+                FleetError::machine(format!(
+                    "the parts of `{}` could not be prepared: {why}",
+                    of.asked.name
+                ))
+            })?;
+        }
+        check_program(of)?;
+        let host = Host::new(starting.dir)?;
+        let mut launched = Launched {
+            missing: Vec::new(),
+            name: of.asked.name.clone(),
+            within: ready_within,
+            system: of.system,
+            processes: Vec::new(),
+            nodes,
+        };
+        for spec in description.nodes {
+            launched.processes.push(fleet.launch(&host, spec, (starting.nodes, whose))?);
+        }
+        watch(&launched.processes);
+        let ready = launched.ready(stop).map_err(|failure| with_logs_of(&backends, failure))?;
+        match (&mut composite, of.tier) {
+            (_, Some(Tier::Backend)) => backends.push(ready),
+            (Some(composite), _) => {
+                composite.after += ready.after;
+                composite.frontends.push(ready);
+            }
+            (None, _) => {
+                let before: Duration = backends.iter().map(|part: &ReadyCluster| part.after).sum();
+                let backends = std::mem::take(&mut backends);
+                composite = Some(ReadyCluster { backends, after: ready.after + before, ..ready });
+            }
+        }
+    }
+    Ok(composite.expect("a system is one of its own members"))
+}
+
+/// Refuses a program that is not the one whose version and hash are in the record.
+fn check_program(of: &Component<'_>) -> Result<(), FleetError> {
+    let found = of.seal.as_ref().map_or(Ok(()), Seal::check);
+    found.map_err(|damage| {
+        FleetError::machine(format!(
+            "the program of `{}` is not the one that this run began with: {damage}\nhint: begin a new run, and change \
+             programs between runs only",
+            of.asked.name
+        ))
+    })
+}
+
+/// Adds the last log lines of the members before it to the failure of one that did not get ready: it may be
+/// theirs to have it ready.
+fn with_logs_of(backends: &[ReadyCluster], failure: FleetError) -> FleetError {
+    match failure {
+        FleetError::Host(HostError::NotReady { nodes, within, again, seen, limits, mut logs }) => {
+            let processes = backends.iter().flat_map(|part| &part.processes);
+            logs.extend(processes.map(|process| process.log_tail(LAST_WORDS)));
+            FleetError::Host(HostError::NotReady { nodes, within, again, seen, limits, logs })
+        }
+        other => other,
+    }
+}
+
+/// The number of lines of each member's log.
+const LAST_WORDS: usize = 3;
+
+/// Asks the system, once its nodes are known to speak TLS as they are spoken to.
+fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+    for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
+        exchange::handshake(node)?;
+    }
+    system.probe(nodes)
+}
+
+/// The same odd answer of a system that runs already, from the first time on.
+#[derive(Default)]
+struct Odd {
+    seen: Option<(String, Instant)>,
+}
+
+impl Odd {
+    /// How long it lasts before it is taken for final: a node that was just restarted gets over it.
+    const LASTS: Duration = Duration::from_secs(1);
+
+    /// Notes an answer; returns whether it has been the same for long.
+    fn lasts(&mut self, now: &str) -> bool {
+        match &self.seen {
+            Some((seen, since)) if seen == now => since.elapsed() >= Self::LASTS,
+            _ => {
+                self.seen = Some((now.to_owned(), clock::now()));
+                false
+            }
+        }
+    }
+}
+
+/// Returns the hint that fits nodes whose answers are no such system's.
+fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
+    let plain = nodes.iter().filter(|node| node.target.tls.is_none());
+    match plain.take(1).any(exchange::speaks_tls) {
+        true => {
+            "it speaks TLS there: write the endpoint with `https://`, or with `rediss://` or `tls://`"
+        }
+        false => hint,
+    }
+}
+
+/// Tells where a command listens, if it listens on none of its own ports.
+fn elsewhere(processes: &[Process]) -> Option<String> {
+    processes.iter().find_map(|process| {
+        let at = process.listens_on();
+        let (name, seat) = (process.name(), process.seat());
+        let ports: Vec<u16> = process.ports().collect();
+        astray(&at, seat.address, &ports).then(|| {
+            let wanted = seat.at(process.port("client"));
+            format!("`{name}` listens on {}, and not on {wanted}", addresses_text(&at))
+        })
+    })
+}
+
+/// Returns whether what listens at some addresses is to be found at none of a node's own ports.
+fn astray(at: &[SocketAddr], own: IpAddr, ports: &[u16]) -> bool {
+    let is_own = |address: &&SocketAddr| {
+        ports.contains(&address.port()) && (address.ip() == own || address.ip().is_unspecified())
+    };
+    !at.is_empty() && !at.iter().any(|address| is_own(&address))
+}
+
+/// Warns of a server whose addresses others may reach, besides the one that it was given.
+fn reachable(name: &str, own: IpAddr, at: &[SocketAddr]) -> Option<String> {
+    let is_meant = |address: &SocketAddr| address.ip().is_loopback() || address.ip() == own;
+    let open: Vec<SocketAddr> = at.iter().filter(|address| !is_meant(address)).copied().collect();
+    (!open.is_empty()).then(|| {
+        format!(
+            "`{name}` listens on {}, where other machines may reach it; have it listen on {own}",
+            addresses_text(&open)
+        )
+    })
+}
+
+fn addresses_text(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Launched {
+    /// Waits for a leader.
+    pub(crate) fn ready(self, stop: &AtomicBool) -> Result<ReadyCluster, FleetError> {
+        let Self { name, within, system, processes, nodes, missing } = self;
+        let is_process = system.kind().is_process;
+        let began = clock::now();
+        let is_own = !processes.is_empty();
+        let mut view = ClusterStatus::default();
+        let mut seen = String::new();
+        let mut odd = Odd::default();
+        let look = || {
+            let found = probe(system, &nodes)?;
+            match nodes.first().filter(|_| !is_own) {
+                Some(node) => system.may_use(node).map(|()| found),
+                None => Ok(found),
+            }
+        };
+        let looked = host::await_ready(&processes, within, stop, || match look() {
+            Ok(now) => {
+                view = now;
+                Probe::Ready
+            }
+            Err(NotReady::NotYet(now)) => {
+                let now = units::server_text(&now);
+                seen.clone_from(&now);
+                let late = is_process && began.elapsed() > ELSEWHERE;
+                match late.then(|| elsewhere(&processes)).flatten() {
+                    Some(seen) => Probe::Never { seen, hint: LISTEN_HINT.to_owned() },
+                    None => Probe::NotYet(now),
+                }
+            }
+            Err(NotReady::Odd { seen: now, hint }) => {
+                let now = units::server_text(&now);
+                seen.clone_from(&now);
+                match !is_own && odd.lasts(&now) {
+                    true => Probe::Never { seen: now, hint: fitting(&nodes, hint).to_owned() },
+                    false => Probe::NotYet(now),
+                }
+            }
+            Err(NotReady::Never { seen, hint }) => {
+                Probe::Never { seen: units::server_text(&seen), hint }
+            }
+        });
+        match looked {
+            Ok(after) => {
+                let (backends, frontends) = (Vec::new(), Vec::new());
+                Ok(ReadyCluster {
+                    backends,
+                    frontends,
+                    name,
+                    system,
+                    processes,
+                    nodes,
+                    missing,
+                    view,
+                    after,
+                })
+            }
+            Err(HostError::NotReady { .. }) if processes.is_empty() => {
+                let (wanted, client) = match system.kind().takes_requests() {
+                    true => ("", "`curl -v`"),
+                    false => (" as a cluster with a leader", "the system's own client"),
+                };
+                Err(FleetError::unreachable(format!(
+                    "system `{name}` did not answer{wanted} within {within:?}\n  \
+                     seen: {seen}\nhint: look at the endpoints with {client}",
+                )))
+            }
+            Err(HostError::CannotServe { seen, hint }) => {
+                let logs = processes.iter().map(|process| format!("\n{}", process.log_tail(LINES)));
+                let logs: String = logs.collect();
+                Err(FleetError::unreachable(format!(
+                    "system `{name}` cannot be loaded: {seen}{logs}\nhint: {hint}"
+                )))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ReadyCluster {
+    /// Returns it and its parts, in the order in which they were started.
+    fn members(&self) -> impl Iterator<Item = &ReadyCluster> {
+        self.backends.iter().chain(std::iter::once(self)).chain(&self.frontends)
+    }
+
+    /// The processes of all nodes, its parts' included; none for a system that ran already.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.members().flat_map(|member| &member.processes)
+    }
+
+    /// The node to ask what any may be asked: the leader where there is one.
+    pub fn first(&self) -> &Access {
+        &self.nodes[self.view.leader.unwrap_or(0)]
+    }
+
+    /// The nodes that can be asked: all but those that ended by themselves. Of a cluster that ran already, those that
+    /// accept connections.
+    pub(crate) fn live_nodes(&self) -> Vec<Access> {
+        if self.processes.is_empty() {
+            return living::split(self.nodes.clone()).0;
+        }
+        let dead: Vec<&str> = self
+            .processes
+            .iter()
+            .filter(|process| process.exit().is_some())
+            .map(Process::name)
+            .collect();
+        self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
+    }
+
+    /// The nodes that answer with what was acknowledged: all that live, or only the one that leads
+    /// where others may answer with something old and cannot be asked not to. That may be another
+    /// one than before the load.
+    pub(crate) fn to_read_from(&self) -> Vec<Access> {
+        let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
+        let mut live = self.live_nodes();
+        let Some(known) = self.leader().filter(|_| !fresh) else { return live };
+        let leader = match self.system.probe(&live) {
+            Ok(ClusterStatus { leader: Some(leader), .. }) => live[leader].name.clone(),
+            _ => known,
+        };
+        live.retain(|node| node.name == leader);
+        live
+    }
+
+    /// The nodes that clients of a load connect to: what stands in front of the cluster where they
+    /// may connect to any.
+    pub fn targets(&self, targets: Targets) -> Result<Vec<Access>, NoTargets> {
+        let leader = match (targets, self.view.leader) {
+            (Targets::All, _) => {
+                let front = self.frontends.last();
+                // The nodes know what the sessions need; what stands before them passes it on.
+                let through = |node: &Access| Access {
+                    memory: self.nodes[0].memory.clone(),
+                    target: Target { tls: self.nodes[0].target.tls.clone(), ..node.target.clone() },
+                    ..node.clone()
+                };
+                return Ok(match front {
+                    None => self.nodes.clone(),
+                    Some(front) => front.nodes.iter().map(through).collect(),
+                });
+            }
+            (_, Some(leader)) => leader,
+            (_, None) => return Err(NoTargets::NoLeader),
+        };
+        let chosen = self.nodes.iter().enumerate();
+        let chosen = chosen.filter(|&(index, _)| (index == leader) == (targets == Targets::Leader));
+        let chosen: Vec<Access> = chosen.map(|(_, node)| node.clone()).collect();
+        if chosen.is_empty() { Err(NoTargets::NoFollowers) } else { Ok(chosen) }
+    }
+
+    /// Returns the name of the node that leads.
+    pub fn leader(&self) -> Option<String> {
+        self.view.leader.map(|index| self.nodes[index].name.clone())
+    }
+
+    /// Returns the name of the node that leads now, where it is another one than when the cluster got ready.
+    pub(crate) fn new_leader(&self) -> Option<String> {
+        let known = self.leader().filter(|_| self.nodes.len() > 1)?;
+        let live = self.live_nodes();
+        let leader = self.system.probe(&live).ok()?.leader?;
+        let now = &live.get(leader)?.name;
+        (*now != known).then(|| now.clone())
+    }
+
+    /// Returns the configuration that other servers gave to its nodes and those of its parts; `None` where
+    /// no server is configured by another.
+    pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, SystemError>> {
+        let of = |member: &'_ ReadyCluster| -> Vec<_> {
+            member.nodes.iter().filter_map(|node| member.system.config_snapshot(node)).collect()
+        };
+        let each: Vec<Result<ConfigSnapshot, SystemError>> = self.members().flat_map(of).collect();
+        let all = |each: Vec<_>| -> Result<Vec<ConfigSnapshot>, SystemError> {
+            each.into_iter().collect()
+        };
+        (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
+    }
+
+    /// Returns whether the limits of the study were applied, node by node.
+    pub fn limits(&self) -> Vec<LimitsApplied> {
+        self.processes().map(|process| process.limits()).collect()
+    }
+
+    /// Returns the nodes that ended by themselves, each with its end and the cause of that.
+    pub fn died(&self) -> Vec<String> {
+        let ended = self.processes().filter_map(|process| {
+            process.ending().map(|ending| format!("`{}` {ending}", process.name()))
+        });
+        ended.collect()
+    }
+
+    /// Returns the nodes that left daemons running, each with those.
+    pub(crate) fn strays(&self) -> Vec<String> {
+        let each = self.processes().map(|process| (process.name(), process.strays()));
+        let some = each.filter(|(_, strays)| !strays.is_empty());
+        some.map(|(name, strays)| format!("`{name}` left running {}", strays.join(", "))).collect()
+    }
+
+    /// Returns a warning for each server, of any kind, that listens on other addresses than its own and loopback.
+    pub fn exposed(&self) -> Vec<String> {
+        self.processes()
+            .filter_map(|process| {
+                reachable(process.name(), process.seat().address, &process.listens_on())
+            })
+            .collect()
+    }
+
+    /// Kills all nodes at once with SIGKILL, those of its parts too.
+    pub(crate) fn kill9(&self) {
+        // The signals first: to see that one is gone takes a while.
+        for process in self.processes() {
+            process.signal(Signal::KILL);
+        }
+        for process in self.processes() {
+            process.kill9();
+        }
+    }
+
+    /// Starts nodes that were killed again, in their order, and waits for a leader.
+    pub(crate) fn restart(self, stop: &AtomicBool) -> Result<Self, FleetError> {
+        self.each_again(RECOVERED_WITHIN, stop, &|processes| {
+            processes.iter().try_for_each(Process::restart)
+        })
+    }
+
+    /// The same servers, for another trial.
+    pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, FleetError> {
+        let within = self.system.declares().ready_within;
+        self.each_again(within, stop, &|_| Ok(()))
+    }
+
+    /// Waits for each member anew, once `before` was done to its processes.
+    fn each_again(
+        self,
+        within: Duration,
+        stop: &AtomicBool,
+        before: &dyn Fn(&[Process]) -> Result<(), HostError>,
+    ) -> Result<Self, FleetError> {
+        let Self { backends, frontends, name, system, processes, nodes, .. } = self;
+        let each = |parts: Vec<ReadyCluster>| -> Result<Vec<ReadyCluster>, FleetError> {
+            parts.into_iter().map(|part| part.each_again(within, stop, before)).collect()
+        };
+        let backends = each(backends)?;
+        before(&processes)?;
+        let ready =
+            Launched { name, within, system, processes, nodes, missing: Vec::new() }.ready(stop)?;
+        Ok(ReadyCluster { backends, frontends: each(frontends)?, ..ready })
+    }
+
+    /// Stops what was started, in reverse order; what does not end when asked is killed.
+    pub fn stop(self) {
+        let members: Vec<&ReadyCluster> = self.members().collect();
+        for member in members.into_iter().rev() {
+            terminate_all(&member.processes, STOP_GRACE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_host::Seat;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_on_loopback_is_told_to_be_within_reach() {
+        let at = |addresses: &[&str]| {
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            reachable("web-1", Seat::HERE.address, &addresses)
+        };
+        assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
+        assert_eq!(at(&[]), None);
+        let message = at(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "192.0.2.1:4"]).unwrap();
+        assert!(
+            message.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
+            "{message}"
+        );
+        assert!(message.ends_with("have it listen on 127.0.0.1"), "{message}");
+    }
+
+    #[test]
+    fn a_server_may_be_reached_at_its_own_address_and_at_no_other() {
+        let own: IpAddr = "192.0.2.1".parse().unwrap();
+        let at = |address: &str| reachable("web-1", own, &[address.parse().unwrap()]);
+        assert_eq!(at("192.0.2.1:4"), None);
+        assert_eq!(at("127.0.0.1:4"), None, "a port for itself alone");
+        for open in ["192.0.2.2:4", "0.0.0.0:4", "[::]:4"] {
+            let message = at(open).unwrap();
+            assert!(message.contains(open), "{message}");
+            assert!(message.ends_with("have it listen on 192.0.2.1"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_astray_that_is_not_at_its_own_address_and_port() {
+        let own: IpAddr = "192.0.2.1".parse().unwrap();
+        let astray = |at: &[&str]| {
+            let at: Vec<SocketAddr> = at.iter().map(|address| address.parse().unwrap()).collect();
+            astray(&at, own, &[80, 81])
+        };
+        assert!(!astray(&[]), "it may listen yet");
+        for found in ["192.0.2.1:81", "0.0.0.0:80", "[::]:80"] {
+            assert!(!astray(&["127.0.0.1:9", found]), "{found}");
+        }
+        for lost in ["192.0.2.1:82", "127.0.0.1:80", "192.0.2.2:80"] {
+            assert!(astray(&[lost]), "{lost}");
+        }
+    }
+}

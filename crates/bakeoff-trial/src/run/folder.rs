@@ -1,0 +1,281 @@
+//! Keeps a run in a folder, with its record on disk.
+//!
+//! Each line is synced before the next trial begins, so a crash loses no finished trial.
+//!
+//! Not here: the record's lines (`bakeoff_core::record`), reports (`bakeoff_report`).
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use bakeoff_clock::wall::utc_folder;
+use bakeoff_core::record::chain::{self, Chain};
+use bakeoff_core::record::{self, Complaint, Record, RecordLine};
+use bakeoff_host::private;
+use bakeoff_report::verify::{self, Outcome};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::event::{Event, Reporter};
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::warnings;
+
+/// Default folder of runs.
+pub const RUNS: &str = "runs";
+
+/// File name of the record in the folder of its run.
+pub const RECORD: &str = "record.jsonl";
+
+/// The folder of a run, with its record open for writing and locked.
+pub struct RunFolder {
+    /// Path of the folder.
+    pub path: PathBuf,
+    record: File,
+    chain: Chain,
+    /// True once the record has a line. Until then dropping this removes the folder.
+    begun: bool,
+}
+
+impl RunFolder {
+    /// Creates `OUT/2026-11-21-202450-STUDY`, with a number behind it if that exists.
+    ///
+    /// # Errors
+    /// If the folder or the record cannot be created.
+    pub fn create(out: &Path, study: &str) -> Result<Self, FleetError> {
+        fs::create_dir_all(out).map_err(|error| FleetError::file("make", out, &error))?;
+        let base = format!("{}-{study}", utc_folder());
+        let names = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}-{n}")));
+        for name in names {
+            let path = out.join(name);
+            match private::make_dir(&path) {
+                Ok(()) => {
+                    let file = path.join(RECORD);
+                    let record = private::create(&file)
+                        .map_err(|error| FleetError::file("make", &file, &error))?;
+                    hold(&record, &path)?;
+                    let chain = Chain::default();
+                    return Ok(Self { path, record, chain, begun: false });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(FleetError::file("make", &path, &error)),
+            }
+        }
+        unreachable!("there is always a next number")
+    }
+
+    /// Opens a run to resume it. An incomplete last line, left by a crash, is removed and reported.
+    ///
+    /// # Errors
+    /// If the record cannot be read, another run writes to it, or a link is in the folder.
+    pub fn open(run: &Path, reporter: &mut dyn Reporter) -> Result<(Self, Record), FleetError> {
+        let file = record_file(run);
+        let path = file.parent().unwrap_or(run).to_owned();
+        let failed = |error| {
+            FleetError::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT)
+        };
+        let record_file = private::append(&file, false).map_err(failed)?;
+        hold(&record_file, &path)?;
+        refuse_links(&path)?;
+        let text = read_file(&file)?;
+        let (record, complaints) = parse(&file, &text)?;
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let torn = whole < text.len();
+        // Anything else in it that cannot be read is not for us to go on from.
+        if let Some(complaint) = complaints.get(usize::from(torn)) {
+            return Err(FleetError::input(format!("`{}`: {complaint}", file.display()), RUN_HINT));
+        }
+        if torn {
+            reporter.report(&Event::RecordTorn { file: &file });
+            record_file
+                .set_len(whole as u64)
+                .map_err(|error| FleetError::file("cut the torn line off", &file, &error))?;
+        }
+        let chain = Chain::behind(&text[..whole]);
+        Ok((Self { path, record: record_file, chain, begun: true }, record))
+    }
+
+    /// Appends a line and syncs the record.
+    ///
+    /// # Errors
+    /// If the line cannot be written or synced.
+    pub fn push(&mut self, line: &RecordLine) -> Result<(), FleetError> {
+        let text = self.chain.link(line);
+        let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
+        self.begun |= written.is_ok();
+        written.map_err(|error| FleetError::file("write", &self.path.join(RECORD), &error))
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if !self.begun {
+            fs::remove_file(self.path.join(RECORD)).ok();
+            fs::remove_dir(&self.path).ok(); // fails if somebody put a file there
+        }
+    }
+}
+
+const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`";
+
+/// Largest record that is read, in bytes. A record of a thousand trials has about 30 MB.
+const RECORD_MAX: u64 = 1 << 30;
+
+/// Reads the bytes of a record.
+///
+/// # Errors
+/// If it is missing, no regular file, or larger than 1 GiB. The hint names the newest run of a folder of runs.
+pub fn read_file(file: &Path) -> Result<Vec<u8>, FleetError> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        FleetError::input(format!("cannot read `{}`: {why}", file.display()), RUN_HINT)
+    };
+    let found = fs::metadata(file).map_err(|error| match file.parent().and_then(newest_run) {
+        Some(run) => FleetError::input(
+            format!("`{}` is a folder of runs", run.parent().unwrap_or(&run).display()),
+            format!("name one of them: `{}` is the newest", run.display()),
+        ),
+        None => cannot(&error),
+    })?;
+    if !found.is_file() {
+        return Err(cannot(&"it is not a file"));
+    }
+    let mut text = Vec::new();
+    let opened = File::open(file).map_err(|error| cannot(&error))?;
+    opened.take(RECORD_MAX + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
+    if text.len() as u64 > RECORD_MAX {
+        return Err(cannot(&format_args!("it has more than {} MiB", RECORD_MAX >> 20)));
+    }
+    Ok(text)
+}
+
+/// Returns the newest run in a folder of runs.
+fn newest_run(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join(RECORD).is_file()).max()
+}
+
+/// Depth of a run's own files below its folder: `kept/SYSTEM/logs/NODE.log`.
+const DEPTH: u32 = 4;
+
+/// Refuses a run with a symbolic link, which could redirect a write or a removal.
+fn refuse_links(run: &Path) -> Result<(), FleetError> {
+    // Servers may make links in their data, which is removed as a whole.
+    let found = private::link_in(run, DEPTH, "nodes")
+        .map_err(|error| FleetError::file("read", run, &error))?;
+    match found {
+        None => Ok(()),
+        Some(link) => Err(FleetError::input(
+            format!("`{}` is a symbolic link, which no run has", link.display()),
+            "nothing was written; check its target, and remove it",
+        )),
+    }
+}
+
+/// Locks a record for writing, until `record` is closed.
+///
+/// # Errors
+/// If another process holds the lock, or the file system has no locks.
+pub fn hold(record: &File, run: &Path) -> Result<(), FleetError> {
+    match rustix::fs::flock(record, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(FleetError::input(
+            format!("the run in `{}` is still running", run.display()),
+            "wait until it ends, or stop it",
+        )),
+        // Two writers would spoil the record.
+        Err(error) => Err(FleetError::machine(format!(
+            "cannot lock the record in `{}`: {error}\nhint: `--out DIR` puts runs on another file system",
+            run.display()
+        ))),
+    }
+}
+
+/// Returns true if a run still writes to this record. False on a file system without locks.
+pub fn is_held(record: &File) -> bool {
+    let held = rustix::fs::flock(record, FlockOperation::NonBlockingLockShared);
+    held == Err(Errno::WOULDBLOCK)
+}
+
+/// Returns the path of a run's record. `run` is the folder or the record itself.
+pub fn record_file(run: &Path) -> PathBuf {
+    if run.is_dir() { run.join(RECORD) } else { run.to_owned() }
+}
+
+/// Resolves a run's name: a path, or `latest`, `latest~1` and so on, counted back from the newest in `runs`.
+///
+/// # Errors
+/// If `runs` has fewer runs.
+pub fn named(run: &Path) -> Result<PathBuf, FleetError> {
+    let back = match run.to_str().and_then(|text| text.strip_prefix("latest")) {
+        Some("") => Some(0),
+        Some(rest) => rest.strip_prefix('~').and_then(|back| back.parse().ok()),
+        None => None,
+    };
+    let Some(back) = back.filter(|_| !run.exists()) else { return Ok(run.to_owned()) };
+    newest(Path::new(RUNS), back).ok_or_else(|| {
+        let what = format!("there is no run `{}` in `{RUNS}`", run.display());
+        FleetError::input(what, "`bakeoff history` lists the runs that are there")
+    })
+}
+
+/// Returns the newest run in a folder, or the run `back` runs before it.
+fn newest(out: &Path, back: usize) -> Option<PathBuf> {
+    let entries = fs::read_dir(out).ok()?.filter_map(Result::ok);
+    let mut runs: Vec<(String, std::time::SystemTime, PathBuf)> = entries
+        .filter_map(|entry| {
+            let made = fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            // Runs that began within the same second are ordered by their last change.
+            let began = name.get(..BEGAN_LENGTH)?.to_owned();
+            Some((began, made, entry.path()))
+        })
+        .collect();
+    runs.sort_unstable();
+    let place = runs.len().checked_sub(back.checked_add(1)?)?;
+    Some(runs.swap_remove(place).2)
+}
+
+/// Length of the time in a folder's name: `2026-11-21-202450`.
+const BEGAN_LENGTH: usize = 17;
+
+/// Reads the record of a run: its bytes, its content, and complaints about unreadable lines.
+///
+/// # Errors
+/// If the record cannot be read or its first line is invalid.
+pub fn read_with_text(run: &Path) -> Result<(Vec<u8>, Record, Vec<Complaint>), FleetError> {
+    let file = record_file(run);
+    let text = read_file(&file)?;
+    let (record, complaints) = parse(&file, &text)?;
+    Ok((text, record, complaints))
+}
+
+/// Reads a run, and warns about damage and alterations.
+///
+/// # Errors
+/// As [`read_with_text`].
+pub fn read_and_warn(run: &Path) -> Result<Record, FleetError> {
+    let (text, record, complaints) = read_with_text(run)?;
+    let shown = run.display();
+    complaints.iter().for_each(|complaint| warnings::warn(&format!("{shown}: {complaint}")));
+    let found = verify::verify(&chain::check(&text), &record, &complaints);
+    for fault in found.iter().filter(|one| one.outcome == Outcome::Fails) {
+        let (what, seen) = (&fault.what, &fault.seen);
+        warnings::warn(&format!(
+            "{shown} is inconsistent: {what}: {seen}; `bakeoff verify` checks all of it"
+        ));
+    }
+    Ok(record)
+}
+
+/// Reads the record of a run, with complaints about unreadable lines.
+///
+/// # Errors
+/// As [`read_with_text`].
+pub fn read(run: &Path) -> Result<(Record, Vec<Complaint>), FleetError> {
+    read_with_text(run).map(|(_, record, complaints)| (record, complaints))
+}
+
+fn parse(file: &Path, text: &[u8]) -> Result<(Record, Vec<Complaint>), FleetError> {
+    record::read(&String::from_utf8_lossy(text)).map_err(|complaint| {
+        FleetError::input(format!("`{}`: {complaint}", file.display()), RUN_HINT)
+    })
+}

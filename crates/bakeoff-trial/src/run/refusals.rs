@@ -1,0 +1,296 @@
+//! Refuses a run whose result would mislead, before its first trial and with a hint.
+//!
+//! Not here: mistakes of a study (`bakeoff_core::study`), a gate's flags (the binary's `commands::gate`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bakeoff_core::places::{Machine, Places, Reach, Takes};
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
+use bakeoff_core::study::Study;
+use bakeoff_core::study::suggest;
+use bakeoff_core::units::ranges_text;
+use bakeoff_systems as systems;
+use bakeoff_systems::topology::compose;
+
+use crate::cluster::contenders::{self, PreparedSystem};
+use crate::run::folder::RunFolder;
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::machines::fleet::Fleet;
+
+/// Refuses to resume on another machine or with other programs.
+pub(super) fn refuse_changes(
+    header: &RunHeader,
+    here: &Environment,
+    contenders: &[PreparedSystem<'_>],
+    folder: &RunFolder,
+) -> Result<(), FleetError> {
+    let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
+    refuse(changes(header, here, &found), folder)
+}
+
+/// Refuses to resume a run of another version of bakeoff.
+pub(super) fn refuse_another_bakeoff(
+    header: &RunHeader,
+    folder: &RunFolder,
+) -> Result<(), FleetError> {
+    let mut changes = Vec::new();
+    differs(&mut changes, "bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
+    // A field may change its meaning between formats.
+    let (then, now) = (header.format.to_string(), FORMAT.to_string());
+    differs(&mut changes, "the record's format", &then, &now);
+    refuse(changes, folder)
+}
+
+fn refuse(changes: Vec<String>, folder: &RunFolder) -> Result<(), FleetError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(FleetError::input(
+        format!("cannot resume `{}`: {}", folder.path.display(), changes.join("; ")),
+        "start a new run of the study",
+    ))
+}
+
+/// Lists the differences in machine and programs since the run began, as sentences.
+fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
+    let mut changes = Vec::new();
+    let mut differs = |what: &str, then: &str, now: &str| differs(&mut changes, what, then, now);
+    let then = &header.environment;
+    differs("the processor", &then.cpu_model, &here.cpu_model);
+    differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
+    differs("the kernel", &then.kernel, &here.kernel);
+    differs("the file system", &then.file_system, &here.file_system);
+    for (then, now) in header.systems.iter().zip(found) {
+        let text = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
+        let name = &then.name;
+        differs(&format!("{name}'s version"), &text(&then.version), &text(&now.version));
+        differs(&format!("the SHA-256 of {name}"), &text(&then.sha256), &text(&now.sha256));
+    }
+    changes
+}
+
+fn differs(changes: &mut Vec<String>, what: &str, then: &str, now: &str) {
+    if then != now {
+        changes.push(format!("{what} was {then} and is {now}"));
+    }
+}
+
+/// Refuses a gate whose two builds are the same program. Two version requests may lead to one.
+pub(super) fn refuse_same_program(contenders: &[PreparedSystem<'_>]) -> Result<(), FleetError> {
+    let [base, new] = contenders else { return Ok(()) };
+    let of = |one: &PreparedSystem<'_>| one.record.sha256.clone();
+    let same_options = base.asked.options == new.asked.options;
+    match of(base) {
+        Some(sum) if same_options && of(new).as_ref() == Some(&sum) => {
+            let text = |record: &SystemRecord| {
+                let version = record.version.clone().unwrap_or_else(|| "no version".to_owned());
+                format!("{version}, {}", record.source.clone().unwrap_or_default())
+            };
+            Err(FleetError::input(
+                format!(
+                    "base ({}) and new ({}) are the same program (SHA-256 {sum})",
+                    text(&base.record),
+                    text(&new.record)
+                ),
+                SAME_HINT,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Hint for a gate whose builds do not differ.
+pub const SAME_HINT: &str = "was the new one built? nothing was started";
+
+/// Checks that all ports from `base` on that the trials will use are free.
+pub(super) fn check_ports(
+    base: Option<u16>,
+    order: &[Trial],
+    contenders: &[PreparedSystem<'_>],
+    dir: &Path,
+    fleet: &Fleet,
+) -> Result<(), FleetError> {
+    let Some(base) = base else { return Ok(()) };
+    let (mut ports, seating) = (fleet.rehearsal(base), fleet.seating());
+    for trial in order {
+        let components = &contenders::for_trial(contenders, trial).components;
+        compose(components, dir, 0, &seating, &mut ports)?;
+    }
+    Ok(())
+}
+
+/// Refuses to resume on machines with other names, addresses or CPUs.
+pub(super) fn refuse_other_machines(
+    record: &Record,
+    fleet: &Fleet,
+    folder: &RunFolder,
+) -> Result<(), FleetError> {
+    let then = &record.header.environment.machines;
+    let now: &[Machine] = fleet.places().map_or(&[], |places| &places.machines);
+    // New pods have new addresses.
+    let is_same = |then: &RunMachine, now: &Machine| {
+        let same_place =
+            matches!(now.reach, Reach::Pod { .. }) || then.address == now.address.to_string();
+        then.name == now.name && then.cpus == now.cpus && same_place
+    };
+    if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is_same(then, now)) {
+        return Ok(());
+    }
+    let text = |(name, address, cpus): (&str, String, &[u32])| match cpus {
+        [] => format!("{name} ({address})"),
+        cpus => format!("{name} ({address}, CPUs {})", ranges_text(cpus)),
+    };
+    let all = |machines: Vec<String>| match machines.as_slice() {
+        [] => "this machine alone".to_owned(),
+        several => several.join(", "),
+    };
+    let before = then.iter().map(|one| text((&one.name, one.address.clone(), &one.cpus)));
+    let after = now.iter().map(|one| text((&one.name, one.address.to_string(), &one.cpus)));
+    let hint = match then.is_empty() {
+        true => "resume it without `--on`",
+        false => "resume it with `--on FILE`, the places file that it began with",
+    };
+    let what = format!(
+        "`{}` runs on {}, not on {}",
+        folder.path.display(),
+        all(before.collect()),
+        all(after.collect())
+    );
+    Err(FleetError::input(what, hint))
+}
+
+/// Refuses a study if no machine of the places file takes servers of one of its roles.
+pub(super) fn refuse_homeless(study: &Study, places: &Places) -> Result<(), FleetError> {
+    match homeless(study, places) {
+        None => Ok(()),
+        Some((what, hint)) => Err(FleetError::input(what, hint)),
+    }
+}
+
+/// Returns the first role of a study that no machine takes, as an error and a hint.
+pub fn homeless(study: &Study, places: &Places) -> Option<(String, String)> {
+    if let Some(unknown) = unknown_role(places) {
+        return Some(unknown);
+    }
+    let started = || study.systems.iter().filter(|system| system.is_started());
+    for system in started() {
+        for (role, one) in systems::by_role(system) {
+            if !places.servers_of(role, &one.kind).is_empty() {
+                continue;
+            }
+            let roles = started().flat_map(systems::by_role).map(|(role, _)| role);
+            let roles: BTreeSet<String> = roles.map(|role| format!("`{role}`")).collect();
+            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
+            return Some((
+                format!(
+                    "no machine of the places file takes the servers of role `{role}` of system `{}`",
+                    system.name
+                ),
+                format!(
+                    "set `servers: true` on a machine, or list roles of study `{}`: {roles}",
+                    study.name
+                ),
+            ));
+        }
+    }
+    None
+}
+
+/// Returns an unknown role in `servers`, as an error and a hint. Roles of other studies are known.
+fn unknown_role(places: &Places) -> Option<(String, String)> {
+    let kinds = systems::kinds();
+    let roles = || kinds.iter().flat_map(|kind| kind.roles).map(|role| role.name);
+    let known = || std::iter::once(systems::COMPOSITE).chain(roles());
+    places.machines.iter().find_map(|machine| {
+        let Takes::Roles(words) = &machine.servers else { return None };
+        let unknown = words.iter().find(|word| known().all(|role| role != word.as_str()))?;
+        let what = format!(
+            "machine `{}` takes the servers of role `{unknown}`, which no system has",
+            machine.name
+        );
+        Some((what, suggest(unknown, known(), "the roles:")))
+    })
+}
+
+/// Refuses machines without disk space for the servers' data.
+pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), FleetError> {
+    let Some(machines) = fleet.placed() else { return Ok(()) };
+    match machines.least_space()? {
+        Some((free, machine)) if study.starts_any() && free < SPACE_MIN => {
+            Err(FleetError::machine(format!(
+                "only {} MiB are free on the disk of `{machine}` that would hold the servers' data\n  needed: at \
+                 least {} MiB\nhint: {}",
+                free >> 20,
+                SPACE_MIN >> 20,
+                match machines.places.kubernetes {
+                    None => "`data` in the places file names another folder",
+                    Some(_) =>
+                        "`storage-class` and `storage` in the places file ask for volumes of a size",
+                }
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses servers pinned to CPUs that the places file withholds.
+pub(super) fn refuse_pins(study: &Study, places: &Places) -> Result<(), FleetError> {
+    for system in study.systems.iter().filter(|system| system.is_started()) {
+        for (role, one) in systems::by_role(system) {
+            let pinned = one.limits.iter().flat_map(|limits| &limits.cpus);
+            for place in places.servers_of(role, &one.kind) {
+                let machine = &places.machines[place];
+                let gives = |cpu: &&u32| machine.cpus.is_empty() || machine.cpus.contains(cpu);
+                let Some(cpu) = pinned.clone().find(|cpu| !gives(cpu)) else { continue };
+                return Err(FleetError::input(
+                    format!(
+                        "`{}` is pinned to CPU {cpu}, but `{}` gives CPUs {}",
+                        one.name,
+                        machine.name,
+                        ranges_text(&machine.cpus)
+                    ),
+                    "change `cpus` of the system's limits, or of the machine in the places file",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Free disk space, in bytes, with which three servers of any kind start and keep their logs.
+const SPACE_MIN: u64 = 1 << 30;
+
+/// Refuses a disk without space for the servers' data. `free`: in bytes.
+pub(super) fn check_space(study: &Study, free: u64) -> Result<(), FleetError> {
+    if study.starts_any() && free < SPACE_MIN {
+        let mib = free >> 20;
+        return Err(FleetError::machine(format!(
+            "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \
+             {} MiB\nhint: `--out DIR` puts runs somewhere else",
+            SPACE_MIN >> 20
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_that_no_system_has_is_refused_beside_machines_that_take_any() {
+        let places = |servers: &str| {
+            let text = format!(
+                "machines:\n  h1: {{ssh: h1, address: 198.18.0.2, servers: [{servers}]}}\n  \
+                 h2: {{ssh: h2, address: 198.18.0.3, servers: true, generator: true}}\n"
+            );
+            Places::parse("places.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
+        };
+        assert_eq!(unknown_role(&places("storage, system")), None);
+        let (what, hint) = unknown_role(&places("storrage")).unwrap();
+        assert_eq!(what, "machine `h1` takes the servers of role `storrage`, which no system has");
+        assert!(hint.contains("`storage`"), "{hint}");
+    }
+}

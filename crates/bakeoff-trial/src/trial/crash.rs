@@ -1,0 +1,201 @@
+//! Kills all nodes of a cluster in the midst of writes.
+//!
+//! A kill at rest finds servers that had all the time of reading back to write down what they had
+//! acknowledged. So a short load of nothing but writes, which nobody measures, is under way when the
+//! nodes are killed. What was acknowledged by then has to be there afterwards; what was under way has
+//! an unknown outcome.
+//!
+//! Not here: reading back (`audit`), starting again (`cluster`).
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_core::check::KilledUnderLoad;
+use bakeoff_core::plan::Stage;
+use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
+use bakeoff_core::workload::mix64;
+use bakeoff_systems::{Access, System};
+
+use crate::cluster::ReadyCluster;
+use bakeoff_fleet::generators::all::{Generators, Meanwhile};
+use bakeoff_fleet::generators::error::GeneratorError;
+use bakeoff_fleet::generators::generator::{Loaded, StageAsk};
+use bakeoff_fleet::machines::order::NEWEST;
+
+/// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
+/// that no rhythm of a server is always met at the same place.
+const BEFORE: Duration = Duration::from_secs(1);
+const SPREAD_MS: u64 = 1000;
+/// Answers that were sent before the kill arrive within this time.
+const ARRIVING: Duration = Duration::from_millis(100);
+/// The load is stopped long before.
+const LONGEST: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The writes that a kill interrupts.
+pub(crate) struct Writes<'a> {
+    pub(crate) system: &'static dyn System,
+    pub(crate) nodes: &'a [Access],
+    pub(crate) workload: &'a Workload,
+    pub(crate) load: &'a Load,
+    pub(crate) clients: u32,
+    pub(crate) threads: u32,
+    pub(crate) seed: u64,
+    pub(crate) generators: &'a Generators<'a>,
+}
+
+impl Writes<'_> {
+    /// Makes writes in a closed load without warm-up, until its end or until `enough`. Returns how many were
+    /// acknowledged. `begun` is called with the moment at which they begin.
+    pub(super) fn make(
+        &self,
+        of: &Again<'_>,
+        enough: &AtomicBool,
+        begun: &mut dyn FnMut(Instant),
+    ) -> Result<u64, GeneratorError> {
+        let load = Load {
+            warmup: Duration::ZERO,
+            timeout: self.load.timeout.min(TIMEOUT),
+            keep_alive: true,
+            in_flight: of.in_flight,
+            ..self.load.clone()
+        };
+        let ask = StageAsk {
+            to: Loaded {
+                system: self.system,
+                nodes: self.nodes,
+                resumed: self.load.tls_resumption,
+                threads: self.threads,
+            },
+            reads_to: None,
+            requests: None,
+            workload: of.workload,
+            load: &load,
+            stage: of.stage,
+            arrivals: Arrivals::Closed,
+            first_ticket: 0,
+            seed: of.seed,
+            reading: NEWEST,
+            moments: None,
+        };
+        let driven = self.generators.stage(
+            &ask,
+            Meanwhile { stop: &|| enough.load(Ordering::Relaxed), progress: &mut |_| {}, begun },
+        )?;
+        Ok(driven.measurement.verified())
+    }
+}
+
+/// Writes that are made once more, after the load.
+pub(super) struct Again<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) stage: Stage,
+    pub(super) in_flight: u32,
+    pub(super) seed: u64,
+}
+
+/// The writes of a workload that can be made again: keys that are written once are chosen evenly.
+/// `None` where there are none.
+fn again(workload: &Workload) -> Option<Workload> {
+    let mut writes = workload.clone();
+    writes.mix.retain(|&operation, _| [Operation::Put, Operation::Delete].contains(&operation));
+    if !writes.mix.contains_key(&Operation::Put) {
+        return None;
+    }
+    if writes.keys.order == KeyOrder::Unique {
+        writes.keys.order = KeyOrder::Uniform;
+    }
+    Some(writes)
+}
+
+/// The puts of a workload that can be made again; `None` where there are none.
+pub(crate) fn puts_again(workload: &Workload) -> Option<Workload> {
+    let mut puts = again(workload)?;
+    puts.mix.retain(|&operation, _| operation == Operation::Put);
+    Some(puts)
+}
+
+/// Writes for a while and kills all nodes meanwhile; tells what was under way, or why nothing was.
+pub(crate) fn under_load(
+    of: &Writes<'_>,
+    cluster: &ReadyCluster,
+    interrupted: &AtomicBool,
+) -> Result<KilledUnderLoad, NotUnderLoad> {
+    let Some(workload) = &again(of.workload) else {
+        cluster.kill9();
+        return Err(NotUnderLoad::NoWrites);
+    };
+    let seed = mix64(of.seed ^ 0x6b69_6c6c);
+    let after = BEFORE + Duration::from_millis(seed % SPREAD_MS);
+    let stage = Stage { clients: of.clients, stop: Stop::After(LONGEST) };
+    let writes = Again { workload, stage, in_flight: of.load.in_flight, seed };
+    let (enough, begun) = (&AtomicBool::new(false), &OnceLock::new());
+    let (driven, under_way, after_ms) = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            of.make(&writes, enough, &mut |at| {
+                begun.set(at).ok();
+            })
+        });
+        let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
+        let wrote_long = || begun.get().is_some_and(|at| clock::now() > *at + after);
+        while goes_on() && !wrote_long() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        cluster.kill9();
+        let killed = clock::now();
+        let after_ms = begun.get().map_or(0, |at| (killed - *at).as_millis() as u64);
+        let under_way = !writing.is_finished();
+        std::thread::sleep(ARRIVING);
+        enough.store(true, Ordering::Relaxed);
+        (writing.join(), under_way, after_ms)
+    });
+    match driven {
+        Ok(Ok(acknowledged)) if under_way && acknowledged > 0 => {
+            Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
+        }
+        Ok(Ok(_)) => Err(NotUnderLoad::NothingAcknowledged),
+        Ok(Err(error)) => Err(NotUnderLoad::NotDriven(error)),
+        Err(_) => Err(NotUnderLoad::BrokeOff),
+    }
+}
+
+/// A kill without writes under way.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotUnderLoad {
+    #[error("its workload has no writes that can be made again")]
+    NoWrites,
+    #[error("no write was acknowledged while it was under load")]
+    NothingAcknowledged,
+    #[error(transparent)]
+    NotDriven(GeneratorError),
+    #[error("the load broke off")]
+    BrokeOff,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(mix: &str, order: &str) -> Workload {
+        let text = format!(
+            "title: t\nsystems:\n  a: {{kind: canary}}\nworkloads:\n  w: {{mix: {mix}, keys: \
+             {{count: 100, order: {order}}}}}\nloads:\n  l: {{clients: 1, stop: {{after: 1s}}}}\n\
+             trials: 1\n"
+        );
+        let kinds = bakeoff_systems::kinds();
+        bakeoff_core::study::parse("t", "t.yaml", &text, &kinds).unwrap().workloads.remove(0)
+    }
+
+    #[test]
+    fn only_writes_go_on_and_keys_are_written_again() {
+        let writes = again(&workload("{put: 1, get: 9}", "unique")).unwrap();
+        assert_eq!(writes.mix.keys().collect::<Vec<_>>(), [&Operation::Put]);
+        assert_eq!(writes.keys.order, KeyOrder::Uniform);
+        let writes = again(&workload("{put: 3, delete: 1}", "sequential")).unwrap();
+        assert_eq!(writes.keys.order, KeyOrder::Sequential);
+        assert_eq!(again(&workload("{get: 1}", "uniform")), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a trial ended early.
+//!
+//! Not here: what becomes of it in the record (`super`).
+
+use std::fmt;
+
+use bakeoff_agent::AgentError;
+use bakeoff_systems::SystemError;
+
+use crate::cluster::NoTargets;
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::generators::error::GeneratorError;
+
+/// The early end of a trial.
+pub(super) enum Ended {
+    Interrupted,
+    Failed(Failed),
+}
+
+/// A failure: a line for the record, and the whole message for the user.
+pub(super) struct Failed {
+    pub(super) headline: String,
+    pub(super) text: String,
+    /// The failure itself, where a command may end with it.
+    pub(super) failure: Option<Box<FleetError>>,
+}
+
+impl Failed {
+    fn new(text: String, failure: Option<Box<FleetError>>) -> Self {
+        let headline = text.lines().next().unwrap_or_default().to_owned();
+        Self { headline, text, failure }
+    }
+}
+
+impl Ended {
+    /// Returns the end by an error, whose first line goes into the record.
+    pub(super) fn failed(error: impl fmt::Display) -> Self {
+        Self::Failed(Failed::new(error.to_string(), None))
+    }
+
+    /// Puts what happened before in front.
+    pub(super) fn after(self, before: Option<String>) -> Self {
+        match (self, before) {
+            (Self::Failed(Failed { text, .. }), Some(before)) => {
+                Self::failed(format!("{before}\n{text}"))
+            }
+            (ended, _) => ended,
+        }
+    }
+}
+
+impl From<SystemError> for Ended {
+    fn from(error: SystemError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<NoTargets> for Ended {
+    fn from(why: NoTargets) -> Self {
+        Self::failed(why)
+    }
+}
+
+impl From<FleetError> for Ended {
+    fn from(failure: FleetError) -> Self {
+        match failure.is_interruption() {
+            true => Self::Interrupted,
+            false => Self::Failed(Failed {
+                headline: failure.headline(),
+                text: failure.to_string(),
+                failure: Some(Box::new(failure)),
+            }),
+        }
+    }
+}
+
+impl From<AgentError> for Ended {
+    fn from(error: AgentError) -> Self {
+        GeneratorError::from(error).into()
+    }
+}
+
+impl From<GeneratorError> for Ended {
+    fn from(error: GeneratorError) -> Self {
+        match error {
+            GeneratorError::Interrupted => Self::Interrupted,
+            error => Self::Failed(Failed::new(error.to_string(), Some(Box::new(error.into())))),
+        }
+    }
+}

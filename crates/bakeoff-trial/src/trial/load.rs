@@ -1,0 +1,321 @@
+//! The load of a trial: keys before it, then its stages or the tries of a search, on one cluster.
+//!
+//! Not here: where clients connect to (`routes`), who drives (`generators`), the loop itself (`bakeoff_engine`).
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_core::check::Verdict;
+use bakeoff_core::check::causes::with_hint;
+use bakeoff_core::check::machine::generators_together;
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::plan;
+use bakeoff_core::record::StageRecord;
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
+use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
+use bakeoff_core::units::count_text;
+use bakeoff_engine::works::keyed::Reading;
+use bakeoff_engine::{Live, Window};
+use bakeoff_systems::declaration::Lists;
+
+use super::routes::Routes;
+use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
+use crate::cluster::ReadyCluster;
+use crate::cluster::contenders::PreparedSystem;
+use crate::event::{Event, Reporter};
+use bakeoff_fleet::generators::all::{Generators, Meanwhile, StageDriven};
+use bakeoff_fleet::generators::generator::{Fill, Loaded, StageAsk};
+use bakeoff_fleet::machines::requests::Requests;
+use bakeoff_systems::declaration::fitting_clients;
+
+/// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
+const FILL_CLIENTS_MAX: u32 = 32;
+const FILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// With fewer operations due in a try, nothing would be known of a percentile.
+const DUE_MIN: f64 = 10.0;
+
+/// Where all stages of a load go, and by whom they are driven.
+#[derive(Clone, Copy)]
+pub(super) struct Driven<'a> {
+    pub(super) to: Towards<'a>,
+    pub(super) generators: &'a Generators<'a>,
+}
+
+/// Where the operations of a load go.
+#[derive(Clone, Copy)]
+pub(super) enum Towards<'a> {
+    /// To nodes of a system.
+    Nodes(&'a Routes),
+    /// To the servers that the requests name.
+    Requests(&'a Requests),
+}
+
+/// Returns whether no other stage can follow.
+fn is_over(stage: &StageRecord) -> bool {
+    stage.measurement.interrupted || stage.measurement.keys_exhausted
+}
+
+impl Combination<'_> {
+    /// Returns how reads are judged under this workload.
+    fn reading(&self) -> Reading {
+        let Self { contender, workload, .. } = *self;
+        Reading {
+            reads: workload.reads,
+            may_be_stale: contender.system.may_be_stale(&contender.found, workload.reads),
+            lists_are_complete: lists_are_complete(contender.system.declares().lists, workload),
+        }
+    }
+}
+
+/// Returns whether each list of a workload must have every key of its directory.
+fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
+    let is_short = lists == Lists::ShortBesideWriters && workload.writes();
+    workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
+}
+
+impl TrialRunner<'_, '_> {
+    /// Drives the load: its stages, or the tries of a search. They are in the record as far as they came.
+    pub(super) fn drive(&mut self, driven: &Driven<'_>) -> Result<(), Ended> {
+        match &self.of.load.find {
+            None => self.record.stages = self.stages(driven)?,
+            Some(find) => self.record.found = self.search(driven, find)?,
+        }
+        Ok(())
+    }
+
+    /// Drives the load, stage by stage, on the same cluster.
+    fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
+        let Combination { trial, load, .. } = self.of;
+        let mut first_ticket = 0;
+        let mut stages = Vec::new();
+        for stage in plan::stages(load, &trial.system) {
+            let (stage, next) = self.stage(driven, &stage, load.arrivals, first_ticket)?;
+            first_ticket = next;
+            let over = is_over(&stage);
+            stages.push(stage);
+            if over {
+                break;
+            }
+        }
+        Ok(stages)
+    }
+
+    /// Looks for the highest rate that keeps an objective, one after the other on the same cluster. Each
+    /// try is in the record as it ends; yields what they came to, unless they were broken off.
+    fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
+        let Combination { trial, load, .. } = self.of;
+        let objective = find.conditions().map_err(Ended::failed)?;
+        let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
+            return Err(Ended::failed("a search begins at a rate and tries each for a time"));
+        };
+        let clients = load.clients_on(&trial.system).first().copied().unwrap_or(1);
+        let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
+        let least = least_rate(&objective, time, by_chance).max(DUE_MIN / time.as_secs_f64());
+        let mut search = Search::new(first).not_below(least);
+        let mut first_ticket = 0;
+        loop {
+            let (rate, confirming) = match search.next() {
+                Next::Done(found) => return Ok(Some(found)),
+                Next::Try(rate) => (rate, false),
+                Next::Confirm(rate) => (rate, true),
+            };
+            let time = if confirming { time * CONFIRM_TIMES } else { time };
+            let stage = plan::Stage { clients, stop: Stop::After(time) };
+            let arrivals = load.arrivals.at(rate);
+            let (mut stage, next) = self.stage(driven, &stage, arrivals, first_ticket)?;
+            first_ticket = next;
+            let disturbed_by = self.disturbances_of(&stage)?;
+            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
+                .disturbed_by(disturbed_by);
+            let over = is_over(&stage);
+            if !over {
+                search.take(&tried);
+                self.reporter.report(&Event::RateTried { tried: &tried });
+            }
+            stage.tried = Some(tried);
+            self.record.stages.push(stage);
+            if over {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Returns what disturbed a stage that has just ended, on any machine. Nothing where that cannot be known.
+    fn disturbances_of(&self, stage: &StageRecord) -> Result<Vec<String>, Ended> {
+        let window = stage.window(self.of.load.warmup);
+        if window.1 <= window.0 {
+            return Ok(Vec::new());
+        }
+        let TrialContext { study, shared_machine, .. } = *self.context;
+        let (asked, seen) = (self.of.contender.asked, self.sampling.so_far()?);
+        let mut disturbed_by = neighbours::disturbed(study, asked, (&seen, shared_machine), window);
+        let parts = self.parts.last().map(Vec::as_slice).unwrap_or_default();
+        let together = generators_together(parts.iter(), stage.measurement.window);
+        disturbed_by.extend(together.and_then(Verdict::into_failure));
+        Ok(disturbed_by)
+    }
+
+    /// Drives one stage of a load; yields the number of the next operation too.
+    fn stage(
+        &mut self,
+        driven: &Driven<'_>,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+        first_ticket: u64,
+    ) -> Result<(StageRecord, u64), Ended> {
+        let Combination { contender, trial, workload, load } = self.of;
+        let Driven { to, generators } = *driven;
+        let clients = stage.clients;
+        let began = self.sampling.seconds();
+        let moments = self.sampling.moments();
+        let (writes, reads, requests) = match to {
+            Towards::Nodes(nodes) => {
+                let (writes, reads) = nodes.writes_and_reads();
+                (writes, reads, None)
+            }
+            Towards::Requests(requests) => (&[][..], None, Some(requests)),
+        };
+        let ask = StageAsk {
+            to: Loaded {
+                system: contender.system,
+                nodes: writes,
+                resumed: load.tls_resumption,
+                threads: self.context.threads,
+            },
+            reads_to: reads,
+            requests,
+            workload,
+            load,
+            stage: *stage,
+            arrivals,
+            first_ticket,
+            seed: trial.seed,
+            reading: self.of.reading(),
+            moments: Some(moments.clone()),
+        };
+        self.reporter.report(&Event::LoadStarted { clients });
+        let (reporter, sampling) = (&mut *self.reporter, &self.sampling);
+        let interrupted = self.context.interrupted;
+        let driven = generators.stage(
+            &ask,
+            Meanwhile {
+                stop: &|| interrupted.load(Ordering::Relaxed),
+                progress: &mut |live: &Live| reporter.report(&Event::Observed { clients, live }),
+                begun: &mut |start: Instant| {
+                    let window = Window::new(start, load.warmup, stage.stop);
+                    sampling.measures(&moments, &window);
+                },
+            },
+        )?;
+        let StageDriven { mut measurement, next_ticket, parts } = driven;
+        if let Towards::Nodes(nodes) = to {
+            nodes.name(&mut measurement.staleness);
+        }
+        let measured_from = self.sampling.measured_from(&moments);
+        self.parts.push(parts);
+        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
+    }
+}
+
+/// Interval between two reports of a fill's progress.
+const FILL_REPORTED_EVERY: Duration = Duration::from_secs(10);
+
+/// Writes every key once, and reports how many are written now and then. Any failure ends the trial: reads would be
+/// judged wrongly.
+pub(super) fn fill(
+    context: &TrialContext<'_>,
+    reporter: &mut dyn Reporter,
+    contender: &PreparedSystem<'_>,
+    cluster: &ReadyCluster,
+    generators: &Generators<'_>,
+    keys: u64,
+) -> Result<u64, Ended> {
+    let to = Loaded {
+        system: contender.system,
+        nodes: &cluster.nodes,
+        resumed: true,
+        threads: context.threads,
+    };
+    let (mut written, mut reported) = (0, clock::now());
+    let clients = fitting_clients(contender.system, &cluster.nodes, FILL_CLIENTS_MAX);
+    let fill = Fill { to, clients, timeout: FILL_TIMEOUT };
+    let measurement = generators.fill(
+        &fill,
+        Meanwhile {
+            // Without a server each of the keys that are left would wait for its timeout.
+            stop: &|| context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty(),
+            progress: &mut |live| {
+                written += live.verified;
+                if reported.elapsed() >= FILL_REPORTED_EVERY {
+                    reported = clock::now();
+                    reporter.report(&Event::Filling { written, keys });
+                }
+            },
+            begun: &mut |_| {},
+        },
+    )?;
+    filled(context, contender, cluster, &measurement, keys)
+}
+
+/// Judges whether all keys were written.
+fn filled(
+    context: &TrialContext<'_>,
+    contender: &PreparedSystem<'_>,
+    cluster: &ReadyCluster,
+    measurement: &Measurement,
+    count: u64,
+) -> Result<u64, Ended> {
+    if context.interrupted.load(Ordering::Relaxed) {
+        return Err(Ended::Interrupted);
+    }
+    let died = cluster.died();
+    if !died.is_empty() {
+        let written = count_text(measurement.verified());
+        return Err(Ended::failed(format!(
+            "{}, when {written} of {} keys had been written before the load",
+            died.join(", "),
+            count_text(count)
+        )));
+    }
+    if measurement.verified() < count {
+        let written = count_text(measurement.verified());
+        let first = measurement.error_examples().next();
+        let first =
+            first.map(|(_, example)| format!("{}: {}", example.node, with_hint(&example.what)));
+        let first = first.unwrap_or_default();
+        return Err(Ended::failed(format!(
+            "only {written} of {} keys could be written before the load: {first}",
+            count_text(count)
+        )));
+    }
+    contender.system.settle(&cluster.nodes)?;
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study::parse;
+    use bakeoff_systems::{by_kind, kinds};
+
+    use super::*;
+
+    #[test]
+    fn lists_of_nats_may_be_short_beside_writers_alone() {
+        let complete = |kind: &str, mix: &str| {
+            let text = format!(
+                "title: t\nsystems: {{kv: {{kind: {kind}}}}}\n\
+                 workloads: {{w: {{mix: {{{mix}}}, keys: {{count: 10, per-directory: 5}}, reads: default}}}}\n\
+                 loads: {{l: {{clients: 1, stop: {{after: 1s}}}}}}\n"
+            );
+            let study = parse("t", "t.yaml", &text, &kinds());
+            let study = study.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let lists = by_kind(kind).unwrap().declares().lists;
+            lists_are_complete(lists, &study.workloads[0])
+        };
+        assert!(complete("nats", "list: 1, get: 1"));
+        assert!(!complete("nats", "list: 1, put: 1"));
+        assert!(complete("etcd", "list: 1, put: 1"));
+        assert!(!complete("etcd", "list: 1, delete: 1"));
+    }
+}

@@ -1,0 +1,561 @@
+//! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
+//!
+//! Not here: the load (`load`), where clients connect to (`routes`), what is judged (`verdicts`, `audit`).
+
+pub(crate) mod audit;
+pub(crate) mod connections;
+pub(crate) mod crash;
+pub(crate) mod durability;
+mod ended;
+pub(crate) mod load;
+pub(crate) mod neighbours;
+pub(crate) mod rights;
+pub(crate) mod routes;
+pub(crate) mod sampling;
+#[cfg(test)]
+mod seated;
+pub(crate) mod verdicts;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock::wall::utc_now;
+use bakeoff_core::check::{Audit, CheckName, KilledUnderLoad, Verdict};
+use bakeoff_core::observed::PhaseName;
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
+use bakeoff_core::schedule::LoadShare;
+use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
+use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{Process, logs};
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::{Access, cleanup};
+
+use self::audit::Auditor;
+use self::crash::NotUnderLoad;
+use self::ended::Ended;
+use self::load::{Driven, Towards, fill};
+use self::routes::Routes;
+use self::sampling::{Judged, Sampling};
+use self::verdicts::{
+    apart_check, configuration_check, limits_check, servers_check, together_check,
+};
+use crate::cluster::contenders::PreparedSystem;
+use crate::cluster::{self, ReadyCluster, Starting};
+use crate::event::{Event, Reporter};
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::error::GeneratorError;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::affinity::{Affinity, Kept};
+use bakeoff_fleet::machines::fleet::Fleet;
+use bakeoff_fleet::machines::order::KeysOrder;
+use bakeoff_fleet::machines::requests::Requests;
+
+/// The context that all trials of a run share.
+pub struct TrialContext<'a> {
+    /// The study of the run.
+    pub study: &'a Study,
+    /// Threads of each load generator.
+    pub threads: u32,
+    /// Folder of the run, absolute.
+    pub run_dir: &'a Path,
+    /// Ports for servers.
+    pub ports: Allocator,
+    /// Seats of the nodes.
+    pub seating: Seating,
+    /// Set to true to end the trial early.
+    pub interrupted: &'a AtomicBool,
+    /// True if the user expects other work on this machine.
+    pub shared_machine: bool,
+    /// Machines of the run.
+    pub fleet: &'a Fleet,
+    /// Clusters kept for their system's next trial, by the system's name. Empty unless the study keeps clusters.
+    pub kept: BTreeMap<String, ReadyCluster>,
+}
+
+impl<'a> TrialContext<'a> {
+    /// Returns where the cluster that a trial works with has its data and its logs: in a folder of the
+    /// trial, or in one of its system where clusters are kept.
+    fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
+        match self.study.clusters {
+            Clusters::Fresh => own.to_owned(),
+            Clusters::Kept => self.kept_home(&trial.system),
+        }
+    }
+
+    fn kept_home(&self, system: &str) -> PathBuf {
+        self.run_dir.join("kept").join(system)
+    }
+
+    /// Stops the kept clusters and removes their data.
+    pub fn end(mut self) {
+        for (name, cluster) in std::mem::take(&mut self.kept) {
+            cluster.stop();
+            throw_data_away(&self.kept_home(&name));
+        }
+    }
+}
+
+/// Data may be large, and the logs tell what there is to tell.
+fn throw_data_away(home: &Path) {
+    std::fs::remove_dir_all(home.join("nodes")).ok();
+}
+
+/// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
+pub(crate) fn run(
+    context: &mut TrialContext<'_>,
+    contender: &PreparedSystem<'_>,
+    trial: &Trial,
+    reporter: &mut dyn Reporter,
+) -> TrialRecord {
+    let mut runner = TrialRunner::begin(context, contender, trial, reporter);
+    let ended = runner.run();
+    runner.conclude(ended)
+}
+
+/// Runs one trial of servers that run already with requests that no study can name. Returns why it ended early, too.
+pub fn run_requests(
+    context: &mut TrialContext<'_>,
+    contender: &PreparedSystem<'_>,
+    trial: &Trial,
+    requests: &Requests,
+    reporter: &mut dyn Reporter,
+) -> (TrialRecord, Option<FleetError>) {
+    let mut runner = TrialRunner::begin(context, contender, trial, reporter);
+    let mut ended = runner.requests(requests);
+    let failure = match &mut ended {
+        Err(Ended::Failed(failed)) => failed.failure.take().map(|failure| *failure),
+        Ok(()) | Err(Ended::Interrupted) => None,
+    };
+    let mut record = runner.conclude(ended);
+    if requests.ramp.is_some() {
+        // It is meant to change.
+        record.checks.retain(|check| check.name != CheckName::Stationary);
+    }
+    (record, failure)
+}
+
+/// Returns the record of a trial that has not measured anything yet.
+pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
+    TrialRecord {
+        trial: trial.clone(),
+        started,
+        ready_after: Duration::ZERO,
+        kept: false,
+        beside_another: false,
+        not_tried: false,
+        missing: Vec::new(),
+        leader: None,
+        leader_after: None,
+        targets: Vec::new(),
+        filled: 0,
+        stages: Vec::new(),
+        usage: Vec::new(),
+        memory: None,
+        audits: Vec::new(),
+        checks: Vec::new(),
+        outcome: TrialOutcome::Completed,
+        observed: None,
+        log_findings: Vec::new(),
+        generator_cpus: Vec::new(),
+        found: None,
+        baseline_appends: Vec::new(),
+        durability: None,
+        machines: Vec::new(),
+    }
+}
+
+/// A system, its workload and its load.
+#[derive(Clone, Copy)]
+struct Combination<'a> {
+    contender: &'a PreparedSystem<'a>,
+    trial: &'a Trial,
+    workload: &'a Workload,
+    load: &'a Load,
+}
+
+/// A trial under way: `'a` lasts as long as the trial, `'b` as long as the run.
+struct TrialRunner<'a, 'b> {
+    context: &'a mut TrialContext<'b>,
+    of: Combination<'a>,
+    /// The folder of its cluster's data and logs.
+    home: PathBuf,
+    /// The record as far as it is known.
+    record: TrialRecord,
+    sampling: Sampling<'b>,
+    /// The part of each generator, stage by stage; empty where the generator is this process.
+    parts: Vec<Vec<GeneratorPart>>,
+    reporter: &'a mut dyn Reporter,
+}
+
+impl<'a, 'b> TrialRunner<'a, 'b> {
+    /// Makes room for a trial and begins to sample.
+    fn begin(
+        context: &'a mut TrialContext<'b>,
+        contender: &'a PreparedSystem<'a>,
+        trial: &'a Trial,
+        reporter: &'a mut dyn Reporter,
+    ) -> Self {
+        let study = context.study;
+        let workload = by_name(&study.workloads, &trial.workload, |workload| &workload.name);
+        let load = by_name(&study.loads, &trial.load, |load| &load.name);
+        let name =
+            format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
+        let own = context.run_dir.join("trials").join(name);
+        if contender.asked.is_started() {
+            // What is there is of the same trial, broken off before the run was resumed.
+            std::fs::remove_dir_all(&own).ok();
+        }
+        let home = context.home(trial, &own);
+        let record = begun(trial, utc_now());
+        let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
+        let of = Combination { contender, trial, workload, load };
+        Self { context, of, home, record, sampling, parts: Vec::new(), reporter }
+    }
+
+    /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
+    fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
+        let parts = std::mem::take(&mut self.parts);
+        let Self { context, of, home, record, sampling, reporter, .. } = self;
+        let Combination { contender, trial, load, .. } = of;
+        let (study, shared_machine) = (context.study, context.shared_machine);
+        let complaints = sampling.complaints();
+        sampling.fetch_logs(&home.join("logs"));
+        let mut sampled = sampling.end();
+        // A load that nobody watched shows nothing.
+        let ended =
+            ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(Ended::from(error))));
+        // What followed from the loss of a machine, or did not, says less than the loss.
+        let lost = context.fleet.lost();
+        let ended = match (ended, lost) {
+            (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
+            (ended, _) => ended,
+        };
+        let judged = Judged { study, asked: contender.asked, load, shared_machine };
+        let mut record = sampled.judge_load(judged, record);
+        if contender.asked.is_started() {
+            // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
+            // recovered just because there is room again.
+            let complainant = logs::of_a_full_disk(&home.join("logs"));
+            record.checks.push(sampled.disk_check(complainant.as_deref()));
+        }
+        record.checks.push(sampled.clock_check());
+        record.observed = Some(sampled.merged());
+        record.machines = sampled.machines;
+        record.checks.extend(together_check(&parts, &record));
+        let names = context.fleet.generator_names();
+        record.checks.extend(apart_check(&parts, &names));
+        context.fleet.note_parts(&mut record.machines, parts);
+        record.log_findings = complaints;
+        match ended {
+            Ok(()) => {}
+            Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
+            Err(Ended::Failed(failed)) => {
+                reporter.report(&Event::TrialFailed { text: &failed.text });
+                record.outcome = match lost.is_some() {
+                    true => TrialOutcome::MachineLost(failed.headline),
+                    false => TrialOutcome::Failed(failed.headline),
+                };
+            }
+        }
+        if !context.kept.contains_key(&trial.system) {
+            throw_data_away(&home);
+        }
+        record
+    }
+
+    /// Notes that the trial does something else from here on.
+    fn phase(&mut self, name: PhaseName) {
+        self.reporter.report(&Event::PhaseStarted { name: name.text() });
+        self.sampling.phase(name);
+    }
+
+    fn run(&mut self) -> Result<(), Ended> {
+        let Combination { contender, trial, .. } = self.of;
+        let keeps = self.context.study.clusters == Clusters::Kept;
+        self.context.fleet.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
+        self.sampling.watch_machines(self.context.fleet)?;
+        self.phase(PhaseName::Starting);
+        let is_started = contender.asked.is_started();
+        let kept = self.context.kept.remove(&trial.system);
+        self.record.kept = kept.is_some() || !is_started;
+        let cluster = self.ready(kept)?;
+        self.record.ready_after = cluster.after;
+        self.record.leader = cluster.leader();
+        self.record.checks.extend(limits_check(&cluster));
+        if trial.round == 0 {
+            for warning in &cluster.exposed() {
+                self.reporter.report(&Event::Exposed { warning });
+            }
+        }
+        match is_started {
+            true => self.measure(cluster),
+            false => self.measure_running(cluster),
+        }
+    }
+
+    /// Returns the system's cluster without data: the one that was kept, a new one, or one that runs already.
+    fn ready(&mut self, kept: Option<ReadyCluster>) -> Result<ReadyCluster, Ended> {
+        let interrupted = self.context.interrupted;
+        let PreparedSystem { system, asked, .. } = self.of.contender;
+        let Some(cluster) = kept else {
+            return match asked.is_started() {
+                true => self.start(),
+                false => Ok(cluster::attach(*system, asked)?.ready(interrupted)?),
+            };
+        };
+        self.sampling.watch(&cluster.processes().collect::<Vec<_>>());
+        let cluster = cluster.again(interrupted)?;
+        cleanup::clear(*system, cluster.first(), &self.context.study.workloads)?;
+        Ok(cluster)
+    }
+
+    /// Measures a system of somebody else's, and leaves nothing on it: neither what a killed run left there
+    /// nor what this trial writes, however it ends.
+    fn measure_running(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
+        let Combination { contender, workload, .. } = self.of;
+        let PreparedSystem { system, asked, .. } = contender;
+        for endpoint in &cluster.missing {
+            let why =
+                format!("{} runs without {endpoint}, which accepts no connection", asked.name);
+            self.reporter.report(&Event::NodeMissing { why: &why });
+        }
+        self.record.missing.clone_from(&cluster.missing);
+        let sources = cluster::metrics::sources(*system, asked, &cluster.missing)?;
+        self.sampling.watch_metrics(sources);
+        let nodes = cluster.nodes.clone();
+        let keys_max = workload.keys.count;
+        let remove = |node: &Access| cleanup::clear(*system, node, [workload]);
+        let clear = || cluster::clear(*system, &nodes, keys_max, remove).map_err(Ended::from);
+        clear()?;
+        self.record.audits.extend(cleanup::unchecked(*system));
+        let ended = self.measure(cluster);
+        let cleared = clear();
+        match (ended, cleared) {
+            // What the servers said comes first, and what they left behind after it.
+            (Ok(()), Err(left)) => Err(left.after(self.first_error())),
+            (Err(Ended::Failed(why)), Err(left)) => Err(left.after(Some(why.text))),
+            (ended, _) => ended,
+        }
+    }
+
+    /// Returns the first error of the load, in the servers' words.
+    fn first_error(&self) -> Option<String> {
+        let mut stages = self.record.stages.iter().map(|stage| &stage.measurement);
+        stages.find_map(|measurement| {
+            let (kind, example) = measurement.error_examples().next()?;
+            Some(format!("{}: {}: {}", example.node, kind.name(), example.what))
+        })
+    }
+
+    /// Starts the system's servers without data.
+    fn start(&mut self) -> Result<ReadyCluster, Ended> {
+        let nodes = &self.home.join("nodes");
+        // Left by trials that failed, or by a run that was killed and is resumed.
+        std::fs::remove_dir_all(nodes).ok();
+        let Combination { contender, trial, .. } = self.of;
+        let whose = match self.context.study.clusters {
+            Clusters::Fresh => NodesOf::Trial,
+            Clusters::Kept => NodesOf::Kept(&trial.system),
+        };
+        let of = Starting {
+            components: &contender.components,
+            nodes,
+            dir: &self.home,
+            seed: trial.seed,
+            seating: &self.context.seating,
+            on: (self.context.fleet, whose),
+        };
+        let sampling = &self.sampling;
+        let watch = |processes: &[Process]| sampling.watch(&processes.iter().collect::<Vec<_>>());
+        let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
+        Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
+    }
+
+    /// Gives the trial's keys to the generators of the run.
+    fn generators(
+        &self,
+        keyed: &Arc<Keyed>,
+        staleness: StalenessTracking,
+    ) -> Result<Generators<'b>, GeneratorError> {
+        let Combination { trial, workload, .. } = self.of;
+        let keys = KeysOrder {
+            workload: workload.clone(),
+            seed: trial.seed,
+            staleness: staleness == StalenessTracking::Measured,
+            share: LoadShare::WHOLE,
+        };
+        Generators::begin(self.context.fleet, keyed, keys)
+    }
+
+    /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
+    fn measure(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
+        let Combination { contender, trial, workload, load } = self.of;
+        let interrupted = self.context.interrupted;
+        let system = contender.system;
+        // Those that must not be old are measured too unless they are guaranteed to be the newest: a
+        // leader that was deposed and does not know it answers with what it has.
+        let newest = system.freshness(&contender.found, workload.reads) == Freshness::Linearizable;
+        let staleness = match workload.writes() && !newest {
+            true => StalenessTracking::Measured,
+            false => StalenessTracking::NotMeasured,
+        };
+        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let generators = &self.generators(&keyed, staleness)?;
+        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
+        let mut nodes = Routes::choose(&cluster, workload, load)?;
+        nodes.sessions(load.tls_resumption);
+        self.record.targets = nodes.names();
+        let clients = connections::most_clients(load, &trial.system);
+        let machines = generators.count() as usize;
+        connections::check(system, &nodes, (load, clients), machines).map_err(Ended::failed)?;
+        if workload.fill {
+            self.phase(PhaseName::Filling);
+            let (context, reporter) = (&*self.context, &mut *self.reporter);
+            let keys = workload.keys.count;
+            self.record.filled = fill(context, reporter, contender, &cluster, generators, keys)?;
+        }
+
+        let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
+        let told = cluster.config_snapshot();
+        // Generators elsewhere keep off the CPUs of servers on their own machines.
+        let is_local = self.context.fleet.placed().is_none();
+        let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
+        self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
+        let driven = Driven { to: Towards::Nodes(&nodes), generators };
+        let ended = self.drive(&driven);
+        self.sampling.load_ends();
+        drop(affinity);
+        ended?;
+        self.record.audits.extend(account.map(|conclude| conclude()));
+        self.record.checks.extend(servers_check(&cluster));
+        self.record.leader_after = cluster.new_leader();
+        let told = told.zip(cluster.config_snapshot());
+        self.record.checks.extend(told.map(|(before, after)| configuration_check(before, after)));
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Ended::Interrupted);
+        }
+
+        let cluster = self.audit(cluster, &nodes, generators)?;
+        if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
+            self.context.kept.insert(trial.system.clone(), cluster);
+        } else {
+            self.phase(PhaseName::Stopping);
+            cluster.stop();
+        }
+        Ok(())
+    }
+
+    /// Loads servers that run already with requests that name them, and asks the servers nothing else.
+    fn requests(&mut self, requests: &Requests) -> Result<(), Ended> {
+        self.sampling.watch_machines(self.context.fleet)?;
+        let Combination { contender, trial, workload, .. } = self.of;
+        self.record.kept = true;
+        self.record.targets = contender.record.source.iter().cloned().collect();
+        let staleness = StalenessTracking::NotMeasured;
+        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let generators = &self.generators(&keyed, staleness)?;
+        self.sampling.load_begins(&[]);
+        let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });
+        self.sampling.load_ends();
+        ended?;
+        match self.context.interrupted.load(Ordering::Relaxed) {
+            true => Err(Ended::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    /// Leaves pinned nodes their CPUs as far as the generator can.
+    fn set_affinity(&mut self, cluster: &ReadyCluster) -> Option<Affinity> {
+        let affinity = Affinity::from(cluster.processes().map(Process::cpus))?;
+        let Kept { cpus, not_apart } = Kept::from(&affinity);
+        self.record.generator_cpus = cpus;
+        let verdict = not_apart.map_or(Verdict::Passed, Verdict::NotChecked);
+        self.record.checks.push(Check::new(CheckName::GeneratorApart, verdict));
+        affinity.ok()
+    }
+
+    /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
+    fn audit(
+        &mut self,
+        cluster: ReadyCluster,
+        nodes: &Routes,
+        generators: &Generators<'_>,
+    ) -> Result<ReadyCluster, Ended> {
+        let Combination { contender, trial, workload, load } = self.of;
+        if !workload.writes() {
+            return Ok(cluster);
+        }
+        let system = contender.system;
+        let interrupted = self.context.interrupted;
+        let seed = trial.seed;
+        let keys_max = self.context.study.audit_keys;
+        let writes = crash::Writes {
+            system,
+            nodes: nodes.to_write_to(),
+            workload,
+            load,
+            clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
+            threads: self.context.threads,
+            seed,
+            generators,
+        };
+        let guarantees = &contender.record.guarantees;
+        if guarantees.claims_disks() {
+            self.phase(PhaseName::CountingSyncs);
+            self.record.durability =
+                durability::observe(&writes, &cluster, guarantees, interrupted);
+        }
+        let auditor = Auditor { system, generators, keys_max, seed, interrupted };
+        self.phase(PhaseName::ReadingBack);
+        self.record.audits.push(auditor.judge(&cluster, "after the load"));
+        let when = "after kill -9 and restart of all nodes";
+        if !contender.asked.is_started() {
+            let why = Verdict::NotChecked("bakeoff did not start these servers".into());
+            self.record.audits.push(Audit::new(when, why));
+            return Ok(cluster);
+        }
+        let (cluster, killed) = self.kill_and_restart(cluster, &writes)?;
+        let (under_load, at_rest_because) = match killed {
+            Some(Ok(killed)) => (Some(killed), None),
+            Some(Err(why)) => (None, Some(why.to_string())),
+            None => (None, None),
+        };
+        self.phase(PhaseName::ReadingBack);
+        let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
+        self.record.audits.push(audit::after_a_kill(audit, guarantees));
+        verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+        if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
+    }
+
+    /// Kills all nodes at once, under load or at rest as the study says, and restarts them. Returns what was
+    /// acknowledged at the moment of a kill under load, or why there was no load.
+    fn kill_and_restart(
+        &mut self,
+        cluster: ReadyCluster,
+        writes: &crash::Writes<'_>,
+    ) -> Result<(ReadyCluster, Option<Result<KilledUnderLoad, NotUnderLoad>>), Ended> {
+        let interrupted = self.context.interrupted;
+        let is_under_load =
+            self.context.study.kill.unwrap_or(writes.system.kind().kill) == Kill::UnderLoad;
+        let killed = is_under_load.then(|| {
+            self.phase(PhaseName::KillingUnderLoad);
+            crash::under_load(writes, &cluster, interrupted)
+        });
+        self.phase(PhaseName::KillingAndRestarting);
+        if !is_under_load {
+            cluster.kill9();
+        }
+        Ok((cluster.restart(interrupted)?, killed))
+    }
+}
+
+/// Returns what a study calls by this name; that there is one was checked when the study was read.
+fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
+    all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
+}

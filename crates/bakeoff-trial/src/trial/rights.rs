@@ -1,0 +1,123 @@
+//! Finds out before the first trial whether bakeoff may write on a system that runs already.
+//!
+//! Without the right each trial would fail alike, and say that keys may be left there. One key is written and removed,
+//! with the study's credentials and over the sessions of a load.
+//!
+//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`bakeoff_systems::cleanup`).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bakeoff_core::study::{Study, Workload};
+use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::{Drive, LoadError};
+use bakeoff_systems::{KvLoad, cleanup};
+
+use crate::cluster;
+use crate::cluster::contenders::PreparedSystem;
+use bakeoff_fleet::error::FleetError;
+
+/// How long writing one key may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Writes and removes one key on each of these systems that runs already and stores keys.
+///
+/// # Errors
+/// When one of the two is refused: what was refused, by whom, and in whose words.
+pub(crate) fn check(
+    study: &Study,
+    contenders: &[PreparedSystem<'_>],
+    interrupted: &AtomicBool,
+) -> Result<(), FleetError> {
+    let writes = |workload: &&Workload| workload.fill || workload.writes();
+    let Some(workload) = study.workloads.iter().find(writes) else { return Ok(()) };
+    let attached = contenders.iter().filter(|contender| {
+        !contender.asked.is_started() && !contender.system.kind().takes_requests()
+    });
+    for contender in attached {
+        check_one(contender, workload, interrupted)?;
+    }
+    Ok(())
+}
+
+fn check_one(
+    contender: &PreparedSystem<'_>,
+    workload: &Workload,
+    interrupted: &AtomicBool,
+) -> Result<(), FleetError> {
+    let PreparedSystem { asked, system, .. } = *contender;
+    let cluster = cluster::attach(system, asked)?.ready(interrupted)?;
+    let first = cluster.first();
+    let refused =
+        |what: &str, why: String| FleetError::unreachable(refusal(&asked.name, what, &why));
+    let mut one = workload.clone();
+    one.keys.count = 1;
+    let clear = || {
+        let cleared = cleanup::clear(system, first, [&one]);
+        cleared.map_err(|error| refused("delete", error.to_string()))
+    };
+    clear()?;
+    let keyed = Arc::new(Keyed::new(&one, 0, StalenessTracking::NotMeasured));
+    let prepared = system.prepare(first, &cluster.nodes, &one, &keyed);
+    prepared.map_err(|error| refused("write", error.to_string()))?;
+    let (measurement, _) = system
+        .drive(KvLoad {
+            nodes: &cluster.nodes,
+            keyed: &keyed,
+            source: &mut |_| Source::Fill,
+            reading: Reading { reads: one.reads, may_be_stale: false, lists_are_complete: false },
+            drive: &Drive::once(1, 1, 1, PATIENCE),
+            together: None,
+            interrupted,
+            progress: &mut |_| {},
+        })
+        .map_err(LoadError::from)?;
+    let failed = measurement.error_examples().next().map(|(_, example)| example.what.clone());
+    let written = match failed {
+        Some(why) => Err(refused("write", why)),
+        None => Ok(()),
+    };
+    let cleared = clear();
+    written.and(cleared)
+}
+
+/// Words of servers that refuse what a user may not do.
+const OF_RIGHTS: [&str; 8] =
+    ["permission", "denied", "forbidden", "noperm", "authoriz", "authenticat", "acl", "credential"];
+
+/// Says what a system refused, and what to try: rights where they are missing, else what it says itself.
+fn refusal(system: &str, what: &str, why: &str) -> String {
+    let words = why.to_lowercase();
+    if OF_RIGHTS.iter().any(|word| words.contains(word)) {
+        return format!(
+            "system `{system}`: the study's user may not {what} below `{KEY_PREFIX}`: {why}\nhint: give it the right to \
+             read, write and delete there, or other credentials"
+        );
+    }
+    format!(
+        "system `{system}` did not {what} a key below `{KEY_PREFIX}`: {why}\nhint: mend the cluster first: no trial was \
+         begun"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_rights_are_told_from_a_cluster_that_takes_no_writes() {
+        for why in
+            ["NOPERM this user has no permissions", "403: ACL not found", "Permission denied"]
+        {
+            assert!(
+                refusal("etcd", "write", why).contains("the study's user may not write"),
+                "{why}"
+            );
+        }
+        let full = refusal("etcd", "write", "etcdserver: mvcc: database space exceeded");
+        assert!(full.starts_with("system `etcd` did not write a key below `bakeoff/`"), "{full}");
+        assert!(!full.contains("right"), "{full}");
+    }
+}
