@@ -1,55 +1,51 @@
-//! Runs `cargo xtask dist`: builds one file that runs on any x86-64 Linux, and an OCI image of it.
+//! `cargo xtask dist`: bakeoff as packages, for machines without a toolchain.
 //!
-//! The program is linked with musl and its own allocator. If Rust's standard library for musl is not available, it is
-//! linked statically with glibc instead, which needs more from its machine: `docs/portable.md`.
+//! maturin builds a Python wheel for each target. All other packages hold the program of a wheel: an archive to unpack
+//! anywhere, a Debian package, an OCI image. All hold manual pages and shell completions. Two builds of one commit with
+//! one toolchain give the same bytes.
 //!
-//! Not here: compilers (`toolchain`), running the result (`check`), its cost (`measure`), the image (`oci`).
+//! Not here: publishing. `docs/portable.md` describes the packages.
 
+mod archive;
 mod check;
 mod measure;
 mod oci;
-mod toolchain;
+mod pages;
+mod sbom;
+mod wheel;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use self::toolchain::{Libc, Toolchain};
+use self::archive::Packed;
+use self::wheel::{TARGETS, Target, Tools};
 use crate::oci::sha256;
-use crate::{Failure, cargo, root, run};
+use crate::{Failure, cargo, root};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PAIRS_MIN: usize = 8;
 
 #[derive(Debug)]
 struct Options {
-    /// C library; `None` for musl if available.
-    libc: Option<Libc>,
-    profile: Profile,
+    targets: Vec<&'static Target>,
+    is_release: bool,
     checks: bool,
     measures: bool,
     pairs: usize,
-    /// Existing static build to use.
-    program: Option<PathBuf>,
-    /// Existing native release build to use.
+    /// A native release build, to measure against.
     native: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Profile {
-    Release,
-    Dev,
 }
 
 impl Options {
     fn read(words: &[&str]) -> Result<Self, Failure> {
         let mut options = Self {
-            libc: None,
-            profile: Profile::Release,
+            targets: Vec::new(),
+            is_release: true,
             checks: false,
             measures: false,
             pairs: PAIRS_MIN,
-            program: None,
             native: None,
         };
         let mut words = words.iter();
@@ -57,16 +53,17 @@ impl Options {
             let mut value = || words.next().copied().ok_or(format!("`{word}` needs a value"));
             match word {
                 "--target" => {
-                    options.libc = Some(match value()? {
-                        "musl" => Libc::Musl,
-                        "gnu" => Libc::Gnu,
-                        other => return Err(format!("`--target` is musl or gnu, not `{other}`")),
-                    });
+                    let triple = value()?;
+                    let target = TARGETS.iter().find(|target| target.triple == triple);
+                    options.targets.push(target.ok_or_else(|| {
+                        let known: Vec<&str> = TARGETS.iter().map(|one| one.triple).collect();
+                        format!("`--target` is one of {}, not `{triple}`", known.join(", "))
+                    })?);
                 }
                 "--profile" => {
-                    options.profile = match value()? {
-                        "release" => Profile::Release,
-                        "dev" => Profile::Dev,
+                    options.is_release = match value()? {
+                        "release" => true,
+                        "dev" => false,
                         other => {
                             return Err(format!("`--profile` is release or dev, not `{other}`"));
                         }
@@ -77,105 +74,137 @@ impl Options {
                 "--pairs" => {
                     let pairs = value()?.parse().ok().filter(|&pairs| pairs >= PAIRS_MIN);
                     options.pairs =
-                        pairs.ok_or(format!("`--pairs` needs a number of at least {PAIRS_MIN}"))?;
+                        pairs.ok_or(format!("`--pairs` takes a number from {PAIRS_MIN} on"))?;
                 }
-                "--program" => options.program = Some(PathBuf::from(value()?)),
                 "--native" => options.native = Some(PathBuf::from(value()?)),
-                _ => return Err(format!("unknown option `{word}` of `dist`")),
+                _ => return Err(format!("`dist` does not know `{word}`")),
             }
         }
-        if options.measures && options.profile == Profile::Dev {
-            return Err("`--measure` compares release builds: leave out `--profile dev`".into());
+        if options.measures && !options.is_release {
+            return Err("`--measure` compares release builds: leave `--profile dev` out".into());
+        }
+        if options.targets.is_empty() {
+            options.targets = TARGETS.iter().collect();
         }
         Ok(options)
     }
 }
 
-/// Builds bakeoff, writes `target/dist`, and checks and measures it if requested.
+/// Builds, writes `target/dist`, then checks and measures as asked. Development builds go to `target/dist-dev`.
 pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     let options = Options::read(words)?;
-    let out = root().join("target/dist");
-    fs::create_dir_all(&out)
-        .map_err(|error| format!("cannot make `{}`: {error}", out.display()))?;
-    let toolchain = toolchain::choose(options.libc, &out)?;
-    println!("{}", toolchain.why);
-    let built = match options.program {
-        Some(program) => program,
-        None => build(&toolchain, options.profile)?,
-    };
-    let program = out.join(name(toolchain.libc, options.profile));
-    strip(&built, &program)?;
-    if let Some(loader) = check::loader(&program)? {
-        return Err(format!("`{}` is not static: it needs `{loader}`", program.display()));
+    let base =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let out = &base.join(if options.is_release { "dist" } else { "dist-dev" });
+    fs::create_dir_all(out).map_err(|error| format!("cannot make `{}`: {error}", out.display()))?;
+    let tools = Tools::fetch(&base.join("dist-tools"))?;
+    let pages = pages::pages(&native()?)?;
+    wheel::write_project(out, &pages)?;
+    let mut built = Vec::new();
+    for target in &options.targets {
+        let wheel = tools.wheel(target, options.is_release, out)?;
+        let program = out.join(format!("bakeoff-{VERSION}-{}", target.triple));
+        wheel::program(&wheel, &program)?;
+        pack(target, &program, &pages, out)?;
+        built.push((*target, wheel, program));
     }
-    let layout = out.join("oci");
-    let archive = out.join("bakeoff-oci.tar");
-    let digest = oci::write(&program, VERSION, &layout, &archive)?;
-    write_sums(&out)?;
-    let size = fs::metadata(&program).map_or(0, |found| found.len());
-    println!("{} ({:.1} MiB)", program.display(), size as f64 / f64::from(1 << 20));
-    println!("{}: localhost/bakeoff:{VERSION}, {digest}", archive.display());
-    if options.checks {
-        check::check(&program, &layout)?;
-    }
-    if options.measures {
-        measure::measure(&program, options.native.as_deref(), options.pairs)?;
+    write(&out.join(format!("bakeoff-{VERSION}.cdx.json")), sbom::bill()?.as_bytes())?;
+    write_sums(out)?;
+    for (target, wheel, program) in built.iter().filter(|(target, ..)| target.runs_here()) {
+        if options.checks {
+            check::wheel(wheel, target)?;
+        }
+        if target.is_static() && options.checks {
+            check::check(program, &out.join("oci"))?;
+            check::deb(&out.join(deb_name(target)))?;
+        }
+        if target.is_static() && options.measures {
+            measure::measure(program, options.native.as_deref(), options.pairs)?;
+        }
     }
     Ok(())
 }
 
-/// Returns the file name: `bakeoff-0.1.0-x86_64-linux-musl`.
-fn name(libc: Libc, profile: Profile) -> String {
-    let profile = if profile == Profile::Dev { "-dev" } else { "" };
-    format!("bakeoff-{VERSION}-x86_64-linux-{}{profile}", libc.suffix())
+/// Writes the packages of a target beside its program, and says how large they are.
+fn pack(target: &Target, program: &Path, pages: &[Packed], out: &Path) -> Result<(), Failure> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
+    };
+    let bytes = read(program)?;
+    println!("{}: {:.1} MiB", program.display(), bytes.len() as f64 / f64::from(1 << 20));
+    let mut files = pages.to_vec();
+    files.push(Packed::new("bin/bakeoff", bytes, 0o755));
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        files.push(Packed::new(
+            format!("share/doc/bakeoff/{name}"),
+            read(&root().join(name))?,
+            0o644,
+        ));
+    }
+    let folder = format!("bakeoff-{VERSION}-{}", target.triple);
+    write(&out.join(format!("{folder}.tar.gz")), &archive::tar_gz(&folder, &files))?;
+    if !target.is_static() {
+        return Ok(());
+    }
+    if let Some(loader) = check::loader(program)? {
+        return Err(format!("`{}` is not static: it asks for `{loader}`", program.display()));
+    }
+    write(&out.join(deb_name(target)), &archive::deb(target.processor, &files))?;
+    if target.runs_here() {
+        let archive = out.join("bakeoff-oci.tar");
+        let digest = oci::write(&files, target.processor, VERSION, &out.join("oci"), &archive)?;
+        println!("{}: localhost/bakeoff:{VERSION}, {digest}", archive.display());
+    }
+    Ok(())
 }
 
-/// Builds bakeoff for the target and returns its path.
-fn build(toolchain: &Toolchain, profile: Profile) -> Result<PathBuf, Failure> {
+fn deb_name(target: &Target) -> String {
+    format!("bakeoff_{VERSION}_{}.deb", target.processor)
+}
+
+/// Builds bakeoff for this machine, as tests do, and returns its path. It prints the pages.
+fn native() -> Result<PathBuf, Failure> {
     let mut build = cargo();
-    build.args(["build", "-p", "bakeoff", "--bin", "bakeoff", "--target", toolchain.libc.target()]);
-    if profile == Profile::Release {
-        build.arg("--release");
-    }
-    if toolchain.libc == Libc::Musl {
-        build.args(["--features", "portable"]);
-    }
+    build.args(["build", "-p", "bakeoff", "--bin", "bakeoff"]);
     build.args(["--message-format", "json-render-diagnostics"]);
-    build.envs(toolchain.env.iter().map(|(name, value)| (name, value)));
     let output = build.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("cannot build bakeoff for `{}`", toolchain.libc.target()));
+        return Err("bakeoff does not build".into());
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut program = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message.get("executable")?.as_str().map(PathBuf::from)
     });
-    program.next_back().ok_or_else(|| "cargo reported no path of bakeoff".to_owned())
+    program.next_back().ok_or_else(|| "cargo does not say where bakeoff is".to_owned())
 }
 
-/// Copies the program without its symbols, which shrinks it to a third.
-fn strip(built: &Path, program: &Path) -> Result<(), Failure> {
-    let mut strip = Command::new("strip");
-    strip.args(["--strip-all", "-o"]).arg(program).arg(built);
-    run(strip)
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// Writes the hashes of all files in the folder, sorted by name, in the format of `sha256sum --check`.
+/// Writes a file that can be executed.
+fn write_program(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write(path, bytes)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .map_err(|error| format!("cannot make `{}` executable: {error}", path.display()))
+}
+
+/// Writes the hashes of all files beside it, sorted by name, as `sha256sum --check` reads them.
 fn write_sums(out: &Path) -> Result<(), Failure> {
     let cannot =
         |error: std::io::Error| format!("cannot write the sums of `{}`: {error}", out.display());
     let mut lines = Vec::new();
     for entry in fs::read_dir(out).map_err(cannot)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("bakeoff-") {
+        if name.starts_with("bakeoff") && entry.path().is_file() {
             lines.push((sha256(&fs::read(entry.path()).map_err(cannot)?), name));
         }
     }
     lines.sort_by(|one, other| one.1.cmp(&other.1));
     let text: String = lines.iter().map(|(hash, name)| format!("{hash}  {name}\n")).collect();
-    fs::write(out.join("SHA256SUMS"), text).map_err(cannot)
+    write(&out.join("SHA256SUMS"), text.as_bytes())
 }
 
 #[cfg(test)]
@@ -183,20 +212,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outputs_are_named_after_version_and_library() {
-        let name = |libc, profile| name(libc, profile).replace(VERSION, "1.2.3");
-        assert_eq!(name(Libc::Musl, Profile::Release), "bakeoff-1.2.3-x86_64-linux-musl");
-        assert_eq!(name(Libc::Gnu, Profile::Dev), "bakeoff-1.2.3-x86_64-linux-gnu-static-dev");
-    }
-
-    #[test]
-    fn refuses_contradictory_and_unknown_options() {
+    fn refuses_options_that_contradict_or_are_unknown() {
         let refused = |words: &[&str]| Options::read(words).unwrap_err();
-        assert!(refused(&["--target", "darwin"]).contains("musl or gnu"));
+        assert!(refused(&["--target", "darwin"]).contains("x86_64-unknown-linux-musl"));
         assert!(refused(&["--measure", "--profile", "dev"]).contains("release builds"));
         assert!(refused(&["--pairs", "3"]).contains("at least 8"));
         assert!(refused(&["--target"]).contains("needs a value"));
         assert!(refused(&["--fast"]).contains("`--fast`"));
+        assert_eq!(Options::read(&[]).unwrap().targets.len(), TARGETS.len());
     }
 
     #[test]

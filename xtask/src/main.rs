@@ -64,12 +64,11 @@ cargo xtask CHORE
   cluster image NAME PATH=FILE...
                     build an image of files on this machine, with the libraries they need, and
                     import it
-  dist [--target musl|gnu] [--profile release|dev] [--check] [--measure [--native FILE] [--pairs N]]
-       [--program FILE]
-                    build one file that runs on any x86-64 Linux, and an OCI image of it, in
-                    `target/dist`: linked with musl if available, else statically with glibc;
-                    `--check`: run both in an empty root; `--measure`: CPU time per request relative
-                    to the native release build, at most 1.03; `--program FILE`: use an existing build";
+  dist [--target TRIPLE]… [--profile release|dev] [--check] [--measure [--native FILE] [--pairs N]]
+                    build packages in `target/dist`: for each target (default: x86-64 and aarch64, musl and glibc
+                    2.28) a wheel, a program and an archive; Debian packages, an OCI image, a bill of
+                    materials and hashes. `--check`: run them where nothing else is; `--measure`: CPU
+                    time per request by that of the native release build, at most 1.03";
 
 /// Reason why a task failed, in words.
 type Failure = String;
@@ -111,17 +110,22 @@ fn root() -> PathBuf {
 }
 
 fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = without_own_variables(cargo);
     cargo.current_dir(root());
-    // Remove the variables that `cargo xtask` sets for xtask. ring's build script reads them, so ring and its
-    // dependents would be compiled again here, and again at the next cargo call.
+    cargo
+}
+
+/// Removes the variables with which cargo describes xtask. ring's build script reads them, so ring and all that needs
+/// it would be compiled again.
+fn without_own_variables(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let of_xtask = ["CARGO_PKG_", "CARGO_MANIFEST_"];
         if of_xtask.iter().any(|start| name.to_string_lossy().starts_with(start)) {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
+    command
 }
 
 /// Runs a command with its output shown. Fails unless the exit code is 0.

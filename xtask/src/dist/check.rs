@@ -1,8 +1,8 @@
-//! Runs the static program alone in a bare root folder, and as a container.
+//! Runs the static program where there is nothing but it: in a root folder of its own, and as a container.
 //!
-//! The bare root proves that the program needs no system files and resolves names without any; glibc loads libraries
-//! for that. The container proves the image: unpacked by its own index, and run by `runc` as the image's user, with
-//! only `/tmp` writable, as in Kubernetes.
+//! The bare root proves that no file of a system is needed, and that names are resolved without one: glibc asks for
+//! libraries to do that. The container proves the image: unpacked by its own index, run by `runc` as the image's user
+//! with nothing to write to but `/tmp`, as Kubernetes runs it.
 //!
 //! Not here: writing the image (`oci`).
 
@@ -18,33 +18,86 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use super::oci::USER;
+use super::wheel::{self, Target};
 use crate::Failure;
-use crate::peers::fetch::Debian;
+use crate::peers::fetch::{Debian, on_path};
 use crate::peers::{free_port, get};
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// A name that is only in the bare root's hosts file.
+/// A name that only the bare root's own table of hosts has.
 const NAME: &str = "only-here.test";
 const HOSTS: &str = "127.0.0.1 localhost\n127.0.0.1 only-here.test\n";
 const SCRIPT: &str =
     "request = function() return wrk.format(\"GET\", \"/\" .. tostring(jit ~= nil)) end\n";
 
-/// Runs all checks.
+/// Installs a wheel into a fresh Python environment, and runs the study `demo` from there.
+pub(super) fn wheel(wheel: &Path, target: &Target) -> Result<(), Failure> {
+    let dir = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+    let venv = dir.path().join("venv");
+    wheel::venv(&venv)?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--no-index"]).arg(wheel);
+    succeed(pip)?;
+    demo(&venv.join("bin/bakeoff"), dir.path())?;
+    let page = venv.join("share/man/man1/bakeoff.1");
+    if !page.is_file() {
+        return Err(format!("the wheel installed no `{}`", page.display()));
+    }
+    println!("wheel for {}: installed by pip, runs `demo`", target.triple);
+    Ok(())
+}
+
+/// Installs a Debian package below a folder, and runs its program.
+pub(super) fn deb(package: &Path) -> Result<(), Failure> {
+    if on_path("dpkg-deb").is_none() {
+        println!("Debian package: skipped: no `dpkg-deb` here");
+        return Ok(());
+    }
+    let dir = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.arg("--extract").arg(package).arg(dir.path());
+    succeed(unpack)?;
+    let mut version = Command::new(dir.path().join("usr/bin/bakeoff"));
+    version.arg("--version");
+    succeed(version)?;
+    println!("Debian package: dpkg unpacks it, and its program runs");
+    Ok(())
+}
+
+/// Runs a small form of the study `demo`, whose audits have to pass.
+fn demo(program: &Path, folder: &Path) -> Result<(), Failure> {
+    let mut demo = Command::new(program);
+    demo.args(DEMO).arg("--out").arg(folder.join("runs"));
+    passed(&finish(demo, &[0, 1])?)
+}
+
+/// A busy machine starves a load generator, so trials may be invalid. Audits have to pass.
+const DEMO: [&str; 7] = ["run", "demo", "--scale", "0.25", "--trials", "2", "--shared-machine"];
+
+fn passed(printed: &str) -> Result<(), Failure> {
+    let audits = printed.lines().find(|line| line.trim_start().starts_with("audits "));
+    match audits.is_some_and(|line| line.matches("passed").count() == 2) {
+        true => Ok(()),
+        false => Err(format!("`run demo` did not pass its audits\n  {printed}")),
+    }
+}
+
+/// Runs the static program in a bare root, and its image as a container.
 pub(super) fn check(program: &Path, layout: &Path) -> Result<(), Failure> {
     bare_root(program)?;
     container(layout)
 }
 
-/// Returns the loader that a program needs, or `None` for a static program: `elf(5)`, `PT_INTERP`.
+/// Returns the loader that a program asks the kernel for, and `None` for one that needs none: `elf(5)`, `PT_INTERP`.
 pub(super) fn loader(program: &Path) -> Result<Option<String>, Failure> {
     let file = fs::read(program)
         .map_err(|error| format!("cannot read `{}`: {error}", program.display()))?;
-    find_loader(&file).ok_or_else(|| format!("`{}` is not a 64-bit ELF file", program.display()))
+    find_loader(&file).ok_or_else(|| format!("`{}` is no 64-bit ELF file", program.display()))
 }
 
 fn find_loader(file: &[u8]) -> Option<Option<String>> {
     const INTERP: u64 = 3;
-    // Class and byte order: 64 bits, little-endian.
+    // 64 bits, little-endian.
     file.strip_prefix(b"\x7fELF\x02\x01")?;
     let number = |at: usize, bytes: usize| {
         let field = file.get(at..at.checked_add(bytes)?)?;
@@ -63,7 +116,7 @@ fn find_loader(file: &[u8]) -> Option<Option<String>> {
     Some(None)
 }
 
-/// A canary that answers every path, stopped when dropped.
+/// A canary that answers every path. It ends when this is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -97,7 +150,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs the program in a root folder with only the program, an empty `/tmp` and a hosts file.
+/// Runs the program in a root folder that holds it, an empty `/tmp` and a table of hosts.
 fn bare_root(program: &Path) -> Result<(), Failure> {
     let dir = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
     let root = dir.path().join("root");
@@ -119,7 +172,7 @@ fn bare_root(program: &Path) -> Result<(), Failure> {
             println!("bare root: skipped: this machine allows no user namespace");
             return Ok(());
         }
-        return Err(format!("in a bare root: {why}"));
+        return Err(format!("in a root folder of its own: {why}"));
     }
     let server = Server::start(program, dir.path())?;
     for host in ["localhost", NAME] {
@@ -152,7 +205,7 @@ fn unshared() -> Command {
 /// Runs the image, and the study `demo` in it.
 fn container(layout: &Path) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
-        println!("container: skipped: runc needs root");
+        println!("container: skipped: runc is run by root alone here");
         return Ok(());
     }
     let runc = Debian::default().program("runc", "runc", &["libseccomp2"])?;
@@ -181,19 +234,16 @@ fn container(layout: &Path) -> Result<(), Failure> {
     if !version.contains(&expected) {
         return Err(format!("the image printed `{}`, not `{expected}`", version.trim()));
     }
-    let demo = ["run", "demo", "--scale", "0.25", "--trials", "2", "--shared-machine"];
-    // Exit code 1 stands for invalid trials: on a busy machine a load generator gets too little CPU.
-    let demo = finish(contained("demo", &demo)?, &[0, 1])
+    finish(contained("demo", &DEMO)?, &[0, 1])
+        .and_then(|printed| passed(&printed))
         .map_err(|why| format!("as a container: {why}"))?;
-    let passed = demo.lines().find(|line| line.trim_start().starts_with("audits "));
-    if passed.is_none_or(|line| line.matches("passed").count() != 2) {
-        return Err(format!("`run demo` in a container did not pass its audits\n  {demo}"));
-    }
-    println!("container: prints its version and runs `demo` as user {USER}, in a read-only root");
+    println!(
+        "container: prints its version and runs `demo` as user {USER}, in a root that is read-only"
+    );
     Ok(())
 }
 
-/// Unpacks the only image of a layout. Returns its settings.
+/// Unpacks the one image of a layout, and returns its settings.
 fn unpack(layout: &Path, rootfs: &Path) -> Result<Value, Failure> {
     let blob = |descriptor: &Value| {
         let digest = descriptor["digest"].as_str().unwrap_or_default();
@@ -203,7 +253,7 @@ fn unpack(layout: &Path, rootfs: &Path) -> Result<Value, Failure> {
         if crate::oci::sha256(&bytes) == hash {
             Ok(bytes)
         } else {
-            Err(format!("the content of `{digest}` has another digest"))
+            Err(format!("`{digest}` is another"))
         }
     };
     let json = |bytes: Vec<u8>| -> Result<Value, Failure> {
@@ -225,7 +275,7 @@ fn unpack(layout: &Path, rootfs: &Path) -> Result<Value, Failure> {
     Ok(config["config"].clone())
 }
 
-/// Adapts runc's example settings to those of the image.
+/// Makes runc's own example do what the image says.
 fn adapted(mut spec: Value, settings: &Value, words: &[&str]) -> Value {
     let mut args = settings["Entrypoint"].as_array().cloned().unwrap_or_default();
     args.extend(words.iter().map(|word| json!(word)));
@@ -244,12 +294,12 @@ fn adapted(mut spec: Value, settings: &Value, words: &[&str]) -> Value {
     spec
 }
 
-/// Runs a command and returns its output. Fails with the output unless the exit code is 0.
+/// Runs a command and returns its output; an exit code other than 0 is a failure that tells what it printed.
 fn succeed(command: Command) -> Result<String, Failure> {
     finish(command, &[0])
 }
 
-/// Runs a command like [`succeed`], with other accepted exit codes.
+/// The same with other exit codes that are no failure.
 fn finish(mut command: Command, codes: &[i32]) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("cannot run `{name}`: {error}"))?;
@@ -273,7 +323,7 @@ mod tests {
 
     #[test]
     fn loader_of_a_dynamic_program_is_found() {
-        // This test is dynamic, unless the toolchain links everything statically.
+        // This test is one, unless the toolchain links all statically.
         let own = std::env::current_exe().unwrap();
         let found = loader(&own).unwrap();
         let is_static = cfg!(target_feature = "crt-static");
@@ -282,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn broken_and_other_files_are_refused() {
+    fn no_program_and_a_broken_one_are_refused() {
         assert_eq!(find_loader(b"#!/bin/sh\n"), None);
-        // The headers would lie beyond the end of the file.
+        // The headers would be beyond the file's end.
         let mut broken = b"\x7fELF\x02\x01".to_vec();
         broken.resize(64, 0);
         broken[32] = 64;

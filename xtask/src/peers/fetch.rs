@@ -142,17 +142,6 @@ impl Debian {
         Ok(Program { path, libraries: Some(library_dirs(&place)?), version })
     }
 
-    /// Returns the folder of an unpacked package without a program, and its version.
-    pub(crate) fn tree(&self, package: &str) -> Result<(PathBuf, String), Failure> {
-        let place = peers()?.join(format!("debian-{package}"));
-        if !place.is_dir() {
-            self.fetch(package, &[], &place)?;
-        }
-        let version = fs::read_to_string(place.join("VERSION"))
-            .map_err(|error| format!("cannot read the version of {package}: {error}"))?;
-        Ok((place, version))
-    }
-
     fn fetch(&self, package: &str, libraries: &[&str], place: &Path) -> Result<(), Failure> {
         println!("fetching Debian's {package}");
         let lists = match self.lists.get() {
