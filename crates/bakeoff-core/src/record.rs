@@ -19,12 +19,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Trial;
+use crate::stats::judge::FALSE_ALARMS;
+use crate::stats::sequential;
 use crate::verdict::CheckName;
 
 pub use durability::{Durability, NodeSyncs};
 pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
-    PodLimits, RunHeader, RunMachine, RunPod,
+    PodLimits, RoundCount, RunHeader, RunMachine, RunPod,
 };
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
@@ -34,7 +36,7 @@ pub use trial::{GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRec
 pub use crate::verdict::Check;
 
 /// Format version that this program writes. It reads this one and older ones.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// Holds one line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,6 +148,9 @@ pub struct RunEnd {
     pub ended: String,
     /// True if all trials of the order were run.
     pub complete: bool,
+    /// Number of rounds after which an adaptive run stopped, because all leading questions were answered. Since format 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_after: Option<u32>,
 }
 
 /// Holds a run that was read back.
@@ -176,6 +181,29 @@ impl Record {
         self.header.order.extend(by.order.iter().cloned());
         self.extended.push(by);
         self.end = None;
+    }
+
+    /// Ends the run. Trials behind the last round of a run that stopped early are no longer part of it.
+    pub fn finish(&mut self, end: RunEnd) {
+        if let Some(rounds) = end.answered_after {
+            self.header.order.retain(|trial| trial.round < rounds);
+        }
+        self.end = Some(end);
+    }
+
+    /// Returns the number of rounds after which the run stopped early.
+    pub fn answered_after(&self) -> Option<u32> {
+        self.end.as_ref()?.answered_after
+    }
+
+    /// Returns the probability of any false claim at which each family of questions of this run is judged.
+    pub fn false_alarms(&self) -> f64 {
+        match self.header.rounds {
+            RoundCount::Fixed => FALSE_ALARMS,
+            RoundCount::Adaptive => {
+                sequential::level(self.answered_after(), self.header.study.trials)
+            }
+        }
     }
 
     /// Returns the trials of the order that did not run to their end, in order.
@@ -235,7 +263,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
                 record.end = None;
             }
             Ok(RecordLine::Extended(extended)) => record.extend(extended),
-            Ok(RecordLine::End(end)) => record.end = Some(end),
+            Ok(RecordLine::End(end)) => record.finish(end),
             Ok(RecordLine::Run(_)) => {
                 // The trials of a second run do not belong to this one.
                 complaints.push(complaint("a second run begins here; the rest is ignored".into()));

@@ -35,7 +35,7 @@ pub fn extra_rounds_max(study: &Study) -> u32 {
 
 /// Returns the additional rounds of a complete run; `None` if it lacks trials or repeats none.
 pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
-    if !record.is_complete() {
+    if !record.is_complete() || record.answered_after().is_some() {
         return None;
     }
     let study = &record.header.study;
@@ -65,6 +65,9 @@ pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
 pub fn follows_plan(record: &Record) -> bool {
     let header = &record.header;
     let mut order = plan::plan(&header.study, header.seed);
+    if let Some(rounds) = record.answered_after() {
+        order.retain(|trial| trial.round < rounds);
+    }
     for extended in &record.extended {
         let more = further(&header.study, header.seed, &order, &extended.repeats);
         order.extend(more);
@@ -160,6 +163,7 @@ mod tests {
             seed: 7,
             environment: Environment::default(),
             systems: Vec::new(),
+            rounds: crate::record::RoundCount::Fixed,
             gate: None,
         };
         let order = header.order.clone();

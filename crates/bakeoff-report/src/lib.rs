@@ -20,6 +20,7 @@ mod render;
 pub mod reproduce;
 pub mod verify;
 
+pub use derive::comparison::is_answered;
 pub use derive::{fairness, machine_baseline, method};
 pub use document::report::Report;
 pub use render::compared;

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Measurement, OperationFigures};
 use bakeoff_core::record::chain::Links;
-use bakeoff_core::record::{Complaint, Record, TrialRecord};
+use bakeoff_core::record::{Complaint, Record, RoundCount, TrialRecord};
 use bakeoff_core::repeat::follows_plan;
+use bakeoff_core::stats::sequential;
 use bakeoff_core::units::{count_text, plural};
 use serde_json::{Value, json};
 
@@ -109,6 +110,12 @@ fn trials(record: &Record) -> Verified {
     let is_study = header.study.systems.iter().any(bakeoff_core::study::System::is_started);
     if planned && is_study && !follows_plan(record) {
         faults.push("the order of trials does not follow from study and seed".to_owned());
+    }
+    if let Some(rounds) = record.answered_after() {
+        let looked = sequential::looks_after(rounds, header.study.trials);
+        if header.rounds != RoundCount::Adaptive || !looked || !crate::is_answered(record) {
+            faults.push(format!("the run stopped after {rounds} rounds without an answer"));
+        }
     }
     for trial in &record.trials {
         let name = &trial.trial;

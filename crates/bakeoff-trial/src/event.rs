@@ -58,6 +58,8 @@ pub enum Event<'a> {
     RunResumed(Resumed<'a>),
     /// A run that was to be resumed is complete.
     NothingMissing { folder: &'a Path },
+    /// An adaptive run stops early, because its figures answer all leading questions.
+    Answered { rounds: u32, most: u32 },
     /// The incomplete last line of a record was removed.
     RecordTorn { file: &'a Path },
     /// A trial begins.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bakeoff_core::record::RoundCount;
 use bakeoff_core::units::parse_duration;
 use bakeoff_report::compare::FailIf;
 use bakeoff_trial::run::RunSettings;
@@ -127,6 +128,11 @@ pub(crate) enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
+    /// Write manual pages into a folder
+    Manual {
+        /// The folder, which has to exist
+        folder: PathBuf,
+    },
 }
 
 impl Command {
@@ -206,7 +212,8 @@ pub(crate) struct RunArgs {
     /// Multiply all counts of operations and keys, evenly; said in all that is printed
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
-    /// How often each combination is run, in place of the study's number
+    /// Run each combination exactly this often [default: until the leading questions are answered, at most as often
+    /// as the study says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) trials: Option<u32>,
     #[command(flatten)]
@@ -251,6 +258,7 @@ impl RunOptions {
             base_port: self.ports.base_port,
             threads: self.threads,
             shared_machine: self.shared_machine,
+            rounds: RoundCount::Fixed,
         }
     }
 }

@@ -261,6 +261,12 @@ impl Reporter for Messages {
             Event::NothingMissing { folder } => {
                 self.line(&format!("nothing is missing of {}", folder.display()));
             }
+            Event::Answered { rounds, most } => {
+                self.finish();
+                self.line(&format!(
+                    "stopping after {rounds} of up to {most} rounds: they answer every leading question"
+                ));
+            }
             Event::RecordTorn { file } => self.complain(&format!(
                 "`{}`: its last line is torn and is cut off; that trial is run again",
                 file.display()

@@ -101,7 +101,7 @@ mod tests {
         let mut lines: Vec<String> = ["a", "b", "c"].map(|by| chain.link(&resumed(by))).into();
         // Resumed by another process, which only has the file.
         let mut chain = Chain::behind(lines.concat().as_bytes());
-        let end = RunEnd { ended: String::new(), complete: true };
+        let end = RunEnd { ended: String::new(), complete: true, answered_after: None };
         lines.push(chain.link(&RecordLine::End(end)));
         lines
     }

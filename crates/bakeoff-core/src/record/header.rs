@@ -34,9 +34,29 @@ pub struct RunHeader {
     pub environment: Environment,
     /// Systems as resolved, in the study's order.
     pub systems: Vec<SystemRecord>,
+    /// Rule by which the number of rounds was chosen. Fixed before format 4.
+    #[serde(default, skip_serializing_if = "RoundCount::is_fixed")]
+    pub rounds: RoundCount,
     /// Terms of a gate, for a run of two builds of one system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
+}
+
+/// Rule by which a run chooses its number of rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoundCount {
+    /// As many as the study or `--trials` says.
+    #[default]
+    Fixed,
+    /// Until all leading questions are answered, at most as many as the study says ([`crate::stats::sequential`]).
+    Adaptive,
+}
+
+impl RoundCount {
+    fn is_fixed(&self) -> bool {
+        *self == Self::Fixed
+    }
 }
 
 /// Holds the terms of `bakeoff gate`. With the trials they suffice to judge the run again.

@@ -358,15 +358,15 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     TestResult { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
 }
 
-/// Returns which of these p-values are declared as one family, in Holm's steps. A false declaration has a probability
-/// of at most [`FALSE_ALARMS`].
-pub fn declared_together(p_values: &[f64]) -> Vec<bool> {
+/// Judges p-values as one family by Holm's method. Returns true for each that is declared. With a probability of at
+/// most `false_alarms`, any of them is declared without a difference.
+pub fn declared_together(p_values: &[f64], false_alarms: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut declared = vec![false; p_values.len()];
     for (before, place) in order.into_iter().enumerate() {
         let left = (p_values.len() - before) as f64;
-        if p_values[place] >= FALSE_ALARMS / left {
+        if p_values[place] >= false_alarms / left {
             break;
         }
         declared[place] = true;
@@ -539,10 +539,13 @@ mod tests {
 
     #[test]
     fn each_holm_step_leaves_more_to_the_rest() {
-        assert_eq!(declared_together(&[0.03, 0.001, 0.02, 0.04]), [false, true, false, false]);
-        assert_eq!(declared_together(&[0.03, 0.001, 0.012]), [true, true, true]);
-        assert_eq!(declared_together(&[0.04]), [true]);
-        assert!(declared_together(&[]).is_empty());
+        assert_eq!(
+            declared_together(&[0.03, 0.001, 0.02, 0.04], FALSE_ALARMS),
+            [false, true, false, false]
+        );
+        assert_eq!(declared_together(&[0.03, 0.001, 0.012], FALSE_ALARMS), [true, true, true]);
+        assert_eq!(declared_together(&[0.04], FALSE_ALARMS), [true]);
+        assert!(declared_together(&[], FALSE_ALARMS).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod position;
 pub mod rounds;
 pub mod samples;
 mod sentence;
+pub mod sequential;
 mod student;
 
 pub use sentence::{Comparing, Contender, Counted, NotCompared, Scene, Tail, TailFound, sentence};

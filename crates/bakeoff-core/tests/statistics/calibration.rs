@@ -395,7 +395,7 @@ fn over_families(families: usize) -> (f64, f64, f64) {
             };
             let answers: Vec<_> = (0..families).map(answer).collect();
             let p_values: Vec<f64> = answers.iter().map(|answer| answer.p_value).collect();
-            let together = declared_together(&p_values);
+            let together = declared_together(&p_values, FALSE_ALARMS);
             (0..families).any(|place| {
                 let claimed = !matches!(answers[place].finding, Finding::NoneShown { .. });
                 counted(place) && claimed && together[place]

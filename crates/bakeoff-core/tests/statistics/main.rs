@@ -3,3 +3,4 @@
 mod calibration;
 mod evidence;
 mod gate;
+mod sequential;

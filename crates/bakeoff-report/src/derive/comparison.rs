@@ -2,6 +2,7 @@
 //!
 //! Not here: the trials and their figures (`model::contest`), the tests (`judgement`, `position`).
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use bakeoff_core::check::Cause;
@@ -12,10 +13,10 @@ use bakeoff_core::stats::{self, Comparing, Counted, Figure, NotCompared, Scene};
 use bakeoff_core::units::{share_text, trials_text};
 use bakeoff_core::workload::mix64;
 
-use crate::derive::conditions;
 use crate::derive::judgement::{self, Judgement, LedBy};
 use crate::derive::machine_baseline::Limits;
 use crate::derive::position::Position;
+use crate::derive::{conditions, durability};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
@@ -33,6 +34,13 @@ pub(crate) struct Comparison {
     pub(crate) position: Option<Position>,
 }
 
+/// Returns true if an adaptive run that ends with this record needs no further round.
+pub fn is_answered(record: &Record) -> bool {
+    let all = Comparison::all(&durability::lowered(record));
+    let mut compared = all.iter().filter(|one| one.contenders.len() > 1).peekable();
+    compared.peek().is_some() && compared.all(Comparison::is_answered)
+}
+
 /// Gives access to the measurements.
 impl Deref for Comparison {
     type Target = Contest;
@@ -46,7 +54,10 @@ impl Comparison {
     /// Returns every workload under each of its loads, judged, in the study's order.
     pub(crate) fn all(record: &Record) -> Vec<Self> {
         let judge = |(place, contest): (u64, Contest)| Self {
-            judgements: judged(&contest, mix64(record.header.seed ^ place)),
+            judgements: judged(
+                &contest,
+                (mix64(record.header.seed ^ place), record.false_alarms()),
+            ),
             limits: Limits::from_record(record, &contest),
             position: None,
             contest,
@@ -54,12 +65,22 @@ impl Comparison {
         let mut all: Vec<Self> = (0..).zip(Contest::all(record)).map(judge).collect();
         let mut judgements: Vec<&mut Judgement> =
             all.iter_mut().flat_map(|one| &mut one.judgements).collect();
-        Judgement::hold_in_report(&mut judgements);
+        Judgement::hold_in_report(&mut judgements, record.false_alarms());
         let count = all.len();
         for one in &mut all {
             one.position = Position::judge(&one.contest, &one.judgements, count);
         }
         all
+    }
+
+    /// Returns true if further rounds could add nothing: each pair of systems has an answer to each leading question.
+    fn is_answered(&self) -> bool {
+        let systems = self.contenders.len();
+        let mut leading = self.judgements.iter().filter(|one| one.leading).peekable();
+        let pairs: BTreeSet<(&str, &str)> = leading.clone().map(|one| (&*one.a, &*one.b)).collect();
+        pairs.len() == systems * systems.saturating_sub(1) / 2
+            && leading.peek().is_some()
+            && leading.all(Judgement::is_answered)
     }
 
     /// Returns the finding as a sentence without its full stop; `None` if no trial ran.
@@ -160,7 +181,7 @@ impl Comparison {
 }
 
 /// Judges the ranked systems.
-fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
+fn judged(of: &Contest, by: (u64, f64)) -> Vec<Judgement> {
     let (place, open) = (of.place(), of.is_open());
     let compared = of.compared();
     let has_rate = |one: &&Contender| one.shown(compared) != Figure::Absent;
@@ -177,7 +198,7 @@ fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
         (None, false, true) => LedBy::Response(of.tail(None)),
         (None, false, false) => LedBy::Throughput,
     };
-    Judgement::all(&ranked, for_what, of, seed)
+    Judgement::all(&ranked, for_what, of, by)
 }
 
 /// Returns a system's input for the sentence. `of`: workload and load; `compared`: the figure.

@@ -20,7 +20,7 @@ mod words;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, TestResult};
 use bakeoff_core::stats::rounds::{Better, Withheld};
-use bakeoff_core::stats::{Comparing, Figure, NotCompared};
+use bakeoff_core::stats::{Comparing, Figure, NotCompared, sequential};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
@@ -155,12 +155,13 @@ pub(crate) enum JudgedAs {
 }
 
 impl Judgement {
-    /// Judges every pair of systems by every figure that any of them has, as one family.
+    /// Judges every pair of systems by every figure that any of them has, as one family. `false_alarms`: the
+    /// probability of any false claim in it.
     pub(crate) fn all(
         contenders: &[&Contender],
         led_by: LedBy,
         contest: &Contest,
-        seed: u64,
+        (seed, false_alarms): (u64, f64),
     ) -> Vec<Self> {
         let (mut pairs, mut questions) = (Vec::new(), Vec::new());
         for subject in judged_subjects(contenders, led_by, contest) {
@@ -174,7 +175,7 @@ impl Judgement {
                 }
             }
         }
-        let answers = judge::judge(&questions, Correction::Steps);
+        let answers = judge::judge_at(&questions, Correction::Steps, false_alarms);
         let family = answers.iter().flatten().count();
         let answered = pairs.into_iter().zip(answers);
         answered.map(|(pair, answer)| pair.judged(answer, family, contest)).collect()
@@ -183,6 +184,18 @@ impl Judgement {
     /// Returns true if it declares a difference.
     pub(crate) fn claims(&self) -> bool {
         matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
+    }
+
+    /// Returns true if further rounds of an adaptive run could add nothing: the claim holds in the whole report, or a
+    /// difference of 5 % is excluded.
+    pub(super) fn is_answered(&self) -> bool {
+        match self.verdict {
+            JudgedAs::Higher | JudgedAs::Lower => self.in_report == Some(true),
+            JudgedAs::NoneShown { .. } => {
+                self.answer.is_some_and(|one| sequential::is_answered(&one))
+            }
+            _ => false,
+        }
     }
 
     /// Returns the better system of a declared difference.
@@ -202,7 +215,7 @@ impl Judgement {
     }
 
     /// Determines which leading claims of a report hold if all its leading comparisons form one family.
-    pub(crate) fn hold_in_report(all: &mut [&mut Self]) {
+    pub(crate) fn hold_in_report(all: &mut [&mut Self], false_alarms: f64) {
         let asked: Vec<usize> = (0..all.len())
             .filter(|&place| all[place].leading && all[place].answer.is_some())
             .collect();
@@ -210,7 +223,9 @@ impl Judgement {
             .iter()
             .filter_map(|&place| all[place].answer.map(|answer| answer.p_value))
             .collect();
-        for (place, holds) in asked.into_iter().zip(judge::declared_together(&p_values)) {
+        for (place, holds) in
+            asked.into_iter().zip(judge::declared_together(&p_values, false_alarms))
+        {
             all[place].in_report = all[place].claims().then_some(holds);
         }
     }

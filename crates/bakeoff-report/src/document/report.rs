@@ -19,6 +19,8 @@ pub struct Report {
     /// True if every trial of the order ran to its end.
     pub(crate) complete: bool,
     pub(crate) trials_run: usize,
+    /// Number of rounds after which an adaptive run stopped early.
+    pub(crate) answered_after: Option<u32>,
     pub(crate) comparisons: Vec<Comparison>,
     pub(crate) sentences: Vec<String>,
     pub(crate) sentence: String,
@@ -57,6 +59,7 @@ impl Report {
             header: record.header.clone(),
             ended: record.end.as_ref().map(|end| end.ended.clone()),
             complete: record.is_complete(),
+            answered_after: record.answered_after(),
             trials_run: record.trials.iter().filter(|trial| !trial.not_tried).count(),
             summary,
             comparisons,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{
-    Environment, NetworkPath, PartRecord, RunMachine, Setting, SystemRecord,
+    Environment, NetworkPath, PartRecord, RoundCount, RunMachine, Setting, SystemRecord,
 };
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
@@ -50,9 +50,25 @@ pub(crate) fn provenance(report: &Report) -> String {
     let header = &report.header;
     let ended = report.ended.as_ref().map_or(String::new(), |ended| format!(" to {ended}"));
     format!(
-        "study {}, {}{ended}, bakeoff {}, seed {}",
-        header.study.name, header.started, header.bakeoff, header.seed
+        "study {}, {}{ended}, bakeoff {}, seed {}{}",
+        header.study.name,
+        header.started,
+        header.bakeoff,
+        header.seed,
+        rounds(report)
     )
+}
+
+/// Returns the clause on the rounds of an adaptive run. Empty if their number was fixed.
+fn rounds(report: &Report) -> String {
+    let most = report.header.study.trials;
+    match (report.header.rounds, report.answered_after) {
+        (RoundCount::Fixed, _) => String::new(),
+        (RoundCount::Adaptive, None) => format!(", up to {most} rounds"),
+        (RoundCount::Adaptive, Some(rounds)) => {
+            format!(", {rounds} of up to {most} rounds: they answered every leading question")
+        }
+    }
 }
 
 /// Returns the machine in a line.

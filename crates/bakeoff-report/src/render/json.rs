@@ -46,6 +46,11 @@ pub fn json(report: &Report) -> Value {
         "complete": report.complete,
         "trials_planned": header.order.len(),
         "trials_run": report.trials_run,
+        "rounds": {
+            "count": header.rounds,
+            "at_most": study.trials,
+            "answered_after": report.answered_after,
+        },
         "started": header.started,
         "ended": report.ended,
         "bakeoff": header.bakeoff,

@@ -120,12 +120,17 @@ pub(crate) fn record(study: Study) -> Record {
                 network: Vec::new(),
             },
             systems,
+            rounds: bakeoff_core::record::RoundCount::Fixed,
             gate: None,
         },
         trials: Vec::new(),
         resumed: Vec::new(),
         extended: Vec::new(),
-        end: Some(RunEnd { ended: "2026-11-21T20:30:00Z".to_owned(), complete: true }),
+        end: Some(RunEnd {
+            ended: "2026-11-21T20:30:00Z".to_owned(),
+            complete: true,
+            answered_after: None,
+        }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Renders whole reports from made-up records and compares them with reviewed files in `snapshots/`.
 //! `BLESS=1 cargo test -p bakeoff-report --test reports` writes these files.
 
+mod adaptive;
 mod altered;
 mod baseline;
 mod building;

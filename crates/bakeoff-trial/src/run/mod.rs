@@ -19,10 +19,11 @@ use bakeoff_clock as clock;
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Gate, RecordLine, RunEnd, RunExtended, RunHeader, RunResumed,
+    Environment, FORMAT, Gate, RecordLine, RoundCount, RunEnd, RunExtended, RunHeader, RunResumed,
     TrialOutcome, TrialRecord,
 };
 use bakeoff_core::repeat::{ExtraRounds, extra_rounds};
+use bakeoff_core::stats::sequential;
 use bakeoff_core::study::Study;
 
 use self::folder::{RECORD, RunFolder};
@@ -68,6 +69,8 @@ pub struct RunSettings<'a> {
     pub threads: Option<u32>,
     /// True if others work on this machine, so that their CPU time is expected.
     pub shared_machine: bool,
+    /// Rule by which the number of rounds is chosen.
+    pub rounds: RoundCount,
 }
 
 /// A run whose programs were found and whose machine was described.
@@ -131,6 +134,7 @@ impl Runner<'_> {
             order: order.clone(),
             environment: prepared.environment.clone(),
             systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
+            rounds: self.settings.rounds,
             gate,
         }))?;
         let path = &*folder.path;
@@ -296,7 +300,7 @@ impl Runner<'_> {
             kept: BTreeMap::new(),
         };
         let mut start_failures = StartFailures::default();
-        let mut lost = false;
+        let (mut lost, mut answered_after) = (false, None);
         for (place, trial) in trials.iter().enumerate() {
             if interrupted() {
                 break;
@@ -341,13 +345,32 @@ impl Runner<'_> {
                 self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() + 1 });
                 break;
             }
+            let round_ends = rest.first().is_some_and(|next| next.round > trial.round);
+            if round_ends && is_answered(&folder.path, trial.round + 1)? {
+                let (rounds, most) = (trial.round + 1, prepared.study.trials);
+                self.reporter.report(&Event::Answered { rounds, most });
+                answered_after = Some(rounds);
+                break;
+            }
         }
         context.end();
         let complete = !interrupted() && !lost;
-        folder
-            .push(&RecordLine::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
+        let ended = bakeoff_clock::wall::utc_now();
+        folder.push(&RecordLine::End(RunEnd { ended, complete, answered_after }))?;
         Ok(complete)
     }
+}
+
+/// Returns true if an adaptive run may stop after this number of rounds.
+fn is_answered(run: &Path, rounds: u32) -> Result<bool, FleetError> {
+    let (mut record, _) = folder::read(run)?;
+    let adapts = record.header.rounds == RoundCount::Adaptive;
+    if !adapts || !sequential::looks_after(rounds, record.header.study.trials) {
+        return Ok(false);
+    }
+    let (ended, complete) = (String::new(), true);
+    record.finish(RunEnd { ended, complete, answered_after: Some(rounds) });
+    Ok(bakeoff_report::is_answered(&record))
 }
 
 /// Returns the largest number of clients of any stage.

@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::record::{TrialOutcome, TrialRecord};
+use bakeoff_core::record::{RoundCount, TrialOutcome, TrialRecord};
 use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::Study;
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder::{self, RunFolder};
-use bakeoff_trial::run::{Runner, seeded_plan};
+use bakeoff_trial::run::{RunSettings, Runner, seeded_plan};
 
 use crate::cli::{Format, RunArgs};
 use crate::commands::report::{self, Rendering};
@@ -26,8 +26,12 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let mut runner =
-        Runner { settings: args.options.settings(), places: None, reporter, interrupted };
+    let rounds = match args.trials {
+        Some(_) => RoundCount::Fixed,
+        None => RoundCount::Adaptive,
+    };
+    let settings = RunSettings { rounds, ..args.options.settings() };
+    let mut runner = Runner { settings, places: None, reporter, interrupted };
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {

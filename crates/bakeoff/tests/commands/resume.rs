@@ -252,3 +252,42 @@ fn round_that_fails_a_check_of_what_was_measured_is_not_repeated() {
     resume(&run).ends_with(1).complains(&["nothing is missing of "]);
     assert_eq!(record(&run), before);
 }
+
+/// The study of a clear difference, in up to five rounds.
+fn clear() -> String {
+    STUDY
+        .replace("none, delay: 5ms}}\nworkloads", "none, delay: 20ms}}\nworkloads")
+        .replace("trials: 2", "trials: 5")
+}
+
+#[test]
+fn run_stops_once_its_question_is_answered() {
+    let bench = Bench::new(&clear());
+    let ran = Ran::run(bench.command().args(["--json", "--shared-machine"]));
+    let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
+    let rounds = report["rounds"]["answered_after"].as_u64();
+    let (numbers, complete) = trials(&ran);
+    assert!(complete, "{}", ran.stderr);
+    let Some(rounds) = rounds else {
+        // A busy machine left too few valid trials.
+        assert!(ran.code == Some(1) || numbers.len() > 10, "{}", ran.stderr);
+        return;
+    };
+    assert!((3..5).contains(&rounds), "{rounds}");
+    assert_eq!(numbers, Vec::from_iter(1..=2 * rounds), "two systems a round");
+    let ran = ran.complains(&[&format!("stopping after {rounds} of up to 5 rounds")]);
+    let run = bench.has_trials(6);
+    Ran::run(bakeoff().arg("verify").arg(&run)).ends_with(0);
+    let before = record(&run);
+    resume(&run).ends_with(ran.code.unwrap_or_default()).complains(&["nothing is missing of "]);
+    assert_eq!(record(&run), before);
+}
+
+#[test]
+fn number_of_trials_that_is_given_is_run() {
+    let bench = Bench::new(&clear());
+    let ran = Ran::run(bench.command().args(["--json", "--shared-machine", "--trials", "4"]));
+    let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
+    assert_eq!(report["rounds"]["count"], "fixed");
+    assert_eq!(trials(&ran).0.len(), 8, "{}", ran.stderr);
+}

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{FORMAT, RecordLine, RunEnd, RunHeader, SystemRecord, TrialRecord};
+use bakeoff_core::record::{
+    FORMAT, RecordLine, RoundCount, RunEnd, RunHeader, SystemRecord, TrialRecord,
+};
 use bakeoff_core::study::Study;
 use bakeoff_engine::Drive;
 use bakeoff_trial::run::folder::{self, RunFolder};
@@ -55,6 +57,7 @@ impl Recorded {
             order: order.to_vec(),
             environment,
             systems: vec![system.clone()],
+            rounds: RoundCount::Fixed,
             gate: None,
             study: study.clone(),
         };
@@ -80,7 +83,11 @@ impl Recorded {
             return Ok(None);
         }
         let complete = self.ended == self.header.order.len() && !interrupted;
-        self.folder.push(&RecordLine::End(RunEnd { ended: utc_now(), complete }))?;
+        self.folder.push(&RecordLine::End(RunEnd {
+            ended: utc_now(),
+            complete,
+            answered_after: None,
+        }))?;
         let rendering = Rendering::new(folder::read(&self.folder.path)?.0);
         let page = rendering.write_all(&self.folder.path)?;
         Ok(Some((page, self.folder.path.clone())))
