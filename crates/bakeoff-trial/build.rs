@@ -1,10 +1,10 @@
-//! Makes a test of seats for each system that has cases, out of the folders of `bakeoff-systems`.
+//! Generates a seat test for each system with cases, from the folders of `bakeoff-systems`.
 //!
-//! Each runs beside the others and can be chosen by its name, and a new system needs no line for it.
+//! The tests run in parallel and can be selected by name, and a new system needs no line here.
 //!
 //! Not here: the list of systems (`bakeoff-systems/build.rs`).
 
-#![allow(clippy::disallowed_macros, reason = "cargo reads from it what to watch")]
+#![allow(clippy::disallowed_macros, reason = "cargo reads its instructions from stdout")]
 
 use std::path::Path;
 use std::{env, fs};
@@ -12,7 +12,7 @@ use std::{env, fs};
 const SYSTEMS: &str = "../bakeoff-systems/src";
 
 fn main() {
-    // A new system is a line in it.
+    // A new system adds a line to this file.
     println!("cargo::rerun-if-changed={SYSTEMS}/lib.rs");
     let entries = fs::read_dir(SYSTEMS).expect("the folders of the systems can be listed");
     let folders = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

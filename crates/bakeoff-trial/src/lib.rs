@@ -1,9 +1,9 @@
-//! A run and its trials: servers are started, loaded, killed, audited and stopped.
+//! Runs studies: starts servers, loads, kills, audits and stops them.
 //!
-//! [`run`] plans the trials of a study and records each on disk. [`trial`] is one of them, on a [`cluster`] of real
+//! [`run`] plans the trials of a study and records each on disk. [`trial`] runs one of them, on a [`cluster`] of real
 //! servers. Both report [`event`]s and print nothing.
 //!
-//! Not here: machines and generators (`bakeoff_fleet`), what users read (the binary's `messages`), rendering
+//! Not here: machines and generators (`bakeoff_fleet`), messages to users (the binary's `messages`), rendering
 //! (`bakeoff_report`).
 
 pub mod cluster;

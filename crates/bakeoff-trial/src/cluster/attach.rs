@@ -1,7 +1,6 @@
-//! Attaches to a system that runs already: looks at its endpoints, and finds those that live.
+//! Attaches to a system that already runs: resolves its endpoints and finds live ones.
 //!
-//! Not here: starting one (`mod`), reading its metrics (`metrics`),
-//! names and trust (`endpoints`).
+//! Not here: starting a system (`mod`), its metrics (`metrics`), addresses and trust (`endpoints`).
 
 use bakeoff_core::study;
 use bakeoff_engine::tls::{self, TlsOptions};
@@ -12,7 +11,7 @@ use super::endpoints::{resolve_all, trust};
 use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
 use bakeoff_fleet::error::FleetError;
 
-/// A system that runs already.
+/// Returns the nodes of a system that already runs.
 pub(crate) fn attach(
     system: &'static dyn System,
     asked: &study::System,
@@ -24,7 +23,7 @@ pub(crate) fn attach(
             Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
         }
     };
-    // Whom to trust there is to be known before anything is asked.
+    // Check the certificates for metrics before any query.
     metrics::sources(system, asked, &[])?;
     let memory = Memory::default();
     if config.is_some() {
@@ -42,7 +41,7 @@ pub(crate) fn attach(
         })?;
         let mut targets = living::accepting(targets);
         if !system.kind().takes_requests() {
-            targets.truncate(1); // an endpoint is a node
+            targets.truncate(1); // one endpoint is one node
         }
         let several = targets.len() > 1;
         for mut target in targets {
@@ -58,7 +57,7 @@ pub(crate) fn attach(
         }
     }
     let name = asked.name.clone();
-    // A cluster that lost a minority of its nodes still works; of services each has to.
+    // A cluster works without a minority of its nodes. A service needs every endpoint.
     let (living, dead) = match system.kind().takes_requests() {
         true => (nodes.clone(), Vec::new()),
         false => living::split(nodes.clone()),

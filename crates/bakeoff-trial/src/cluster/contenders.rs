@@ -1,4 +1,4 @@
-//! The contenders of a study, found before anything is started: programs fetched, endpoints asked.
+//! Prepares the systems of a study before anything is started: fetches programs, queries endpoints.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -21,13 +21,13 @@ use bakeoff_fleet::machines::fleet::Fleet;
 pub struct PreparedSystem<'a> {
     /// The system as the study describes it.
     pub asked: &'a study::System,
-    /// The same, with the version of the program found. Guarantees may depend on the version.
+    /// System with the version of the program that was found. Guarantees may depend on it.
     pub found: study::System,
-    /// Its kind.
+    /// Implementation of the system's kind.
     pub system: &'static dyn System,
     /// Components in the order of their start. Empty if bakeoff does not start the system.
     pub components: Vec<Component<'a>>,
-    /// Its description in the record's header.
+    /// Description in the record's header.
     pub record: SystemRecord,
 }
 
@@ -56,7 +56,7 @@ fn contender<'a>(
         return running(asked, system, reporter, stop);
     }
     let mut components = vec![component((COMPOSITE, None), asked, fleet, (&mut *reporter, stop))?];
-    // In the order in which the kind names its roles: a later one may need an earlier.
+    // In the kind's order of roles, because a later part may need an earlier one.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
             let role = (role.name, Some(role.tier));
@@ -64,7 +64,7 @@ fn contender<'a>(
         }
     }
     components.sort_by_key(|one| topology::order(one.tier));
-    // Described once for their settings; ports and folders differ from trial to trial.
+    // Described once for their settings. Ports and folders differ by trial.
     let members = compose(&components, run_dir, 0, &Seating::here(), &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
@@ -81,13 +81,13 @@ fn contender<'a>(
     record.parts = parts;
     let words: Vec<&str> = between.iter().map(|(words, _)| *words).collect();
     record.between = (!words.is_empty()).then(|| words.join("; "));
-    // What is plain anywhere is not encrypted.
+    // One plain connection means that the system is not encrypted.
     record.encryption_between = between.iter().map(|(_, encryption)| *encryption).min();
     let found = with_version(asked, record.version.clone());
     Ok(PreparedSystem { asked, found, system, components, record })
 }
 
-/// A system that runs already.
+/// Queries a system that already runs.
 fn running<'a>(
     asked: &'a study::System,
     system: &'static dyn System,
@@ -105,7 +105,7 @@ fn running<'a>(
         tls_version: (exchange::handshake(cluster.first()).ok().flatten())
             .map(|version| asked.tls_text(version)),
         source: Some(endpoints),
-        // Somebody else configured it.
+        // bakeoff did not configure it.
         guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },
         version: version.clone(),
         authentication: shown_credentials(asked, system),
@@ -115,7 +115,7 @@ fn running<'a>(
     Ok(PreparedSystem { asked, found, system, components: Vec::new(), record })
 }
 
-/// Says in words how clients prove who they are to a system that runs already.
+/// Returns, in words, how clients authenticate at a system that already runs.
 fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Option<String> {
     let given = asked.credentials.as_ref();
     match given.map(|given| (system.kind().credentials, given.token.is_some())) {
@@ -128,7 +128,7 @@ fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Opti
     }
 }
 
-/// Returns the record of a system or a part, as the study describes it.
+/// Returns the record of a system or part, as the study describes it.
 fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
     SystemRecord {
         name: asked.name.clone(),
@@ -139,7 +139,7 @@ fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
     }
 }
 
-/// A system or a part that is to be started, with the program that it is.
+/// Returns the record of a system or part to start, with its program.
 fn started(member: Member<'_>) -> SystemRecord {
     let Component { asked, system, program, .. } = member.of;
     let mut record = SystemRecord {
@@ -152,7 +152,7 @@ fn started(member: Member<'_>) -> SystemRecord {
     record
 }
 
-/// A system with this version, where its study names none.
+/// Returns the system with this version, unless its study sets one.
 fn with_version(asked: &study::System, version: Option<String>) -> study::System {
     study::System { version: asked.version.clone().or(version), ..asked.clone() }
 }
@@ -161,7 +161,7 @@ fn kind_of(asked: &study::System) -> &'static dyn System {
     systems::by_kind(&asked.kind).expect("the study was checked against the registry")
 }
 
-/// Finds, and where needed fetches, the program of a system or a part.
+/// Finds or fetches the program of a system or part.
 fn component<'a>(
     (role, tier): (&'a str, Option<Tier>),
     asked: &'a study::System,
@@ -194,16 +194,16 @@ fn component<'a>(
     };
     let sealed = program.as_ref().map(Seal::take).transpose();
     let seal = sealed.map_err(|damage| {
-        FleetError::machine(format!("the program of `{}` cannot be read: {damage}", asked.name))
+        FleetError::machine(format!("cannot read the program of `{}`: {damage}", asked.name))
     })?;
     Ok(Component { role, tier, asked, system, program, seal })
 }
 
-/// Returns which program it is, for the record.
+/// Adds the program's version, source and hash to the record.
 fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
     match program {
         Some(installed) => {
-            // A command need not say which version it is.
+            // A command may not report its version.
             record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
             record.source = Some(match &installed.program {
                 Program::Java { java_version, .. } => {
@@ -227,13 +227,13 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
 /// If the text is not dotted numbers.
 pub fn version_request(text: Option<&str>) -> Result<Option<VersionRequest>, FleetError> {
     let parse = |text: &str| {
-        let hint = "a version is dotted numbers: `3.6` or `3.6.16`";
+        let hint = "write dotted numbers, such as `3.6` or `3.6.16`";
         text.parse::<VersionRequest>().map_err(|error| FleetError::input(error.to_string(), hint))
     };
     text.map(parse).transpose()
 }
 
-/// Returns the contender of a trial.
+/// Returns the prepared system of a trial.
 pub(crate) fn for_trial<'a, 'b>(
     contenders: &'a [PreparedSystem<'b>],
     trial: &Trial,
@@ -242,10 +242,10 @@ pub(crate) fn for_trial<'a, 'b>(
     found.expect("a plan names the systems of its study")
 }
 
-/// Brings the programs of all contenders to the machines that take their servers.
+/// Sends the programs of all systems to the machines that take their servers.
 ///
 /// # Errors
-/// When one cannot be sent, or what it needs is not there.
+/// Fails if a program cannot be sent, or a machine lacks its runtime.
 pub(crate) fn send_programs(
     contenders: &[PreparedSystem<'_>],
     fleet: &Fleet,

@@ -1,8 +1,8 @@
-//! Fetches the secrets of a system that runs already, from where its study says that they are.
+//! Reads the credentials of a system that already runs from the places in its study.
 //!
-//! They live in the memory of the cluster alone: nothing prints that, and no record has it.
+//! They stay in the cluster's memory. Nothing prints or records them.
 //!
-//! Not here: which credentials a kind takes (`bakeoff_core::study`), how they are shown to servers (`bakeoff_systems`).
+//! Not here: credentials by kind (`bakeoff_core::study`), their use (`bakeoff_systems`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use bakeoff_systems::{ClientToken, Login, Memory};
 
 use bakeoff_fleet::error::FleetError;
 
-/// The largest file of a secret, in bytes.
+/// Maximum bytes of a file with a secret.
 const SECRET_MAX: u64 = 64 << 10;
 
-/// A source that holds no secret. Its text never shows what is there.
+/// Error of a source without a valid secret. Its message never shows the contents.
 #[derive(Debug, thiserror::Error)]
 enum SecretError {
-    /// The variable is missing, or not UTF-8.
+    /// The variable is missing or not UTF-8.
     #[error("it is not set")]
     NotSet,
     #[error(transparent)]
@@ -30,12 +30,12 @@ enum SecretError {
     NotUtf8,
     #[error("it is empty")]
     Empty,
-    /// A control character would end the header that carries the secret.
+    /// Control characters could end the header that carries the secret.
     #[error("it is more than one line")]
     ManyLines,
 }
 
-/// Puts a system's credentials into its memory.
+/// Reads a system's credentials into its memory.
 pub(super) fn keep(asked: &study::System, memory: &Memory) -> Result<(), FleetError> {
     let Some(Credentials { user, password, token }) = &asked.credentials else { return Ok(()) };
     if let (Some(user), Some(password)) = (user, password) {
@@ -65,8 +65,8 @@ fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, FleetEr
     }
     secret.map_err(|why| {
         FleetError::input(
-            format!("the credentials of system `{}` are not in {place}: {why}", asked.name),
-            "look at `credentials` in the study",
+            format!("cannot read the credentials of system `{}` from {place}: {why}", asked.name),
+            "check `credentials` in the study",
         )
     })
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_files_lose_their_line_end() {
+    fn secret_from_a_file_loses_its_line_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "s3cret\r\n").unwrap();
         let source =
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_secrets_are_refused_unseen() {
+    fn rejects_invalid_secrets_without_showing_them() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (contents, wording) in [
             (&b"two\nlines"[..], "it is more than one line"),
@@ -115,11 +115,11 @@ mod tests {
         ] {
             std::fs::write(file.path(), contents).unwrap();
             let source = format!(r#"{{"token":{{"file":"{}"}}}}"#, file.path().display());
-            let told = keep(&system(&source), &Memory::default()).unwrap_err().to_string();
-            assert!(told.contains(wording) && !told.contains("lines`"), "{told}");
+            let error = keep(&system(&source), &Memory::default()).unwrap_err().to_string();
+            assert!(error.contains(wording) && !error.contains("lines`"), "{error}");
         }
         let unset = r#"{"token":{"variable":"BAKEOFF_NO_SUCH_VARIABLE"}}"#;
-        let told = keep(&system(unset), &Memory::default()).unwrap_err().to_string();
-        assert!(told.contains("`$BAKEOFF_NO_SUCH_VARIABLE`: it is not set"), "{told}");
+        let error = keep(&system(unset), &Memory::default()).unwrap_err().to_string();
+        assert!(error.contains("`$BAKEOFF_NO_SUCH_VARIABLE`: it is not set"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! Endpoints of systems that run already: their addresses, and whom clients trust there.
+//! Resolves endpoints of systems that already run, and chooses the trusted certificates.
 //!
-//! Not here: what is asked at them (`attach`, `metrics`).
+//! Not here: queries to them (`attach`, `metrics`).
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use bakeoff_systems::System;
 
 use super::error::ResolveError;
 
-/// Returns whom clients trust where the study names no authority. A service may be anybody's, as what a browser
-/// visits; clusters have authorities of their own.
+/// Returns the trusted authorities if the study names none. A service may be public, like a website; clusters have
+/// their own authorities.
 pub(super) fn trust(system: &dyn System) -> tls::Trust {
     match system.kind().takes_requests() {
         true => tls::Trust::Machine,
@@ -21,7 +21,7 @@ pub(super) fn trust(system: &dyn System) -> tls::Trust {
     }
 }
 
-/// Resolves an endpoint, and finds out how to speak to its first address.
+/// Resolves an endpoint to its first address, with TLS if it uses it.
 pub(super) fn resolve(
     endpoint: &Endpoint,
     config: Option<&Arc<rustls::ClientConfig>>,
@@ -29,7 +29,7 @@ pub(super) fn resolve(
     resolve_all(endpoint, config)?.into_iter().next().ok_or(ResolveError::NoAddress)
 }
 
-/// Resolves an endpoint, and finds out how to speak to each of its addresses.
+/// Resolves an endpoint to all its addresses, with TLS if it uses it.
 pub(super) fn resolve_all(
     endpoint: &Endpoint,
     config: Option<&Arc<rustls::ClientConfig>>,

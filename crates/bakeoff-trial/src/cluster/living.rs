@@ -1,6 +1,6 @@
-//! Which nodes of a cluster that runs already can be connected to, and what bakeoff leaves on it.
+//! Finds live nodes of a cluster that already runs, and removes bakeoff's keys from it.
 //!
-//! Not here: nodes that bakeoff started, whose processes tell (`mod`).
+//! Not here: nodes that bakeoff started, whose processes are known (`mod`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use bakeoff_systems::{Access, System, SystemError};
 
 use bakeoff_fleet::error::FleetError;
 
-/// The longest that a node takes to accept a connection.
+/// Timeout of a connection to a node.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Separates the nodes that accept connections from those that do not.
@@ -37,17 +37,17 @@ fn accepts(target: &Target) -> bool {
     routes::connect(target.address, CONNECTS_WITHIN).is_ok()
 }
 
-/// How long a cluster without a leader may take to have one that removes what bakeoff made.
+/// Maximum time to wait for a leader before the removal of keys fails.
 const LEADS_WITHIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Returns whether a node does not lead and sends its clients to the one that does, or did.
+/// Returns true if a node redirects its clients to the current or former leader.
 fn awaits_a_leader(error: &SystemError) -> bool {
     matches!(error, SystemError::Status { answer, .. } if answer.starts_with('3'))
 }
 
-/// Removes all that bakeoff made on somebody else's cluster, through the first node at which `remove` succeeds.
-/// `keys_max`: the most keys that may be there.
+/// Removes bakeoff's keys from a cluster that it did not start, through the first node at which `remove` succeeds.
+/// `keys_max` is the maximum number of keys for the message.
 pub(crate) fn clear(
     system: &dyn System,
     nodes: &[Access],
@@ -71,11 +71,11 @@ pub(crate) fn clear(
     };
     let by_hand = match nodes.first().and_then(|node| system.removal(node)) {
         Some(command) => format!("once it answers, remove them with `{command}`"),
-        None => format!("once it answers, remove what begins with `{KEY_PREFIX}`"),
+        None => format!("once it answers, remove all keys that begin with `{KEY_PREFIX}`"),
     };
     let keys = plural(keys_max, "key");
     Err(FleetError::unreachable(format!(
-        "up to {keys} of bakeoff's may be left on the cluster: no node removed them\n  {}\nhint: {by_hand}",
+        "bakeoff may have left up to {keys} on the cluster: no node removed them\n  {}\nhint: {by_hand}",
         reasons.join("\n  ")
     )))
 }

@@ -1,8 +1,7 @@
-//! Samples CPU and memory of a running system's nodes by their metrics, in Prometheus' text format.
+//! Samples CPU and memory of a running system's nodes from metrics in Prometheus' text format.
 //!
-//! Each address is asked once a second on a thread of its own, which is never one that drives a load. What a
-//! process tells of itself counts for that process. A page of a node exporter, which tells of its own process
-//! too, counts for the whole machine.
+//! Each URL is read once a second on its own thread, never on one that drives a load. Metrics of a process count for
+//! that process. A node exporter, which also reports its own process, counts for the whole machine.
 //!
 //! Not here: the text format (`bakeoff_wire::prometheus`), nodes that bakeoff starts (`bakeoff_host::observe`).
 
@@ -29,26 +28,25 @@ use super::endpoints::{resolve, trust};
 use super::error::ResolveError;
 use bakeoff_fleet::error::FleetError;
 
-/// The time between two questions, at least.
+/// Minimum interval between samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long one answer may take, its connection included.
+/// Timeout of a sample, including its connection.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest text of metrics that is read, in bytes.
+/// Maximum bytes of an answer.
 const BODY_MAX: usize = 4 << 20;
-/// The largest figure that is believed: 100 TB, or three million years of CPU time.
+/// Maximum plausible figure: 100 TB, or three million years of CPU time.
 const FIGURE_MAX: f64 = 1e14;
 
-/// Where a node's metrics are, and what it is called.
+/// URL of a node's metrics.
 pub(crate) struct MetricsSource {
-    /// The node's name.
     pub(crate) name: String,
     pub(crate) url: MetricsUrl,
-    /// The client's side of TLS, for `https://`.
+    /// Client configuration of TLS for `https://`.
     pub(crate) config: Option<Arc<ClientConfig>>,
 }
 
-/// Returns where the nodes of a system that runs already tell their metrics. They are called as their nodes, where
-/// there are as many; those of nodes that the system goes `without` are left out.
+/// Returns the metrics of an already running system's nodes, except those in `without`. They have the nodes' names if
+/// there are as many URLs as endpoints.
 pub(crate) fn sources(
     system: &dyn System,
     asked: &study::System,
@@ -78,7 +76,7 @@ pub(crate) fn sources(
     Ok(sources.filter(|source| !without.contains(&source.name)).collect())
 }
 
-/// Why metrics could not be read.
+/// Error of reading metrics.
 #[derive(Debug, thiserror::Error)]
 enum MetricsError {
     #[error(transparent)]
@@ -90,33 +88,32 @@ enum MetricsError {
     #[error(transparent)]
     Form(ProtocolError),
     #[error(
-        "neither `{PROCESS_CPU}` and `{PROCESS_MEMORY}` nor those of a node exporter are in it"
+        "it has neither `{PROCESS_CPU}` and `{PROCESS_MEMORY}` nor the metrics of a node exporter"
     )]
     Lacking,
     #[error("`{0}` is {1}")]
     NoFigure(&'static str, f64),
 }
 
-/// Asks the nodes of a system until it is stopped.
+/// Samples the nodes of a system until it is stopped.
 pub(crate) struct MetricsSampler {
     /// Dropped to stop the threads.
     stop: Vec<mpsc::Sender<()>>,
     threads: Vec<JoinHandle<NodeMetrics>>,
 }
 
-/// Samples that a node's metrics told in a trial, and the first failure.
+/// Samples of a node's metrics in a trial, and the first failure.
 pub(crate) struct NodeMetrics {
-    /// The node's name.
     pub(crate) name: String,
-    /// The samples; `None` where there is none.
+    /// `None` if no sample succeeded.
     pub(crate) samples: Option<MeteredSeries>,
-    /// The reason why metrics could not be read, of the first time.
+    /// Reason of the first failed sample.
     pub(crate) failure: Option<String>,
 }
 
 impl MetricsSampler {
-    /// Asks each source now and then every `interval`, which is at least a second. `began`: when the trial
-    /// did. Returns once each has been asked.
+    /// Samples each source now and then every `interval`, which is at least a second. `began` is the start of the
+    /// trial. Returns after the first sample of each source.
     pub(crate) fn start(sources: Vec<MetricsSource>, interval: Duration, began: Instant) -> Self {
         let interval = interval.max(EVERY);
         let (asked, first) = mpsc::channel();
@@ -134,21 +131,20 @@ impl MetricsSampler {
         Self { stop, threads }
     }
 
-    /// Asks each node once more, and returns what all have told.
+    /// Samples each node once more, and returns all samples.
     pub(crate) fn stop(self) -> Vec<NodeMetrics> {
         drop(self.stop);
         let joined = self.threads.into_iter().map(JoinHandle::join);
-        joined.map(|told| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        joined.map(|node| node.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     }
 }
 
-/// A node that is asked.
 struct Node {
     source: MetricsSource,
     began: Instant,
     connection: Option<BlockingConnection>,
     samples: Option<MeteredSeries>,
-    /// CPU time that processes of before had used: a counter begins anew when its process does.
+    /// CPU time of earlier processes: the counter starts at zero when a process restarts.
     cpu_before: f64,
     failure: Option<String>,
     failed_last: bool,
@@ -167,8 +163,8 @@ impl Node {
         }
     }
 
-    /// Asks every `interval` until the other end of `stopped` is gone, and then once more. `asked` is dropped after
-    /// the first time.
+    /// Samples every `interval` until the other end of `stopped` is dropped, and then once more. Drops `asked` after
+    /// the first sample.
     fn sample_until(
         mut self,
         stopped: &mpsc::Receiver<()>,
@@ -186,14 +182,14 @@ impl Node {
                 _ => break,
             }
         }
-        // Whoever did not answer would be waited for.
+        // A node that did not answer would only cost another timeout.
         if !self.failed_last {
             self.sample();
         }
         NodeMetrics { name: self.source.name, samples: self.samples, failure: self.failure }
     }
 
-    /// Asks once, and keeps what came of it.
+    /// Takes a sample, and keeps it or its failure.
     fn sample(&mut self) {
         let sent = clock::now();
         let seen = self.ask();
@@ -214,7 +210,7 @@ impl Node {
             of: seen.of,
             series: Series { name: name.clone(), ..Series::default() },
         });
-        // Figures of a process and of its machine are not of one series.
+        // A series has figures of a process or of a machine, not both.
         if samples.of != seen.of || samples.series.at.last().is_some_and(|&last| last >= at) {
             return;
         }
@@ -234,7 +230,7 @@ impl Node {
         let kept = self.connection.take().filter(BlockingConnection::is_usable);
         let answer = match kept.map(|kept| self.ask_on(kept, deadline)) {
             Some(Ok(answer)) => answer,
-            // Servers close what was idle: that is no failure of theirs.
+            // Servers close idle connections; that is not a failure.
             Some(Err(_)) | None => {
                 let target = self.target().map_err(MetricsError::Resolve)?;
                 let connection = BlockingConnection::connect(&target, PATIENCE)
@@ -274,13 +270,13 @@ impl Node {
     }
 }
 
-/// CPU and memory as metrics tell them.
+/// CPU and memory from metrics.
 #[derive(Debug, PartialEq)]
 struct Seen {
     of: Metered,
-    /// In seconds, since the process or the machine began.
+    /// Seconds since the process or the machine started.
     cpu: f64,
-    /// In bytes.
+    /// Bytes.
     memory: f64,
 }
 
@@ -290,7 +286,7 @@ const MACHINE_CPU: &str = "node_cpu_seconds_total";
 const MACHINE_TOTAL: &str = "node_memory_MemTotal_bytes";
 const MACHINE_AVAILABLE: &str = "node_memory_MemAvailable_bytes";
 
-/// Reads CPU and memory out of a text of metrics. A machine's are those of all CPUs, idle and waiting time left out.
+/// Parses CPU and memory from metrics. A machine's CPU time is that of all CPUs without idle and I/O wait.
 fn read(text: &[u8]) -> Result<Seen, MetricsError> {
     let mut found: BTreeMap<&'static str, f64> = BTreeMap::new();
     for sample in prometheus::samples(text) {
@@ -337,7 +333,7 @@ mod tests {
         process_cpu_seconds_total 1.25\nprocess_resident_memory_bytes 2.5e+07\n";
 
     #[test]
-    fn nodes_are_called_by_their_endpoints_where_there_are_as_many() {
+    fn nodes_take_endpoint_names_if_there_are_as_many() {
         let names = |endpoints: &str, metrics: &str, without: &[String]| {
             let text = format!(
                 "title: t\nsystems: {{w: {{kind: http, endpoints: [{endpoints}], metrics: [{metrics}]}}}}\n\
@@ -356,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_from_its_machine() {
+    fn distinguishes_process_and_machine_metrics() {
         let process = Seen { of: Metered::Process, cpu: 1.25, memory: 2.5e7 };
         assert_eq!(read(OF_A_PROCESS.as_bytes()).unwrap(), process);
         let machine = Seen { of: Metered::Machine, cpu: 12.0, memory: 2e9 };
@@ -364,10 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_figures_are_errors() {
+    fn rejects_metrics_without_figures() {
         let check = |text: &str, expected: &str| {
-            let told = read(text.as_bytes()).unwrap_err().to_string();
-            assert!(told.contains(expected), "{text}: {told}");
+            let error = read(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
         };
         check("up 1\n", "neither `process_cpu_seconds_total` and");
         check("process_cpu_seconds_total 1\n", "neither");
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_metrics_makes_its_reader_panic() {
+    fn parser_survives_arbitrary_metrics() {
         let corpus = [OF_A_PROCESS.as_bytes(), OF_A_MACHINE.as_bytes()];
         let pieces =
             ["\n", "{", "\"", "\\\"", "mode=\"idle\"", "NaN", "+Inf", "1e308", " # {", ","];
@@ -396,7 +392,7 @@ mod tests {
         });
     }
 
-    /// A server that answers one request a connection, each with the next of these bodies; the last over and over.
+    /// Starts a server that answers one request per connection with the next body, and repeats the last.
     fn server(bodies: Vec<String>) -> MetricsSource {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -435,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_goes_on_where_a_process_began_anew() {
+    fn cpu_time_continues_after_a_restart() {
         let bodies = ["10", "12", "1", "3"].map(with_cpu).to_vec();
         let series = sampled(server(bodies), 4).samples.unwrap().series;
         assert_eq!(series.columns[&Column::Cpu], [10.0, 12.0, 13.0, 15.0]);
@@ -444,32 +440,32 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_an_answer_is_left_out_and_told() {
+    fn failed_sample_is_skipped_and_reported() {
         let bodies = vec![with_cpu("1"), "<html>".to_owned(), with_cpu("3")];
-        let told = sampled(server(bodies), 3);
-        assert_eq!(told.samples.unwrap().series.columns[&Column::Cpu], [1.0, 3.0]);
-        assert_eq!(told.failure.unwrap(), "line 1 is not a sample of a metric: `<html>`");
+        let node = sampled(server(bodies), 3);
+        assert_eq!(node.samples.unwrap().series.columns[&Column::Cpu], [1.0, 3.0]);
+        assert_eq!(node.failure.unwrap(), "line 1 is not a sample of a metric: `<html>`");
     }
 
     #[test]
-    fn texts_beyond_the_limit_and_absent_servers_are_told() {
+    fn reports_oversized_metrics_and_unreachable_servers() {
         let long = format!("{OF_A_PROCESS}{}", "# comment\n".repeat(BODY_MAX / 10));
-        let told = sampled(server(vec![long]), 1);
-        assert!(told.samples.is_none() && told.failure.is_some_and(|why| why.contains("body")));
+        let node = sampled(server(vec![long]), 1);
+        assert!(node.samples.is_none() && node.failure.is_some_and(|why| why.contains("body")));
         let mut source = server(Vec::new());
         source.url.endpoint.port =
             TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let told = sampled(source, 1);
-        assert!(told.failure.is_some_and(|why| why.contains("refused")));
+        let node = sampled(source, 1);
+        assert!(node.failure.is_some_and(|why| why.contains("refused")));
     }
 
     #[test]
-    fn a_sampler_asks_at_its_beginning_and_its_end() {
+    fn sampler_reads_at_start_and_end() {
         let source = server(vec![with_cpu("1"), with_cpu("2")]);
         let sampler = MetricsSampler::start(vec![source], EVERY, clock::now());
-        let [told] = &sampler.stop()[..] else { panic!("one node") };
-        let samples = told.samples.as_ref().unwrap();
+        let [node] = &sampler.stop()[..] else { panic!("one node") };
+        let samples = node.samples.as_ref().unwrap();
         assert_eq!(samples.series.columns[&Column::Cpu], [1.0, 2.0]);
-        assert_eq!(told.failure, None);
+        assert_eq!(node.failure, None);
     }
 }

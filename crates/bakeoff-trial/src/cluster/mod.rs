@@ -1,9 +1,9 @@
-//! A system's running servers: launched, then ready, then loaded, then stopped.
+//! Starts, loads and stops a system's servers.
 //!
-//! Only a [`ReadyCluster`] cluster can be loaded; there is no other way to get one than to wait for its
-//! leader. A system that runs already goes the same way, but nothing of it is started or stopped.
+//! Only a [`ReadyCluster`] can be loaded, and the only way to get one is to wait for its leader. A system that already
+//! runs goes the same way, but bakeoff does not start or stop it.
 //!
-//! Not here: how processes are run (`host`), what a system needs (`bakeoff_systems`).
+//! Not here: running processes (`bakeoff_host`), the needs of a system (`bakeoff_systems`).
 
 mod attach;
 pub mod contenders;
@@ -41,54 +41,53 @@ use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::NodesOf;
 use bakeoff_fleet::machines::fleet::Fleet;
 
-/// How long a cluster may take that first reads back what it had written before it was killed.
+/// Maximum time until a killed cluster is ready again, which includes its recovery.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
-/// The longest time in which a running system answers.
+/// Maximum time until a system that already runs answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long servers may take to end when asked. Their data is thrown away next, so that nothing is
-/// gained by waiting for all that they would still do: an etcd that leads, for one, spends 7 s on
-/// handing that on to a node that is ending too.
+/// Time that servers get to end by themselves. Their data is deleted next, so waiting longer gains nothing: a leading
+/// etcd spends 7 s handing over to a node that is also ending.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The number of lines of each log that an error shows.
+/// Lines of each log in an error.
 const LINES: usize = 10;
-/// The time after which a command that listens on other ports than its own is refused.
-const ELSEWHERE: Duration = Duration::from_secs(10);
+/// Time after which a command that listens only on wrong ports is rejected.
+const MISPLACED_AFTER: Duration = Duration::from_secs(10);
 const LISTEN_HINT: &str =
-    "have it listen where the study says: `{port}` in its command, its environment or its files";
+    "make it listen at the study's address: use `{port}` in its command, environment or files";
 
-/// Servers of a system, or of one of its parts, that are not known to be ready.
+/// Servers of a system or part that are not ready yet.
 pub(crate) struct Launched {
-    /// The study's name for it.
+    /// Name in the study.
     name: String,
-    /// The longest time in which it has a leader.
+    /// Maximum time until it has a leader.
     within: Duration,
     system: &'static dyn System,
     processes: Vec<Process>,
     nodes: Vec<Access>,
-    /// Endpoints of a cluster that runs already which accept no connection.
+    /// Endpoints of an already running cluster that accept no connections.
     missing: Vec<String>,
 }
 
 /// A cluster with a leader, and its parts.
 pub struct ReadyCluster {
-    /// Parts that it needs, in the order of their start.
+    /// Parts that the system needs, in the order of their start.
     backends: Vec<ReadyCluster>,
-    /// Parts that stand in front of it, in the order of their start.
+    /// Parts in front of the system, in the order of their start.
     frontends: Vec<ReadyCluster>,
     name: String,
     system: &'static dyn System,
     processes: Vec<Process>,
-    /// Its nodes, as clients reach them.
+    /// Nodes, with the addresses that clients use.
     pub nodes: Vec<Access>,
-    /// Endpoints that accepted no connection, of a cluster that bakeoff did not start.
+    /// Endpoints that accepted no connections, of a cluster that bakeoff did not start.
     pub(crate) missing: Vec<String>,
     pub(crate) view: ClusterStatus,
     /// Time from launch to leader, including parts.
     pub after: Duration,
 }
 
-/// A system to start, and where.
+/// A system to start, and its place.
 pub struct Starting<'a> {
     /// Components in the order of their start.
     pub components: &'a [Component<'a>],
@@ -104,7 +103,7 @@ pub struct Starting<'a> {
     pub on: (&'a Fleet, NodesOf<'a>),
 }
 
-/// Starts of a system whose ports another process takes between the check and the start.
+/// Attempts to start a system whose ports another process takes between the check and the start.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Starts a system on free ports, and on other ports if another process took one first.
@@ -140,8 +139,8 @@ pub fn start_on_free_ports(
     }
 }
 
-/// Starts all that a system is made of on this machine, one member after the other, each when
-/// those before it are ready. `watch` is told of the processes as soon as they run.
+/// Starts all members of a system, each when those before it are ready. Calls `watch` with the processes as soon as
+/// they run.
 pub(crate) fn start(
     members: Vec<Member<'_>>,
     starting: &Starting<'_>,
@@ -161,7 +160,7 @@ pub(crate) fn start(
         if let Some(prepare_parts) = prepare_parts {
             prepare_parts(of.asked, &neighbours).map_err(|why| {
                 FleetError::machine(format!(
-                    "the parts of `{}` could not be prepared: {why}",
+                    "cannot prepare the parts of `{}`: {why}",
                     of.asked.name
                 ))
             })?;
@@ -197,20 +196,19 @@ pub(crate) fn start(
     Ok(composite.expect("a system is one of its own members"))
 }
 
-/// Refuses a program that is not the one whose version and hash are in the record.
+/// Rejects a program that changed since its version and hash were recorded.
 fn check_program(of: &Component<'_>) -> Result<(), FleetError> {
     let found = of.seal.as_ref().map_or(Ok(()), Seal::check);
     found.map_err(|damage| {
         FleetError::machine(format!(
-            "the program of `{}` is not the one that this run began with: {damage}\nhint: begin a new run, and change \
-             programs between runs only",
+            "the program of `{}` is not the one that this run began with: {damage}\nhint: start a new run, and change \
+             programs only between runs",
             of.asked.name
         ))
     })
 }
 
-/// Adds the last log lines of the members before it to the failure of one that did not get ready: it may be
-/// theirs to have it ready.
+/// Adds the last log lines of the backends to a failure of the member that needs them: they may be its cause.
 fn with_logs_of(backends: &[ReadyCluster], failure: FleetError) -> FleetError {
     match failure {
         FleetError::Host(HostError::NotReady { nodes, within, again, seen, limits, mut logs }) => {
@@ -222,10 +220,10 @@ fn with_logs_of(backends: &[ReadyCluster], failure: FleetError) -> FleetError {
     }
 }
 
-/// The number of lines of each member's log.
+/// Log lines of each backend in an error.
 const LAST_WORDS: usize = 3;
 
-/// Asks the system, once its nodes are known to speak TLS as they are spoken to.
+/// Queries the system's status, after a TLS handshake with each node that uses TLS.
 fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
         exchange::handshake(node)?;
@@ -233,17 +231,17 @@ fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotRead
     system.probe(nodes)
 }
 
-/// The same odd answer of a system that runs already, from the first time on.
+/// An unexpected answer of an already running system, with the time since when it stays the same.
 #[derive(Default)]
 struct Odd {
     seen: Option<(String, Instant)>,
 }
 
 impl Odd {
-    /// How long it lasts before it is taken for final: a node that was just restarted gets over it.
+    /// Time after which the answer is final. A node that just restarted recovers sooner.
     const LASTS: Duration = Duration::from_secs(1);
 
-    /// Notes an answer; returns whether it has been the same for long.
+    /// Records an answer. Returns true if it stayed the same for [`Self::LASTS`].
     fn lasts(&mut self, now: &str) -> bool {
         match &self.seen {
             Some((seen, since)) if seen == now => since.elapsed() >= Self::LASTS,
@@ -255,45 +253,43 @@ impl Odd {
     }
 }
 
-/// Returns the hint that fits nodes whose answers are no such system's.
+/// Returns a hint about TLS if the nodes speak it unexpectedly, else `hint`.
 fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
     let plain = nodes.iter().filter(|node| node.target.tls.is_none());
     match plain.take(1).any(exchange::speaks_tls) {
-        true => {
-            "it speaks TLS there: write the endpoint with `https://`, or with `rediss://` or `tls://`"
-        }
+        true => "it speaks TLS there: write the endpoint with `https://`, `rediss://` or `tls://`",
         false => hint,
     }
 }
 
-/// Tells where a command listens, if it listens on none of its own ports.
-fn elsewhere(processes: &[Process]) -> Option<String> {
+/// Returns a message if a command listens, but on none of its own ports.
+fn misplaced(processes: &[Process]) -> Option<String> {
     processes.iter().find_map(|process| {
         let at = process.listens_on();
         let (name, seat) = (process.name(), process.seat());
         let ports: Vec<u16> = process.ports().collect();
-        astray(&at, seat.address, &ports).then(|| {
+        is_misplaced(&at, seat.address, &ports).then(|| {
             let wanted = seat.at(process.port("client"));
-            format!("`{name}` listens on {}, and not on {wanted}", addresses_text(&at))
+            format!("`{name}` listens on {} instead of {wanted}", addresses_text(&at))
         })
     })
 }
 
-/// Returns whether what listens at some addresses is to be found at none of a node's own ports.
-fn astray(at: &[SocketAddr], own: IpAddr, ports: &[u16]) -> bool {
+/// Returns true if a node listens, but on none of its own ports and addresses.
+fn is_misplaced(at: &[SocketAddr], own: IpAddr, ports: &[u16]) -> bool {
     let is_own = |address: &&SocketAddr| {
         ports.contains(&address.port()) && (address.ip() == own || address.ip().is_unspecified())
     };
     !at.is_empty() && !at.iter().any(|address| is_own(&address))
 }
 
-/// Warns of a server whose addresses others may reach, besides the one that it was given.
-fn reachable(name: &str, own: IpAddr, at: &[SocketAddr]) -> Option<String> {
+/// Returns a warning if a server listens on addresses besides loopback and its own.
+fn exposure_warning(name: &str, own: IpAddr, at: &[SocketAddr]) -> Option<String> {
     let is_meant = |address: &SocketAddr| address.ip().is_loopback() || address.ip() == own;
     let open: Vec<SocketAddr> = at.iter().filter(|address| !is_meant(address)).copied().collect();
     (!open.is_empty()).then(|| {
         format!(
-            "`{name}` listens on {}, where other machines may reach it; have it listen on {own}",
+            "`{name}` listens on {}, where other machines may reach it; make it listen on {own}",
             addresses_text(&open)
         )
     })
@@ -304,7 +300,7 @@ fn addresses_text(addresses: &[SocketAddr]) -> String {
 }
 
 impl Launched {
-    /// Waits for a leader.
+    /// Waits until the cluster has a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<ReadyCluster, FleetError> {
         let Self { name, within, system, processes, nodes, missing } = self;
         let is_process = system.kind().is_process;
@@ -313,14 +309,14 @@ impl Launched {
         let mut view = ClusterStatus::default();
         let mut seen = String::new();
         let mut odd = Odd::default();
-        let look = || {
+        let query = || {
             let found = probe(system, &nodes)?;
             match nodes.first().filter(|_| !is_own) {
                 Some(node) => system.may_use(node).map(|()| found),
                 None => Ok(found),
             }
         };
-        let looked = host::await_ready(&processes, within, stop, || match look() {
+        let readiness = host::await_ready(&processes, within, stop, || match query() {
             Ok(now) => {
                 view = now;
                 Probe::Ready
@@ -328,8 +324,8 @@ impl Launched {
             Err(NotReady::NotYet(now)) => {
                 let now = units::server_text(&now);
                 seen.clone_from(&now);
-                let late = is_process && began.elapsed() > ELSEWHERE;
-                match late.then(|| elsewhere(&processes)).flatten() {
+                let late = is_process && began.elapsed() > MISPLACED_AFTER;
+                match late.then(|| misplaced(&processes)).flatten() {
                     Some(seen) => Probe::Never { seen, hint: LISTEN_HINT.to_owned() },
                     None => Probe::NotYet(now),
                 }
@@ -346,7 +342,7 @@ impl Launched {
                 Probe::Never { seen: units::server_text(&seen), hint }
             }
         });
-        match looked {
+        match readiness {
             Ok(after) => {
                 let (backends, frontends) = (Vec::new(), Vec::new());
                 Ok(ReadyCluster {
@@ -368,7 +364,7 @@ impl Launched {
                 };
                 Err(FleetError::unreachable(format!(
                     "system `{name}` did not answer{wanted} within {within:?}\n  \
-                     seen: {seen}\nhint: look at the endpoints with {client}",
+                     seen: {seen}\nhint: check the endpoints with {client}",
                 )))
             }
             Err(HostError::CannotServe { seen, hint }) => {
@@ -384,23 +380,23 @@ impl Launched {
 }
 
 impl ReadyCluster {
-    /// Returns it and its parts, in the order in which they were started.
+    /// Returns the system and its parts, in the order of their start.
     fn members(&self) -> impl Iterator<Item = &ReadyCluster> {
         self.backends.iter().chain(std::iter::once(self)).chain(&self.frontends)
     }
 
-    /// The processes of all nodes, its parts' included; none for a system that ran already.
+    /// Returns the processes of all nodes and parts; none for a system that already ran.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.members().flat_map(|member| &member.processes)
     }
 
-    /// The node to ask what any may be asked: the leader where there is one.
+    /// Returns the node for queries that any can answer: the leader if known.
     pub fn first(&self) -> &Access {
         &self.nodes[self.view.leader.unwrap_or(0)]
     }
 
-    /// The nodes that can be asked: all but those that ended by themselves. Of a cluster that ran already, those that
-    /// accept connections.
+    /// Returns the nodes that can answer: those that did not end; for a cluster that already ran, those that accept
+    /// connections.
     pub(crate) fn live_nodes(&self) -> Vec<Access> {
         if self.processes.is_empty() {
             return living::split(self.nodes.clone()).0;
@@ -414,9 +410,8 @@ impl ReadyCluster {
         self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
     }
 
-    /// The nodes that answer with what was acknowledged: all that live, or only the one that leads
-    /// where others may answer with something old and cannot be asked not to. That may be another
-    /// one than before the load.
+    /// Returns the nodes that answer with acknowledged values: all live ones, or only the current leader if other nodes
+    /// may answer with old values and linearizable reads are not available.
     pub(crate) fn to_read_from(&self) -> Vec<Access> {
         let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
         let mut live = self.live_nodes();
@@ -429,13 +424,13 @@ impl ReadyCluster {
         live
     }
 
-    /// The nodes that clients of a load connect to: what stands in front of the cluster where they
-    /// may connect to any.
+    /// Returns the nodes that clients of a load connect to. If they may connect to any node, those in front of the
+    /// cluster if there are some.
     pub fn targets(&self, targets: Targets) -> Result<Vec<Access>, NoTargets> {
         let leader = match (targets, self.view.leader) {
             (Targets::All, _) => {
                 let front = self.frontends.last();
-                // The nodes know what the sessions need; what stands before them passes it on.
+                // Sessions need the nodes' memory; the front only forwards.
                 let through = |node: &Access| Access {
                     memory: self.nodes[0].memory.clone(),
                     target: Target { tls: self.nodes[0].target.tls.clone(), ..node.target.clone() },
@@ -455,12 +450,12 @@ impl ReadyCluster {
         if chosen.is_empty() { Err(NoTargets::NoFollowers) } else { Ok(chosen) }
     }
 
-    /// Returns the name of the node that leads.
+    /// Returns the leader's name at the time the cluster was ready.
     pub fn leader(&self) -> Option<String> {
         self.view.leader.map(|index| self.nodes[index].name.clone())
     }
 
-    /// Returns the name of the node that leads now, where it is another one than when the cluster got ready.
+    /// Returns the current leader's name, if it changed since the cluster was ready.
     pub(crate) fn new_leader(&self) -> Option<String> {
         let known = self.leader().filter(|_| self.nodes.len() > 1)?;
         let live = self.live_nodes();
@@ -469,8 +464,8 @@ impl ReadyCluster {
         (*now != known).then(|| now.clone())
     }
 
-    /// Returns the configuration that other servers gave to its nodes and those of its parts; `None` where
-    /// no server is configured by another.
+    /// Returns the configuration that control planes gave to the nodes and parts. `None` if no server is configured by
+    /// another.
     pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, SystemError>> {
         let of = |member: &'_ ReadyCluster| -> Vec<_> {
             member.nodes.iter().filter_map(|node| member.system.config_snapshot(node)).collect()
@@ -482,12 +477,12 @@ impl ReadyCluster {
         (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
     }
 
-    /// Returns whether the limits of the study were applied, node by node.
+    /// Returns, per node, whether the limits of the study were applied.
     pub fn limits(&self) -> Vec<LimitsApplied> {
         self.processes().map(|process| process.limits()).collect()
     }
 
-    /// Returns the nodes that ended by themselves, each with its end and the cause of that.
+    /// Returns the nodes that ended by themselves, with the exit and its cause.
     pub fn died(&self) -> Vec<String> {
         let ended = self.processes().filter_map(|process| {
             process.ending().map(|ending| format!("`{}` {ending}", process.name()))
@@ -495,25 +490,25 @@ impl ReadyCluster {
         ended.collect()
     }
 
-    /// Returns the nodes that left daemons running, each with those.
+    /// Returns the nodes that left daemons running, with the daemons.
     pub(crate) fn strays(&self) -> Vec<String> {
         let each = self.processes().map(|process| (process.name(), process.strays()));
         let some = each.filter(|(_, strays)| !strays.is_empty());
         some.map(|(name, strays)| format!("`{name}` left running {}", strays.join(", "))).collect()
     }
 
-    /// Returns a warning for each server, of any kind, that listens on other addresses than its own and loopback.
+    /// Returns a warning for each server that listens on addresses besides loopback and its own.
     pub fn exposed(&self) -> Vec<String> {
         self.processes()
             .filter_map(|process| {
-                reachable(process.name(), process.seat().address, &process.listens_on())
+                exposure_warning(process.name(), process.seat().address, &process.listens_on())
             })
             .collect()
     }
 
-    /// Kills all nodes at once with SIGKILL, those of its parts too.
+    /// Kills all nodes and parts at once with SIGKILL.
     pub(crate) fn kill9(&self) {
-        // The signals first: to see that one is gone takes a while.
+        // Send all signals first: waiting for an exit takes time.
         for process in self.processes() {
             process.signal(Signal::KILL);
         }
@@ -522,20 +517,20 @@ impl ReadyCluster {
         }
     }
 
-    /// Starts nodes that were killed again, in their order, and waits for a leader.
+    /// Restarts killed nodes in their order, and waits for a leader.
     pub(crate) fn restart(self, stop: &AtomicBool) -> Result<Self, FleetError> {
         self.each_again(RECOVERED_WITHIN, stop, &|processes| {
             processes.iter().try_for_each(Process::restart)
         })
     }
 
-    /// The same servers, for another trial.
+    /// Waits for the same servers to be ready for another trial.
     pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, FleetError> {
         let within = self.system.declares().ready_within;
         self.each_again(within, stop, &|_| Ok(()))
     }
 
-    /// Waits for each member anew, once `before` was done to its processes.
+    /// Waits for each member to be ready, after `before` was applied to its processes.
     fn each_again(
         self,
         within: Duration,
@@ -553,7 +548,7 @@ impl ReadyCluster {
         Ok(ReadyCluster { backends, frontends: each(frontends)?, ..ready })
     }
 
-    /// Stops what was started, in reverse order; what does not end when asked is killed.
+    /// Stops the servers in reverse order. Kills those that do not end in time.
     pub fn stop(self) {
         let members: Vec<&ReadyCluster> = self.members().collect();
         for member in members.into_iter().rev() {
@@ -569,11 +564,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_on_loopback_is_told_to_be_within_reach() {
+    fn warns_only_about_addresses_beyond_loopback() {
         let at = |addresses: &[&str]| {
             let addresses: Vec<SocketAddr> =
                 addresses.iter().map(|address| address.parse().unwrap()).collect();
-            reachable("web-1", Seat::HERE.address, &addresses)
+            exposure_warning("web-1", Seat::HERE.address, &addresses)
         };
         assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
         assert_eq!(at(&[]), None);
@@ -582,35 +577,35 @@ mod tests {
             message.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
             "{message}"
         );
-        assert!(message.ends_with("have it listen on 127.0.0.1"), "{message}");
+        assert!(message.ends_with("make it listen on 127.0.0.1"), "{message}");
     }
 
     #[test]
-    fn a_server_may_be_reached_at_its_own_address_and_at_no_other() {
+    fn warns_about_addresses_other_than_its_own() {
         let own: IpAddr = "192.0.2.1".parse().unwrap();
-        let at = |address: &str| reachable("web-1", own, &[address.parse().unwrap()]);
+        let at = |address: &str| exposure_warning("web-1", own, &[address.parse().unwrap()]);
         assert_eq!(at("192.0.2.1:4"), None);
-        assert_eq!(at("127.0.0.1:4"), None, "a port for itself alone");
+        assert_eq!(at("127.0.0.1:4"), None, "loopback is private");
         for open in ["192.0.2.2:4", "0.0.0.0:4", "[::]:4"] {
             let message = at(open).unwrap();
             assert!(message.contains(open), "{message}");
-            assert!(message.ends_with("have it listen on 192.0.2.1"), "{message}");
+            assert!(message.ends_with("make it listen on 192.0.2.1"), "{message}");
         }
     }
 
     #[test]
-    fn a_command_is_astray_that_is_not_at_its_own_address_and_port() {
+    fn command_is_misplaced_unless_at_its_address_and_port() {
         let own: IpAddr = "192.0.2.1".parse().unwrap();
-        let astray = |at: &[&str]| {
+        let misplaced = |at: &[&str]| {
             let at: Vec<SocketAddr> = at.iter().map(|address| address.parse().unwrap()).collect();
-            astray(&at, own, &[80, 81])
+            is_misplaced(&at, own, &[80, 81])
         };
-        assert!(!astray(&[]), "it may listen yet");
+        assert!(!misplaced(&[]), "it may listen yet");
         for found in ["192.0.2.1:81", "0.0.0.0:80", "[::]:80"] {
-            assert!(!astray(&["127.0.0.1:9", found]), "{found}");
+            assert!(!misplaced(&["127.0.0.1:9", found]), "{found}");
         }
         for lost in ["192.0.2.1:82", "127.0.0.1:80", "192.0.2.2:80"] {
-            assert!(astray(&[lost]), "{lost}");
+            assert!(misplaced(&[lost]), "{lost}");
         }
     }
 }

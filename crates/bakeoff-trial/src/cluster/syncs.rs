@@ -1,6 +1,6 @@
-//! Counts the syncs of a cluster's servers, and finds unsafe settings of theirs.
+//! Counts the syncs of a cluster's servers, and finds their unsafe settings.
 //!
-//! Not here: how one server's are counted (`bakeoff_host`), which writes are made meanwhile (`trial::durability`).
+//! Not here: counting for one server (`bakeoff_host`), the writes meanwhile (`trial::durability`).
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use bakeoff_host::Process;
 
 use super::ReadyCluster;
 
-/// Counting the syncs of all servers of a cluster. Dropping it ends that.
+/// Counts the syncs of all servers of a cluster until dropped.
 pub(crate) struct SyncCount<'a> {
     components: Vec<Vec<&'a Process>>,
 }
 
-/// Syncs of each component, and the reason why there may have been more.
+/// Syncs of each component, and the reason why the count may be too low.
 pub(crate) struct SyncsCounted {
     pub(crate) components: Vec<Component>,
     pub(crate) incomplete: Option<String>,
 }
 
 impl ReadyCluster {
-    /// Begins to count the syncs of all its servers, its parts' included.
+    /// Begins to count the syncs of all servers, including parts.
     ///
     /// # Errors
-    /// When those of a server cannot be counted, in words.
+    /// Fails with a message if a server's syncs cannot be counted.
     pub(crate) fn count_syncs(&self) -> Result<SyncCount<'_>, String> {
         let mut count = SyncCount { components: Vec::new() };
         for member in self.members() {
             count.components.push(Vec::new());
             for process in &member.processes {
                 process.begin_counting_syncs().map_err(|why| {
-                    format!("syncs of {} cannot be counted: {why}", process.name())
+                    format!("cannot count the syncs of {}: {why}", process.name())
                 })?;
                 count.components.last_mut().expect("one was pushed").push(process);
             }
@@ -40,7 +40,7 @@ impl ReadyCluster {
         Ok(count)
     }
 
-    /// Returns the unsafe settings that its servers run with, each with the nodes that have it.
+    /// Returns the unsafe settings of the running servers, each with its nodes.
     pub(crate) fn unsafe_settings(&self) -> Vec<String> {
         let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for member in self.members() {
@@ -60,7 +60,7 @@ impl ReadyCluster {
 }
 
 impl SyncCount<'_> {
-    /// Ends counting, and returns the counts.
+    /// Ends counting and returns the counts.
     pub(crate) fn end(mut self) -> SyncsCounted {
         let mut incomplete = None;
         let mut counted = |process: &Process| {

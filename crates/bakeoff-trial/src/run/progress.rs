@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_learned() {
+    fn time_left_is_learned_from_earlier_trials() {
         let mut study = load_study("demo").unwrap();
         study.trials = 2;
         study.loads[0].warmup = Duration::ZERO;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_are_audited_are_expected_to_take_longer() {
+    fn audits_add_to_the_expected_time() {
         let study = load_study("quickstart").unwrap();
         let trial = plan::plan(&study, 1).remove(0);
         let progress = Progress::new(&study, &[]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn another_load_is_expected_to_take_as_much_longer_than_it_says() {
+    fn observed_slowdown_applies_to_other_loads() {
         let mut study = load_study("demo").unwrap();
         study.loads[0].warmup = Duration::ZERO;
         let mut longer = study.loads[0].clone();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_told_by_system() {
+    fn findings_are_grouped_by_system() {
         let study = load_study("demo").unwrap();
         let order = plan::plan(&study, 1);
         let of = |system: &str| order.iter().find(|trial| trial.system == system).unwrap();

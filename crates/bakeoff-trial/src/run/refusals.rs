@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn role_that_no_system_has_is_refused_beside_machines_that_take_any() {
+    fn rejects_a_role_that_no_system_has() {
         let places = |servers: &str| {
             let text = format!(
                 "machines:\n  h1: {{ssh: h1, address: 198.18.0.2, servers: [{servers}]}}\n  \

@@ -1,7 +1,7 @@
-//! Reads back what was acknowledged, and tells what is gone or wrong.
+//! Reads acknowledged keys back, and judges which are lost or wrong.
 //!
-//! An audit is a load like any other: its operations are reads of the keys that the ledger says
-//! must be there, judged by the same code as the reads of a trial.
+//! An audit is a load like any other. Its operations read the keys that the ledger expects, and the code for a trial's
+//! reads judges them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,25 +15,27 @@ use bakeoff_fleet::generators::all::Generators;
 use bakeoff_fleet::generators::generator::{Loaded, ReadBackAsk};
 use bakeoff_fleet::machines::order::ReadBack;
 
-/// Reads back what a trial's writes were acknowledged to have left.
+/// Reads back the acknowledged writes of a trial.
 pub(crate) struct Auditor<'a> {
     pub(crate) system: &'static dyn System,
-    /// The owners of the keys.
+    /// Generators, which own the keys.
     pub(crate) generators: &'a Generators<'a>,
-    /// Most keys to read back. If there are more, the recently acknowledged ones and a sample are read.
+    /// Maximum keys to read back. If there are more, the newest ones and a sample are read.
     pub(crate) keys_max: u64,
-    /// Seeds the sample.
+    /// Seed of the sample.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
 impl Auditor<'_> {
-    /// Reads acknowledged keys back and judges them. `when` is for people: `after the load`.
+    /// Reads acknowledged keys back and judges them. `when` is shown to users: `after the load`.
     pub(crate) fn judge(&self, cluster: &ReadyCluster, when: &str) -> Audit {
         let not_checked = |why: String| Audit::new(when, Verdict::NotChecked(why));
         let held = match self.generators.acknowledged() {
             Ok(held) => held,
-            Err(error) => return not_checked(format!("the keys' owner is gone: {error}")),
+            Err(error) => {
+                return not_checked(format!("lost the generator that owns the keys: {error}"));
+            }
         };
         let acknowledged = held.keys * held.stride;
         let asked = held.keys.min(self.keys_max);
@@ -49,7 +51,7 @@ impl Auditor<'_> {
         let nodes = cluster.to_read_from();
         if nodes.is_empty() {
             return unreadable(format!(
-                "{} acknowledged keys could not be read back, for no node is left",
+                "{} acknowledged keys could not be read back: no node is left",
                 count_text(asked)
             ));
         }
@@ -57,14 +59,14 @@ impl Auditor<'_> {
         let to = Loaded { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
         let ask = ReadBackAsk { to, keys_max: self.keys_max, seed: self.seed };
         match self.generators.read_back(&ask, self.interrupted) {
-            Ok(read) => unlost(judged(audit, read, unsettled), cluster),
-            Err(error) => unreadable(format!("nothing could be read back: {error}")),
+            Ok(read) => without_unread(judged(audit, read, unsettled), cluster),
+            Err(error) => unreadable(format!("no key could be read back: {error}")),
         }
     }
 }
 
-/// Takes back that keys are lost which could not be read: whether they are nobody knows.
-fn unlost(mut audit: Audit, cluster: &ReadyCluster) -> Audit {
+/// Withdraws a failure for keys that could not be read: they may not be lost.
+fn without_unread(mut audit: Audit, cluster: &ReadyCluster) -> Audit {
     if audit.unreadable > 0
         && audit.lost + audit.wrong == 0
         && let Verdict::Failed(why) = &audit.verdict
@@ -74,14 +76,14 @@ fn unlost(mut audit: Audit, cluster: &ReadyCluster) -> Audit {
     audit
 }
 
-/// Returns the verdict on keys that could not be read back, with the servers that ended.
+/// Returns the verdict on unreadable keys, with the servers that ended.
 fn unread(why: String, cluster: &ReadyCluster) -> Verdict {
     let died = cluster.died();
     let because = if died.is_empty() { String::new() } else { format!(": {}", died.join(", ")) };
-    Verdict::NotChecked(format!("{why}{because}; that does not say that they are lost"))
+    Verdict::NotChecked(format!("{why}{because}; whether they are lost is unknown"))
 }
 
-/// Judges what was read back; `unsettled` is the reason for which not every client would read the same.
+/// Judges the keys that were read back. `unsettled` is the reason why other clients may read something else.
 fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit {
     let ReadBack { asked, claimed, findings, interrupted, errors } = read;
     audit.claimed = Some(claimed);
@@ -97,7 +99,7 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
     } else if audit.lost + audit.wrong > 0 {
         let first = audit.examples.first().cloned().unwrap_or_default();
         Verdict::Failed(format!(
-            "of {} acknowledged keys read back {} are lost and {} wrong; {first}",
+            "of {} acknowledged keys read back, {} are lost and {} wrong; {first}",
             count_text(asked),
             count_text(audit.lost),
             count_text(audit.wrong),
@@ -111,7 +113,7 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
             count_text(asked),
         ))
     } else if let Some(why) = unsettled {
-        // What was read here is right, and is not what every client would read.
+        // These reads are right, but other clients may read something else.
         Verdict::Failed(why)
     } else if claimed * 2 < asked {
         Verdict::NotChecked(format!(
@@ -127,15 +129,15 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
     audit
 }
 
-/// Judges the audit after a kill, of a system with these guarantees. Where a write is acknowledged once it is in
-/// memory, what a kill takes is no broken guarantee, and what it leaves is more than was guaranteed.
+/// Judges the audit after a kill by the system's guarantees. If a system acknowledges from memory, a loss breaks no
+/// guarantee, and keeping the keys exceeds it.
 pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
     let guaranteed = guarantees.acknowledged_in;
     let in_memory = matches!(guaranteed, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
     if !in_memory {
         let verdict = match audit.verdict {
             Verdict::Failed(why) if audit.lost + audit.older > 0 => Verdict::Failed(format!(
-                "{why}; a write is said to be acknowledged {}",
+                "{why}; the system claims to acknowledge a write {}",
                 guarantees.acknowledged
             )),
             verdict => verdict,
@@ -147,7 +149,7 @@ pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
         return Audit { unguaranteed: audit.verdict.passed(), ..audit };
     }
     let verdict = Verdict::NotChecked(format!(
-        "{} of {} acknowledged keys are gone or older, which breaks no guarantee: a write is acknowledged \
+        "{} of {} acknowledged keys are lost or older, which breaks no guarantee: the system acknowledges a write \
          once it is in memory",
         count_text(gone),
         count_text(audit.read),
@@ -177,9 +179,9 @@ mod tests {
         };
         let verdict = |found, guaranteed| after_a_kill(found, &guarantees(guaranteed)).verdict;
         let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
-            panic!("it was memory alone");
+            panic!("memory guarantees nothing");
         };
-        assert!(why.starts_with("7 of 9 acknowledged keys are gone or older"), "{why}");
+        assert!(why.starts_with("7 of 9 acknowledged keys are lost or older"), "{why}");
         for guaranteed in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
             assert!(verdict(found(7, 0, 0), guaranteed).failed(), "{guaranteed:?}");
         }
@@ -187,16 +189,21 @@ mod tests {
         assert!(after_a_kill(kept.clone(), &guarantees(Some(Acknowledged::Memory))).unguaranteed);
         assert!(!after_a_kill(kept, &guarantees(Some(Acknowledged::Disk))).unguaranteed);
         let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(Acknowledged::Disk)) else {
-            panic!("it was promised");
+            panic!("disk is a guarantee");
         };
-        assert!(why.ends_with("a write is said to be acknowledged when it is there"), "{why}");
-        // An update that is gone is no other thing than a key that is gone.
+        assert!(
+            why.ends_with("the system claims to acknowledge a write when it is there"),
+            "{why}"
+        );
+        // A lost update counts like a lost key.
         let updates = Audit { older: 2, ..found(0, 2, 0) };
         let judged =
             |guaranteed| after_a_kill(updates.clone(), &guarantees(Some(guaranteed))).verdict;
         assert!(matches!(judged(Acknowledged::Memory), Verdict::NotChecked(_)));
-        assert!(matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("said")));
-        // What is there has to be right all the same.
+        assert!(
+            matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("claims"))
+        );
+        // Keys that are there must still be right.
         assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
         assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());
         assert!(verdict(found(0, 0, 0), Some(Acknowledged::Memory)).failed());

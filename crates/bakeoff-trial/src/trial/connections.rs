@@ -1,9 +1,9 @@
-//! Refuses a load with more clients at a node than the node takes from one address, before it begins.
+//! Rejects a load with more clients at a node than the node accepts from one address.
 //!
-//! Servers have such limits against clients that leak connections: Consul's is 200. A load beyond it would lose the
-//! connections of some clients for as long as it lasts.
+//! Servers limit connections per address against clients that leak them: Consul allows 200. A larger load would lose
+//! the connections of some clients throughout.
 //!
-//! Not here: connections that a server turns away during a load (`bakeoff_engine`), the machine's own limits.
+//! Not here: connections that a server refuses during a load (`bakeoff_engine`), limits of the machine.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,24 +18,24 @@ use crate::cluster;
 use crate::cluster::contenders::PreparedSystem;
 use bakeoff_fleet::error::FleetError;
 
-/// A load with too many clients.
+/// Error of a load with too many clients.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{node}` takes {} connections of one address (`{setting}`), and load `{load}` has {clients} clients there\n\
+    "`{node}` accepts {} connections from one address (`{setting}`), but load `{load}` has {clients} clients there\n\
      hint: use fewer `clients`, or raise `{setting}`, which follows `ulimit -n` if bakeoff starts the server",
     limit.connections,
     setting = limit.setting
 )]
 pub(super) struct TooManyClients {
     load: String,
-    /// Clients at the node, from one address.
+    /// Clients at the node from one address.
     clients: u64,
     node: String,
     limit: ConnectionLimit,
 }
 
-/// Asks each node of a load's routes for its limit. `generators`: the machines that the clients are spread over, each
-/// with an address of its own.
+/// Queries the limit of each node that a load connects to. `generators` is the number of machines that share the
+/// clients, each with its own address.
 pub(super) fn check(
     system: &dyn System,
     nodes: &Routes,
@@ -55,10 +55,10 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks every load of a study on the systems that run already, from this machine.
+/// Checks all loads of a study against the systems that already run, with all clients on this machine.
 ///
 /// # Errors
-/// When a load has too many clients, or a system cannot be reached.
+/// Fails if a load has too many clients, or if a system cannot be reached.
 pub(crate) fn check_running(
     study: &Study,
     contenders: &[PreparedSystem<'_>],
@@ -74,7 +74,7 @@ pub(crate) fn check_running(
         {
             let workload = by_name(&study.workloads, &trial.workload, |one| &one.name);
             let load = by_name(&study.loads, &trial.load, |one| &one.name);
-            // Its trial says why there is no such node.
+            // The trial itself reports a missing node.
             let Ok(nodes) = Routes::choose(&cluster, workload, load) else { continue };
             check(*system, &nodes, (load, most_clients(load, &asked.name)), 1).map_err(|why| {
                 FleetError::unreachable(format!("system `{}`: {why}", asked.name))
@@ -84,7 +84,7 @@ pub(crate) fn check_running(
     Ok(())
 }
 
-/// Returns the most clients of any stage of a load.
+/// Returns the maximum clients of a load's stages.
 pub(super) fn most_clients(load: &Load, system: &str) -> u32 {
     load.clients_on(system).iter().copied().max().unwrap_or(1)
 }

@@ -1,11 +1,10 @@
-//! Kills all nodes of a cluster in the midst of writes.
+//! Kills all nodes of a cluster during writes.
 //!
-//! A kill at rest finds servers that had all the time of reading back to write down what they had
-//! acknowledged. So a short load of nothing but writes, which nobody measures, is under way when the
-//! nodes are killed. What was acknowledged by then has to be there afterwards; what was under way has
-//! an unknown outcome.
+//! A kill at rest finds servers that had the whole time of reading back to write their data to disk. So a short load of
+//! writes, which is not measured, runs during the kill. Writes acknowledged before the kill must be there afterwards.
+//! The outcome of the others is unknown.
 //!
-//! Not here: reading back (`audit`), starting again (`cluster`).
+//! Not here: reading back (`audit`), restarting (`cluster`).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,18 +23,18 @@ use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_fleet::generators::generator::{Loaded, StageAsk};
 use bakeoff_fleet::machines::order::NEWEST;
 
-/// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
-/// that no rhythm of a server is always met at the same place.
+/// Minimum time of writing before the kill.
 const BEFORE: Duration = Duration::from_secs(1);
+/// Maximum additional time by the trial's seed, so that kills hit different points of a server's periodic work.
 const SPREAD_MS: u64 = 1000;
-/// Answers that were sent before the kill arrive within this time.
+/// Time in which answers sent before the kill arrive.
 const ARRIVING: Duration = Duration::from_millis(100);
-/// The load is stopped long before.
+/// Maximum time of the load. It is normally stopped much earlier.
 const LONGEST: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
-/// The writes that a kill interrupts.
+/// Writes that run during a kill.
 pub(crate) struct Writes<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) nodes: &'a [Access],
@@ -48,8 +47,8 @@ pub(crate) struct Writes<'a> {
 }
 
 impl Writes<'_> {
-    /// Makes writes in a closed load without warm-up, until its end or until `enough`. Returns how many were
-    /// acknowledged. `begun` is called with the moment at which they begin.
+    /// Runs a closed load of writes without warm-up, until it ends or `enough` is set. Returns the number of
+    /// acknowledged writes. Calls `begun` with the start time.
     pub(super) fn make(
         &self,
         of: &Again<'_>,
@@ -89,7 +88,7 @@ impl Writes<'_> {
     }
 }
 
-/// Writes that are made once more, after the load.
+/// Writes that are repeated after the load.
 pub(super) struct Again<'a> {
     pub(super) workload: &'a Workload,
     pub(super) stage: Stage,
@@ -97,8 +96,7 @@ pub(super) struct Again<'a> {
     pub(super) seed: u64,
 }
 
-/// The writes of a workload that can be made again: keys that are written once are chosen evenly.
-/// `None` where there are none.
+/// Returns the repeatable writes of a workload; `None` without puts. Keys that are written once are chosen evenly.
 fn again(workload: &Workload) -> Option<Workload> {
     let mut writes = workload.clone();
     writes.mix.retain(|&operation, _| [Operation::Put, Operation::Delete].contains(&operation));
@@ -111,14 +109,14 @@ fn again(workload: &Workload) -> Option<Workload> {
     Some(writes)
 }
 
-/// The puts of a workload that can be made again; `None` where there are none.
+/// Returns the repeatable puts of a workload; `None` without puts.
 pub(crate) fn puts_again(workload: &Workload) -> Option<Workload> {
     let mut puts = again(workload)?;
     puts.mix.retain(|&operation, _| operation == Operation::Put);
     Some(puts)
 }
 
-/// Writes for a while and kills all nodes meanwhile; tells what was under way, or why nothing was.
+/// Kills all nodes during a load of writes. Returns the load, or the reason why there was none.
 pub(crate) fn under_load(
     of: &Writes<'_>,
     cluster: &ReadyCluster,
@@ -142,7 +140,7 @@ pub(crate) fn under_load(
         let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
         let wrote_long = || begun.get().is_some_and(|at| clock::now() > *at + after);
         while goes_on() && !wrote_long() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(CHECK_EVERY);
         }
         cluster.kill9();
         let killed = clock::now();
@@ -162,16 +160,16 @@ pub(crate) fn under_load(
     }
 }
 
-/// A kill without writes under way.
+/// Reason why no writes ran during a kill.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotUnderLoad {
-    #[error("its workload has no writes that can be made again")]
+    #[error("its workload has no writes that can be repeated")]
     NoWrites,
     #[error("no write was acknowledged while it was under load")]
     NothingAcknowledged,
     #[error(transparent)]
     NotDriven(GeneratorError),
-    #[error("the load broke off")]
+    #[error("the load ended unexpectedly")]
     BrokeOff,
 }
 
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_writes_go_on_and_keys_are_written_again() {
+    fn kill_load_has_only_writes_and_repeats_keys() {
         let writes = again(&workload("{put: 1, get: 9}", "unique")).unwrap();
         assert_eq!(writes.mix.keys().collect::<Vec<_>>(), [&Operation::Put]);
         assert_eq!(writes.keys.order, KeyOrder::Uniform);

@@ -1,10 +1,10 @@
-//! Observes whether acknowledged writes are synced, of a system that claims disks.
+//! Observes whether a system that claims disks syncs acknowledged writes.
 //!
-//! A few writes follow the load, one at a time, while the servers are traced. No figure includes them: tracing slows a
-//! server down. One client waits for each answer, so no two writes can share a sync. The last audits read their keys
-//! back too.
+//! A few writes follow the load, one at a time, with the servers traced. They count in no figure, because tracing slows
+//! servers down. One client waits for each answer, so no two writes share a sync. The last audits read these keys back
+//! too.
 //!
-//! Not here: tracing (`bakeoff_host::syncs`), what counts prove (`bakeoff_core::record::durability`).
+//! Not here: tracing (`bakeoff_host::syncs`), judging the counts (`bakeoff_core::record::durability`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,14 +19,15 @@ use bakeoff_core::workload::mix64;
 use super::crash::{self, Again, Writes};
 use crate::cluster::ReadyCluster;
 
-/// Writes of a probe, and the fewest acknowledged ones that it judges.
+/// Writes of a probe.
 const WRITES: u64 = 50;
+/// Minimum acknowledged writes to judge a probe.
 const ACKNOWLEDGED_MIN: u64 = 10;
-/// The longest that all of them may take.
+/// Maximum time of all writes.
 const WITHIN: Duration = Duration::from_secs(15);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
-/// Observes the durability of a loaded cluster; `None` if it claims no disk.
+/// Observes the durability of a loaded cluster. `None` if the system claims no disk.
 pub(crate) fn observe(
     of: &Writes<'_>,
     cluster: &ReadyCluster,
@@ -41,7 +42,7 @@ pub(crate) fn observe(
     Some(counted.with_unsafe_settings(cluster.unsafe_settings()))
 }
 
-/// Makes a few writes while syncs are counted.
+/// Counts syncs during a few writes.
 fn count(
     of: &Writes<'_>,
     cluster: &ReadyCluster,
@@ -65,10 +66,10 @@ fn count(
     }
 }
 
-/// Makes the writes; returns how many were acknowledged.
+/// Runs the writes, and returns the number of acknowledged ones.
 fn write(of: &Writes<'_>, clients: u32, interrupted: &AtomicBool) -> Result<u64, String> {
     let workload =
-        &crash::puts_again(of.workload).ok_or("its workload has no puts that can be made again")?;
+        &crash::puts_again(of.workload).ok_or("its workload has no puts that can be repeated")?;
     let seed = mix64(of.seed ^ 0x7379_6e63);
     let enough = &AtomicBool::new(false);
     let stage = Stage { clients, stop: Stop::Operations(WRITES) };
@@ -80,9 +81,9 @@ fn write(of: &Writes<'_>, clients: u32, interrupted: &AtomicBool) -> Result<u64,
             if interrupted.load(Ordering::Relaxed) || began.elapsed() > WITHIN {
                 enough.store(true, Ordering::Relaxed);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(CHECK_EVERY);
         }
-        let made = writing.join().map_err(|_| "the writes broke off".to_owned())?;
+        let made = writing.join().map_err(|_| "the writes ended unexpectedly".to_owned())?;
         made.map_err(|error| error.to_string())
     })
 }

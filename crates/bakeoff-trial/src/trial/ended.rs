@@ -1,6 +1,6 @@
-//! Why a trial ended early.
+//! Defines why a trial ended early.
 //!
-//! Not here: what becomes of it in the record (`super`).
+//! Not here: its outcome in the record (`super`).
 
 use std::fmt;
 
@@ -11,17 +11,16 @@ use crate::cluster::NoTargets;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::generators::error::GeneratorError;
 
-/// The early end of a trial.
 pub(super) enum Ended {
     Interrupted,
     Failed(Failed),
 }
 
-/// A failure: a line for the record, and the whole message for the user.
+/// A failure: one line for the record, and the full message for the user.
 pub(super) struct Failed {
     pub(super) headline: String,
     pub(super) text: String,
-    /// The failure itself, where a command may end with it.
+    /// The failure itself, if a command can fail with it.
     pub(super) failure: Option<Box<FleetError>>,
 }
 
@@ -33,12 +32,12 @@ impl Failed {
 }
 
 impl Ended {
-    /// Returns the end by an error, whose first line goes into the record.
+    /// Returns the end by an error. Its first line goes into the record.
     pub(super) fn failed(error: impl fmt::Display) -> Self {
         Self::Failed(Failed::new(error.to_string(), None))
     }
 
-    /// Puts what happened before in front.
+    /// Prepends an earlier failure to the message.
     pub(super) fn after(self, before: Option<String>) -> Self {
         match (self, before) {
             (Self::Failed(Failed { text, .. }), Some(before)) => {

@@ -1,6 +1,7 @@
-//! The load of a trial: keys before it, then its stages or the tries of a search, on one cluster.
+//! Drives the load of a trial: fills keys, then runs its stages or the tries of a search on one cluster.
 //!
-//! Not here: where clients connect to (`routes`), who drives (`generators`), the loop itself (`bakeoff_engine`).
+//! Not here: the nodes that clients connect to (`routes`), generators (`bakeoff_fleet::generators`), the loop
+//! (`bakeoff_engine`).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -29,35 +30,36 @@ use bakeoff_fleet::generators::generator::{Fill, Loaded, StageAsk};
 use bakeoff_fleet::machines::requests::Requests;
 use bakeoff_systems::declaration::fitting_clients;
 
-/// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
+/// Maximum clients that fill. A ZooKeeper accepts 60 connections from one address by default, including recently closed
+/// ones.
 const FILL_CLIENTS_MAX: u32 = 32;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
-/// With fewer operations due in a try, nothing would be known of a percentile.
+/// Minimum operations due in a try. With fewer, no percentile is known.
 const DUE_MIN: f64 = 10.0;
 
-/// Where all stages of a load go, and by whom they are driven.
+/// Targets and generators of all stages of a load.
 #[derive(Clone, Copy)]
 pub(super) struct Driven<'a> {
     pub(super) to: Towards<'a>,
     pub(super) generators: &'a Generators<'a>,
 }
 
-/// Where the operations of a load go.
+/// Targets of a load's operations.
 #[derive(Clone, Copy)]
 pub(super) enum Towards<'a> {
-    /// To nodes of a system.
+    /// Nodes of a system.
     Nodes(&'a Routes),
-    /// To the servers that the requests name.
+    /// Servers that the requests name.
     Requests(&'a Requests),
 }
 
-/// Returns whether no other stage can follow.
+/// Returns true if no other stage can follow.
 fn is_over(stage: &StageRecord) -> bool {
     stage.measurement.interrupted || stage.measurement.keys_exhausted
 }
 
 impl Combination<'_> {
-    /// Returns how reads are judged under this workload.
+    /// Returns the rules that judge reads under this workload.
     fn reading(&self) -> Reading {
         let Self { contender, workload, .. } = *self;
         Reading {
@@ -68,14 +70,14 @@ impl Combination<'_> {
     }
 }
 
-/// Returns whether each list of a workload must have every key of its directory.
+/// Returns true if each list must contain every key of its directory.
 fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
     let is_short = lists == Lists::ShortBesideWriters && workload.writes();
     workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
 }
 
 impl TrialRunner<'_, '_> {
-    /// Drives the load: its stages, or the tries of a search. They are in the record as far as they came.
+    /// Drives the load: its stages, or the tries of a search. Completed ones are in the record even after a failure.
     pub(super) fn drive(&mut self, driven: &Driven<'_>) -> Result<(), Ended> {
         match &self.of.load.find {
             None => self.record.stages = self.stages(driven)?,
@@ -84,7 +86,7 @@ impl TrialRunner<'_, '_> {
         Ok(())
     }
 
-    /// Drives the load, stage by stage, on the same cluster.
+    /// Drives the load stage by stage on one cluster.
     fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
         let Combination { trial, load, .. } = self.of;
         let mut first_ticket = 0;
@@ -101,13 +103,13 @@ impl TrialRunner<'_, '_> {
         Ok(stages)
     }
 
-    /// Looks for the highest rate that keeps an objective, one after the other on the same cluster. Each
-    /// try is in the record as it ends; yields what they came to, unless they were broken off.
+    /// Searches for the highest rate that keeps an objective, with all tries on one cluster. Adds each try to the
+    /// record when it ends. Returns `None` if the search was interrupted.
     fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
         let Combination { trial, load, .. } = self.of;
         let objective = find.conditions().map_err(Ended::failed)?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
-            return Err(Ended::failed("a search begins at a rate and tries each for a time"));
+            return Err(Ended::failed("a search needs a first rate, and a time for each try"));
         };
         let clients = load.clients_on(&trial.system).first().copied().unwrap_or(1);
         let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
@@ -141,7 +143,7 @@ impl TrialRunner<'_, '_> {
         }
     }
 
-    /// Returns what disturbed a stage that has just ended, on any machine. Nothing where that cannot be known.
+    /// Returns the disturbances of a stage that just ended, on any machine. Empty if they cannot be known.
     fn disturbances_of(&self, stage: &StageRecord) -> Result<Vec<String>, Ended> {
         let window = stage.window(self.of.load.warmup);
         if window.1 <= window.0 {
@@ -156,7 +158,7 @@ impl TrialRunner<'_, '_> {
         Ok(disturbed_by)
     }
 
-    /// Drives one stage of a load; yields the number of the next operation too.
+    /// Drives one stage of a load. Also returns the number of the next operation.
     fn stage(
         &mut self,
         driven: &Driven<'_>,
@@ -221,8 +223,7 @@ impl TrialRunner<'_, '_> {
 /// Interval between two reports of a fill's progress.
 const FILL_REPORTED_EVERY: Duration = Duration::from_secs(10);
 
-/// Writes every key once, and reports how many are written now and then. Any failure ends the trial: reads would be
-/// judged wrongly.
+/// Writes every key once, with progress reports. Any failure ends the trial, because reads would be misjudged.
 pub(super) fn fill(
     context: &TrialContext<'_>,
     reporter: &mut dyn Reporter,
@@ -243,7 +244,7 @@ pub(super) fn fill(
     let measurement = generators.fill(
         &fill,
         Meanwhile {
-            // Without a server each of the keys that are left would wait for its timeout.
+            // Without a server, each remaining key would wait for its timeout.
             stop: &|| context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty(),
             progress: &mut |live| {
                 written += live.verified;
@@ -258,7 +259,7 @@ pub(super) fn fill(
     filled(context, contender, cluster, &measurement, keys)
 }
 
-/// Judges whether all keys were written.
+/// Returns an error unless all keys were written.
 fn filled(
     context: &TrialContext<'_>,
     contender: &PreparedSystem<'_>,
@@ -273,7 +274,7 @@ fn filled(
     if !died.is_empty() {
         let written = count_text(measurement.verified());
         return Err(Ended::failed(format!(
-            "{}, when {written} of {} keys had been written before the load",
+            "{}, after {written} of {} keys had been written before the load",
             died.join(", "),
             count_text(count)
         )));
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_nats_may_be_short_beside_writers_alone() {
+    fn lists_of_nats_may_be_incomplete_only_with_writers() {
         let complete = |kind: &str, mix: &str| {
             let text = format!(
                 "title: t\nsystems: {{kv: {{kind: {kind}}}}}\n\

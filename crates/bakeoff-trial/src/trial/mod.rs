@@ -1,6 +1,6 @@
-//! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
+//! Runs a trial: launch, ready, fill, load, audit, crash, audit again, stop.
 //!
-//! Not here: the load (`load`), where clients connect to (`routes`), what is judged (`verdicts`, `audit`).
+//! Not here: the load (`load`), the nodes that clients connect to (`routes`), verdicts (`verdicts`, `audit`).
 
 pub(crate) mod audit;
 pub(crate) mod connections;
@@ -56,9 +56,9 @@ use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::order::KeysOrder;
 use bakeoff_fleet::machines::requests::Requests;
 
-/// The context that all trials of a run share.
+/// Context that all trials of a run share.
 pub struct TrialContext<'a> {
-    /// The study of the run.
+    /// Study of the run.
     pub study: &'a Study,
     /// Threads of each load generator.
     pub threads: u32,
@@ -79,8 +79,7 @@ pub struct TrialContext<'a> {
 }
 
 impl<'a> TrialContext<'a> {
-    /// Returns where the cluster that a trial works with has its data and its logs: in a folder of the
-    /// trial, or in one of its system where clusters are kept.
+    /// Returns the folder of a trial's data and logs: its own, or its system's if clusters are kept.
     fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
         match self.study.clusters {
             Clusters::Fresh => own.to_owned(),
@@ -96,17 +95,17 @@ impl<'a> TrialContext<'a> {
     pub fn end(mut self) {
         for (name, cluster) in std::mem::take(&mut self.kept) {
             cluster.stop();
-            throw_data_away(&self.kept_home(&name));
+            delete_data(&self.kept_home(&name));
         }
     }
 }
 
-/// Data may be large, and the logs tell what there is to tell.
-fn throw_data_away(home: &Path) {
+/// Deletes the nodes' data, which may be large. The logs stay.
+fn delete_data(home: &Path) {
     std::fs::remove_dir_all(home.join("nodes")).ok();
 }
 
-/// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
+/// Runs one trial. A failure goes into the record and does not end the run.
 pub(crate) fn run(
     context: &mut TrialContext<'_>,
     contender: &PreparedSystem<'_>,
@@ -118,7 +117,8 @@ pub(crate) fn run(
     runner.conclude(ended)
 }
 
-/// Runs one trial of servers that run already with requests that no study can name. Returns why it ended early, too.
+/// Runs one trial of already running servers with requests that no study can express. Also returns the failure of a
+/// trial that ended early.
 pub fn run_requests(
     context: &mut TrialContext<'_>,
     contender: &PreparedSystem<'_>,
@@ -134,13 +134,13 @@ pub fn run_requests(
     };
     let mut record = runner.conclude(ended);
     if requests.ramp.is_some() {
-        // It is meant to change.
+        // A ramp changes the figures by design.
         record.checks.retain(|check| check.name != CheckName::Stationary);
     }
     (record, failure)
 }
 
-/// Returns the record of a trial that has not measured anything yet.
+/// Returns the empty record of a trial.
 pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
     TrialRecord {
         trial: trial.clone(),
@@ -170,7 +170,6 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
     }
 }
 
-/// A system, its workload and its load.
 #[derive(Clone, Copy)]
 struct Combination<'a> {
     contender: &'a PreparedSystem<'a>,
@@ -179,22 +178,21 @@ struct Combination<'a> {
     load: &'a Load,
 }
 
-/// A trial under way: `'a` lasts as long as the trial, `'b` as long as the run.
+/// A trial in progress. `'a` is the trial's lifetime, `'b` the run's.
 struct TrialRunner<'a, 'b> {
     context: &'a mut TrialContext<'b>,
     of: Combination<'a>,
-    /// The folder of its cluster's data and logs.
+    /// Folder of the cluster's data and logs.
     home: PathBuf,
-    /// The record as far as it is known.
     record: TrialRecord,
     sampling: Sampling<'b>,
-    /// The part of each generator, stage by stage; empty where the generator is this process.
+    /// Share of each generator, by stage. Empty if this process is the generator.
     parts: Vec<Vec<GeneratorPart>>,
     reporter: &'a mut dyn Reporter,
 }
 
 impl<'a, 'b> TrialRunner<'a, 'b> {
-    /// Makes room for a trial and begins to sample.
+    /// Clears the trial's folder and begins to sample.
     fn begin(
         context: &'a mut TrialContext<'b>,
         contender: &'a PreparedSystem<'a>,
@@ -208,7 +206,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
         let own = context.run_dir.join("trials").join(name);
         if contender.asked.is_started() {
-            // What is there is of the same trial, broken off before the run was resumed.
+            // Files there are from the same trial, which ended before the run was resumed.
             std::fs::remove_dir_all(&own).ok();
         }
         let home = context.home(trial, &own);
@@ -218,7 +216,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         Self { context, of, home, record, sampling, parts: Vec::new(), reporter }
     }
 
-    /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
+    /// Ends a trial: judges the samples, reports a failure, and deletes the data.
     fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
         let parts = std::mem::take(&mut self.parts);
         let Self { context, of, home, record, sampling, reporter, .. } = self;
@@ -227,10 +225,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let complaints = sampling.complaints();
         sampling.fetch_logs(&home.join("logs"));
         let mut sampled = sampling.end();
-        // A load that nobody watched shows nothing.
+        // A load without samples proves nothing.
         let ended =
             ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(Ended::from(error))));
-        // What followed from the loss of a machine, or did not, says less than the loss.
+        // The loss of a machine explains all other failures.
         let lost = context.fleet.lost();
         let ended = match (ended, lost) {
             (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
@@ -239,8 +237,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let judged = Judged { study, asked: contender.asked, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         if contender.asked.is_started() {
-            // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
-            // recovered just because there is room again.
+            // The logs of a kept cluster include earlier trials: a system whose disk was full has not recovered just
+            // because space is free again.
             let complainant = logs::of_a_full_disk(&home.join("logs"));
             record.checks.push(sampled.disk_check(complainant.as_deref()));
         }
@@ -264,12 +262,12 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             }
         }
         if !context.kept.contains_key(&trial.system) {
-            throw_data_away(&home);
+            delete_data(&home);
         }
         record
     }
 
-    /// Notes that the trial does something else from here on.
+    /// Begins a phase.
     fn phase(&mut self, name: PhaseName) {
         self.reporter.report(&Event::PhaseStarted { name: name.text() });
         self.sampling.phase(name);
@@ -299,7 +297,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
     }
 
-    /// Returns the system's cluster without data: the one that was kept, a new one, or one that runs already.
+    /// Returns the system's cluster without data: the kept one, a new one, or one that already runs.
     fn ready(&mut self, kept: Option<ReadyCluster>) -> Result<ReadyCluster, Ended> {
         let interrupted = self.context.interrupted;
         let PreparedSystem { system, asked, .. } = self.of.contender;
@@ -315,14 +313,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         Ok(cluster)
     }
 
-    /// Measures a system of somebody else's, and leaves nothing on it: neither what a killed run left there
-    /// nor what this trial writes, however it ends.
+    /// Measures a system that bakeoff did not start. Removes its keys before and after, even if the trial fails.
     fn measure_running(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
         let Combination { contender, workload, .. } = self.of;
         let PreparedSystem { system, asked, .. } = contender;
         for endpoint in &cluster.missing {
             let why =
-                format!("{} runs without {endpoint}, which accepts no connection", asked.name);
+                format!("{} runs without {endpoint}, which accepts no connections", asked.name);
             self.reporter.report(&Event::NodeMissing { why: &why });
         }
         self.record.missing.clone_from(&cluster.missing);
@@ -337,14 +334,14 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let ended = self.measure(cluster);
         let cleared = clear();
         match (ended, cleared) {
-            // What the servers said comes first, and what they left behind after it.
+            // The server's failure comes first, then the keys left behind.
             (Ok(()), Err(left)) => Err(left.after(self.first_error())),
             (Err(Ended::Failed(why)), Err(left)) => Err(left.after(Some(why.text))),
             (ended, _) => ended,
         }
     }
 
-    /// Returns the first error of the load, in the servers' words.
+    /// Returns the first error of the load, as the server wrote it.
     fn first_error(&self) -> Option<String> {
         let mut stages = self.record.stages.iter().map(|stage| &stage.measurement);
         stages.find_map(|measurement| {
@@ -356,7 +353,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Starts the system's servers without data.
     fn start(&mut self) -> Result<ReadyCluster, Ended> {
         let nodes = &self.home.join("nodes");
-        // Left by trials that failed, or by a run that was killed and is resumed.
+        // Left by a failed trial, or by a killed run that is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let Combination { contender, trial, .. } = self.of;
         let whose = match self.context.study.clusters {
@@ -377,7 +374,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
     }
 
-    /// Gives the trial's keys to the generators of the run.
+    /// Hands the trial's keys to the generators.
     fn generators(
         &self,
         keyed: &Arc<Keyed>,
@@ -393,13 +390,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         Generators::begin(self.context.fleet, keyed, keys)
     }
 
-    /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
+    /// Fills, loads and audits a ready cluster, then stops or keeps it.
     fn measure(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
         let Combination { contender, trial, workload, load } = self.of;
         let interrupted = self.context.interrupted;
         let system = contender.system;
-        // Those that must not be old are measured too unless they are guaranteed to be the newest: a
-        // leader that was deposed and does not know it answers with what it has.
+        // Staleness is measured unless reads are guaranteed to be linearizable: a deposed leader may answer with old
+        // values.
         let newest = system.freshness(&contender.found, workload.reads) == Freshness::Linearizable;
         let staleness = match workload.writes() && !newest {
             true => StalenessTracking::Measured,
@@ -422,8 +419,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
 
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
-        let told = cluster.config_snapshot();
-        // Generators elsewhere keep off the CPUs of servers on their own machines.
+        let before = cluster.config_snapshot();
+        // Remote generators keep off the CPUs of servers themselves.
         let is_local = self.context.fleet.placed().is_none();
         let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
         self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
@@ -435,8 +432,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
         self.record.leader_after = cluster.new_leader();
-        let told = told.zip(cluster.config_snapshot());
-        self.record.checks.extend(told.map(|(before, after)| configuration_check(before, after)));
+        let snapshots = before.zip(cluster.config_snapshot());
+        let configuration = snapshots.map(|(before, after)| configuration_check(before, after));
+        self.record.checks.extend(configuration);
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
@@ -451,7 +449,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         Ok(())
     }
 
-    /// Loads servers that run already with requests that name them, and asks the servers nothing else.
+    /// Loads already running servers with requests that name them, and sends them nothing else.
     fn requests(&mut self, requests: &Requests) -> Result<(), Ended> {
         self.sampling.watch_machines(self.context.fleet)?;
         let Combination { contender, trial, workload, .. } = self.of;
@@ -470,7 +468,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
     }
 
-    /// Leaves pinned nodes their CPUs as far as the generator can.
+    /// Keeps the generator off the CPUs of pinned nodes, if possible.
     fn set_affinity(&mut self, cluster: &ReadyCluster) -> Option<Affinity> {
         let affinity = Affinity::from(cluster.processes().map(Process::cpus))?;
         let Kept { cpus, not_apart } = Kept::from(&affinity);
@@ -480,7 +478,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         affinity.ok()
     }
 
-    /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
+    /// Reads acknowledged keys back, kills all nodes at once, restarts them and reads again.
     fn audit(
         &mut self,
         cluster: ReadyCluster,
@@ -533,8 +531,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 
-    /// Kills all nodes at once, under load or at rest as the study says, and restarts them. Returns what was
-    /// acknowledged at the moment of a kill under load, or why there was no load.
+    /// Kills all nodes at once, under load or at rest as the study says, and restarts them. Returns the load at the
+    /// kill, or the reason why there was none.
     fn kill_and_restart(
         &mut self,
         cluster: ReadyCluster,
@@ -555,7 +553,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 }
 
-/// Returns what a study calls by this name; that there is one was checked when the study was read.
+/// Returns the item with this name. The study was checked to have it.
 fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
-    all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
+    all.iter().find(|one| name_of(one) == name).expect("a plan only has names of its study")
 }

@@ -1,6 +1,6 @@
-//! Judges whether others had the machines' CPUs during a trial, where that can be known.
+//! Checks whether other processes used the machines' CPUs during a trial, if that can be known.
 //!
-//! Not here: how it is told (core's `check::machine`), who samples (`host::observe`).
+//! Not here: the rules (`bakeoff_core::check::machine`), sampling (`bakeoff_host::observe`).
 
 use std::net::IpAddr;
 
@@ -9,11 +9,11 @@ use bakeoff_core::study::{self, Study};
 
 use bakeoff_fleet::machines::seen::MachineSeen;
 
-/// Why nothing is checked that others on the machine would fail.
-pub(super) const TOLD: &str = "others work on this machine, as bakeoff was told";
+/// Reason not to check for steal and neighbours.
+pub(super) const SHARED_MACHINE: &str = "machine shared with other work (`--shared-machine`)";
 
-/// Returns whether others had a machine's CPUs, as far as that can be known. `asked`: the system that was loaded;
-/// `windows`: what was measured, in seconds since the trial began.
+/// Checks whether other processes used a machine's CPUs. `asked` is the loaded system. `windows` are the measured
+/// times, in seconds since the trial began.
 pub(crate) fn check(
     study: &Study,
     asked: &study::System,
@@ -27,8 +27,7 @@ pub(crate) fn check(
     };
     if asked.endpoints().iter().any(is_here) {
         return Verdict::NotChecked(
-            "servers that bakeoff did not start are on this machine, and their CPU time cannot be told \
-             from others'"
+            "this machine has servers that bakeoff did not start, and their CPU time looks like that of other work"
                 .to_owned(),
         );
     }
@@ -36,8 +35,8 @@ pub(crate) fn check(
     machine.named(machine::neighbours(&machine.attributed(), windows, machine.cpus, share_max))
 }
 
-/// Returns what disturbed the machines over a window, in seconds since the trial began: the hypervisor, or others at
-/// work. `shared_machine`: whether the user says that others work there.
+/// Returns the disturbances of the machines in a window, in seconds since the trial began: steal by the hypervisor, and
+/// other work. `shared_machine` skips the check for other work.
 pub(crate) fn disturbed(
     study: &Study,
     asked: &study::System,
@@ -60,7 +59,8 @@ mod tests {
 
     use super::*;
 
-    /// Samples of four seconds in which the hypervisor took so many seconds of CPU each second, and others as many.
+    /// Returns samples of four seconds. `steal` and `busy` are CPU seconds per second taken by the hypervisor and by
+    /// all work.
     fn samples(steal: f64, busy: f64) -> Observed {
         let at: Vec<f64> = (0..=4).map(f64::from).collect();
         let counter = |rate: f64| at.iter().map(|at| at * rate).collect::<Vec<f64>>();
@@ -85,6 +85,10 @@ mod tests {
         assert_eq!(of(true, samples(0.4, 0.0)), [stolen]);
         let others = "on `h2`: others used 20.0 % of this machine's CPU time";
         assert_eq!(of(false, samples(0.0, 0.4)), [others]);
-        assert_eq!(of(true, samples(0.0, 0.4)), Vec::<String>::new(), "as bakeoff was told");
+        assert_eq!(
+            of(true, samples(0.0, 0.4)),
+            Vec::<String>::new(),
+            "`--shared-machine` skips the check"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Finds out before the first trial whether bakeoff may write on a system that runs already.
+//! Checks before the first trial that bakeoff may write to a system that already runs.
 //!
-//! Without the right each trial would fail alike, and say that keys may be left there. One key is written and removed,
-//! with the study's credentials and over the sessions of a load.
+//! Without this check, each trial would fail in the same way and report keys that may be left. The check writes and
+//! removes one key with the study's credentials, over the sessions of a load.
 //!
-//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`bakeoff_systems::cleanup`).
+//! Not here: whether clients may read (each system's `may_use`), cleaning up after trials (`bakeoff_systems::cleanup`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,13 +19,13 @@ use crate::cluster;
 use crate::cluster::contenders::PreparedSystem;
 use bakeoff_fleet::error::FleetError;
 
-/// How long writing one key may take.
+/// Timeout of writing one key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Writes and removes one key on each of these systems that runs already and stores keys.
+/// Writes and removes one key on each system that already runs and stores keys.
 ///
 /// # Errors
-/// When one of the two is refused: what was refused, by whom, and in whose words.
+/// Fails if a write or removal is refused. The message names the operation, the system and its answer.
 pub(crate) fn check(
     study: &Study,
     contenders: &[PreparedSystem<'_>],
@@ -83,22 +83,23 @@ fn check_one(
     written.and(cleared)
 }
 
-/// Words of servers that refuse what a user may not do.
+/// Words in server messages about missing rights.
 const OF_RIGHTS: [&str; 8] =
     ["permission", "denied", "forbidden", "noperm", "authoriz", "authenticat", "acl", "credential"];
 
-/// Says what a system refused, and what to try: rights where they are missing, else what it says itself.
+/// Returns the message for a refused operation. The hint is about rights if the server's message is, else about the
+/// cluster.
 fn refusal(system: &str, what: &str, why: &str) -> String {
     let words = why.to_lowercase();
     if OF_RIGHTS.iter().any(|word| words.contains(word)) {
         return format!(
-            "system `{system}`: the study's user may not {what} below `{KEY_PREFIX}`: {why}\nhint: give it the right to \
-             read, write and delete there, or other credentials"
+            "system `{system}`: the study's user may not {what} below `{KEY_PREFIX}`: {why}\nhint: grant it the rights to \
+             read, write and delete there, or use other credentials"
         );
     }
     format!(
-        "system `{system}` did not {what} a key below `{KEY_PREFIX}`: {why}\nhint: mend the cluster first: no trial was \
-         begun"
+        "system `{system}` did not {what} a key below `{KEY_PREFIX}`: {why}\nhint: fix the cluster and run again; no \
+         trial began"
     )
 }
 
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_rights_are_told_from_a_cluster_that_takes_no_writes() {
+    fn distinguishes_missing_rights_from_a_read_only_cluster() {
         for why in
             ["NOPERM this user has no permissions", "403: ACL not found", "Permission denied"]
         {

@@ -1,6 +1,7 @@
 //! Chooses the nodes of a cluster that a load's clients connect to.
 //!
-//! Not here: how a load is shared between writes and reads (`bakeoff_fleet::generators::split_load`, core's `read_write_split`).
+//! Not here: the split of a load into writes and reads (`bakeoff_fleet::generators::split_load`,
+//! `bakeoff_core::read_write_split`).
 
 use bakeoff_core::read_write_split;
 use bakeoff_core::staleness::Staleness;
@@ -10,10 +11,9 @@ use bakeoff_systems::Access;
 
 use crate::cluster::{NoTargets, ReadyCluster};
 
-/// The nodes that clients connect to.
 pub(crate) enum Routes {
     Same(Vec<Access>),
-    /// Writes and reads have their own.
+    /// Separate nodes for writes and reads.
     Split {
         writes: Vec<Access>,
         reads: Vec<Access>,
@@ -21,7 +21,7 @@ pub(crate) enum Routes {
 }
 
 impl Routes {
-    /// Those of a load; an error tells why there are none.
+    /// Chooses the nodes of a load. Fails if the cluster has no matching node.
     pub(crate) fn choose(
         cluster: &ReadyCluster,
         workload: &Workload,
@@ -34,8 +34,8 @@ impl Routes {
         targets(workload.writes()).map(Self::Same)
     }
 
-    /// From here on no connection takes up a TLS session that another one had; or only those of
-    /// the load, since who looked whether a node is ready is none of its clients.
+    /// Starts with fresh TLS sessions. If `resumed`, connections may resume only sessions of this load: readiness
+    /// probes are not its clients. Otherwise they resume none.
     pub(crate) fn sessions(&mut self, resumed: bool) {
         let nodes = match self {
             Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
@@ -49,7 +49,7 @@ impl Routes {
         }
     }
 
-    /// Returns the nodes that everything goes to, or writes where reads have nodes of their own.
+    /// Returns the nodes for all operations; or those for writes and those for reads.
     pub(crate) fn writes_and_reads(&self) -> (&[Access], Option<&[Access]>) {
         match self {
             Self::Same(nodes) => (nodes, None),
@@ -57,12 +57,12 @@ impl Routes {
         }
     }
 
-    /// Returns the nodes that writes go to.
+    /// Returns the nodes for writes.
     pub(crate) fn to_write_to(&self) -> &[Access] {
         self.writes_and_reads().0
     }
 
-    /// Each once, in the order in which a measurement tells of them.
+    /// Returns each node once, in the order of a measurement's nodes.
     pub(crate) fn all(&self) -> Vec<&Access> {
         match self {
             Self::Same(nodes) => nodes.iter().collect(),
@@ -77,7 +77,7 @@ impl Routes {
         self.all().into_iter().map(|node| node.name.clone()).collect()
     }
 
-    /// Puts names where the engine has addresses.
+    /// Replaces addresses by node names.
     pub(crate) fn name(&self, staleness: &mut [Staleness]) {
         for of in staleness {
             let is_it = |node: &&&Access| node.target.address.to_string() == of.node;

@@ -1,8 +1,8 @@
-//! Samples what the servers, the generator and the machine do during a trial, and judges it at the end.
+//! Samples the servers, the generator and the machine during a trial, and judges the samples.
 //!
-//! A trial of a study and a load that `bakeoff load` records are watched alike.
+//! Trials of a study and recorded runs of `bakeoff load` use it alike.
 //!
-//! Not here: the samples themselves (`bakeoff_host::observe`), the rules (`bakeoff_core::check`).
+//! Not here: taking samples (`bakeoff_host::observe`), the rules (`bakeoff_core::check`).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -31,46 +31,46 @@ use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::seen::MachineSeen;
 use bakeoff_fleet::machines::watch::{MachinesWatched, RemoteWatch};
 
-/// The samples of a trial under way, and when it began by two clocks.
+/// Sampling of a trial in progress.
 pub(crate) struct Sampling<'a> {
     own: LocalWatch,
-    /// Watches the machines of the run, where it has places.
-    elsewhere: Option<RemoteWatch<'a>>,
-    /// Asks nodes for their metrics, where the study says where.
+    /// Watches the machines of the run, if it has a places file.
+    remote: Option<RemoteWatch<'a>>,
+    /// Samples the metrics of nodes, if the study gives their URLs.
     metrics: Option<MetricsSampler>,
     every: Duration,
     began: Instant,
-    /// By the clock on the wall, in seconds since 1970.
+    /// Start by the wall clock, in seconds since 1970.
     wall: f64,
-    /// Whether another bakeoff worked on this machine then.
+    /// True if another bakeoff ran on this machine at the start.
     beside_another: bool,
 }
 
 impl<'a> Sampling<'a> {
-    /// Begins to sample every so often; `dir` tells which disk.
+    /// Begins to sample at the interval `every`. `dir` is on the disk to sample.
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
         let beside_another = this_machine::is_another_bakeoff_here();
         let own = LocalWatch::begin(dir, every, began);
-        Self { own, elsewhere: None, metrics: None, every, began, wall, beside_another }
+        Self { own, remote: None, metrics: None, every, began, wall, beside_another }
     }
 
     /// Samples all machines of the run from now on.
     ///
     /// # Errors
-    /// When one is lost.
+    /// Fails if a machine is lost.
     pub(crate) fn watch_machines(&mut self, fleet: &'a Fleet) -> Result<(), AgentError> {
         let watch = |machines| RemoteWatch::begin(machines, self.every, self.began);
-        self.elsewhere = fleet.placed().map(|machines| watch(machines)).transpose()?;
+        self.remote = fleet.placed().map(|machines| watch(machines)).transpose()?;
         Ok(())
     }
 
     fn watches(&self) -> impl Iterator<Item = &dyn Watch> {
         let own: &dyn Watch = &self.own;
-        std::iter::once(own).chain(self.elsewhere.iter().map(|watch| watch as &dyn Watch))
+        std::iter::once(own).chain(self.remote.iter().map(|watch| watch as &dyn Watch))
     }
 
-    /// Samples these servers from now on, wherever they run.
+    /// Samples these servers from now on, on any machine.
     pub(crate) fn watch(&self, processes: &[&Process]) {
         self.watches().for_each(|watch| watch.watch(processes));
     }
@@ -80,28 +80,28 @@ impl<'a> Sampling<'a> {
         self.watches().for_each(|watch| watch.phase(name));
     }
 
-    /// Marks the beginning of a load in the logs of these servers, and begins its phase.
+    /// Begins the load phase, and marks its start in the servers' logs.
     pub(crate) fn load_begins(&self, processes: &[&Process]) {
         self.watches().for_each(|watch| watch.mark_logs(processes));
         self.phase(PhaseName::Load);
     }
 
-    /// Marks the end of the load in the logs.
+    /// Marks the end of the load in the servers' logs.
     pub(crate) fn load_ends(&self) {
         self.watches().for_each(Watch::end_marks);
     }
 
-    /// Returns the complaints of all servers during the load.
+    /// Returns the log findings of all servers during the load.
     pub(crate) fn complaints(&self) -> Vec<NodeLog> {
         self.watches().flat_map(Watch::complaints).collect()
     }
 
-    /// Brings the logs of servers elsewhere into a folder of this machine.
+    /// Copies the logs of remote servers to a folder of this machine.
     pub(crate) fn fetch_logs(&self, to: &Path) {
-        self.elsewhere.iter().for_each(|watch| watch.fetch_logs(to));
+        self.remote.iter().for_each(|watch| watch.fetch_logs(to));
     }
 
-    /// Asks these nodes for their metrics from now on.
+    /// Samples the metrics of these nodes from now on.
     pub(crate) fn watch_metrics(&mut self, sources: Vec<MetricsSource>) {
         if !sources.is_empty() {
             self.metrics = Some(MetricsSampler::start(sources, self.every, self.began));
@@ -113,73 +113,72 @@ impl<'a> Sampling<'a> {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Returns where the engine reports when measuring begins and ends.
+    /// Returns the sender for the start and the end of measuring.
     pub(crate) fn moments(&self) -> MomentSender {
         MomentSender::new(self.own.moments())
     }
 
-    /// Reports to all machines when a load is measured.
+    /// Reports the measured window of a load to all machines.
     pub(crate) fn measures(&self, moments: &MomentSender, window: &Window) {
         moments.begins(window);
-        self.elsewhere.iter().for_each(|watch| watch.moments(window));
+        self.remote.iter().for_each(|watch| watch.moments(window));
     }
 
-    /// Returns when measuring began, in seconds since the trial did; `None` where it never began.
+    /// Returns the start of measuring, in seconds since the trial began. `None` if it never began.
     pub(crate) fn measured_from(&self, moments: &MomentSender) -> Option<f64> {
         Some(moments.begin()?.saturating_duration_since(self.began).as_secs_f64())
     }
 
-    /// Returns what each machine that servers or generators run on has seen so far.
+    /// Returns the samples so far of each machine with servers or generators.
     ///
     /// # Errors
-    /// When a machine is lost.
+    /// Fails if a machine is lost.
     pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
-        match &self.elsewhere {
+        match &self.remote {
             Some(watch) => watch.so_far(),
             None => Ok(vec![MachineSeen::local(Cow::Owned(self.own.so_far()))]),
         }
     }
 
-    /// Ends it.
+    /// Ends sampling.
     pub(crate) fn end(self) -> Sampled {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.own.end();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
         let MachinesWatched { machines, kernels, unseen } =
-            self.elsewhere.map(RemoteWatch::end).unwrap_or_default();
+            self.remote.map(RemoteWatch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || this_machine::is_another_bakeoff_here();
         Sampled { observed, metrics, machines, kernels, unseen, lasted, wall, beside_another }
     }
 }
 
-/// The samples of a trial that has ended.
+/// Samples of a finished trial.
 pub(crate) struct Sampled {
-    /// The samples of this machine, and the metrics of nodes.
+    /// Samples of this machine, and metrics of nodes.
     pub(crate) observed: Observed,
-    /// The nodes that were asked for their metrics, whose samples are in `observed`.
+    /// Nodes with metrics. Their samples are in `observed`.
     metrics: Vec<NodeMetrics>,
-    /// The samples of the machines of the run, where it has places.
+    /// Samples of the run's machines; empty without a places file.
     pub(crate) machines: Vec<MachineTrial>,
-    /// For each machine the place of the first one with the same running kernel.
+    /// For each machine, the index of the first one with the same running kernel.
     kernels: Vec<usize>,
-    /// The reason why the samples of a machine are missing, if they are.
+    /// Error that lost the samples of a machine.
     pub(crate) unseen: Option<AgentError>,
     lasted: Duration,
-    /// Its length by the clock on the wall, in seconds.
+    /// Length of the trial by the wall clock, in seconds.
     wall: f64,
-    /// Whether another bakeoff worked on this machine at its beginning or its end.
+    /// True if another bakeoff ran on this machine at the start or the end.
     beside_another: bool,
 }
 
-/// The trial whose samples are judged.
 #[derive(Clone, Copy)]
 pub(crate) struct Judged<'a> {
     pub(crate) study: &'a Study,
-    /// The system that was loaded.
+    /// Loaded system.
     pub(crate) asked: &'a study::System,
     pub(crate) load: &'a Load,
-    /// True where others work on this machine, as the user says.
+    /// True with `--shared-machine`.
     pub(crate) shared_machine: bool,
 }
 
@@ -188,7 +187,7 @@ impl Sampled {
         self.machines.is_empty()
     }
 
-    /// Returns what each machine of servers or generators has seen: this one, or those of the run's places.
+    /// Returns the samples of each machine with servers or generators: this one, or those of the places file.
     fn seen(&self) -> Vec<MachineSeen<'_>> {
         match self.is_local() {
             true => vec![MachineSeen::local(Cow::Borrowed(&self.observed))],
@@ -196,7 +195,7 @@ impl Sampled {
         }
     }
 
-    /// Adds to the record what was used during the load, and what the samples say of the load's validity.
+    /// Adds the usage during the load to the record, and the checks of the samples.
     pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
         let Judged { study, asked, load, shared_machine } = of;
         record.beside_another = self.is_local() && self.beside_another;
@@ -207,7 +206,7 @@ impl Sampled {
                 seen.iter().filter_map(|one| Some((one, load_phase(&one.observed)?))).collect();
             record.usage.extend(loaded.iter().flat_map(|(one, phase)| one.usage(&windows, *phase)));
             if !self.is_local() {
-                // Wherever servers run, the coordinator asks them for their metrics.
+                // The coordinator itself samples the metrics of all servers.
                 let usage = usage::summarize(&self.observed, &windows, phase);
                 let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
                 record.usage.extend(usage.into_iter().filter(asked));
@@ -216,7 +215,8 @@ impl Sampled {
             let metrics = metrics_check(&self.metrics, &record.usage);
             record.checks.extend(metrics.map(|verdict| Check::new(CheckName::Metrics, verdict)));
             let [steal, others] = match shared_machine {
-                true => [(); 2].map(|()| Some(Verdict::NotChecked(neighbours::TOLD.to_owned()))),
+                true => [(); 2]
+                    .map(|()| Some(Verdict::NotChecked(neighbours::SHARED_MACHINE.to_owned()))),
                 false => [
                     worst(loaded.iter().map(|(one, phase)| one.steal(*phase))),
                     worst(
@@ -246,22 +246,21 @@ impl Sampled {
         record
     }
 
-    /// Returns the most memory that all servers held at one moment, those of other machines and those that report
-    /// it by metrics.
+    /// Returns the maximum memory of all servers at one time, on all machines and by metrics.
     fn memory(&self, seen: &[MachineSeen<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
         let mut servers: Vec<MachineServers<'_>> = seen
             .iter()
             .map(|one| MachineServers { observed: &one.observed, names: one.servers })
             .collect();
         if !self.is_local() {
-            // The coordinator runs no server of such a run; it asks for metrics.
+            // The coordinator runs no server in such a run, but samples metrics.
             servers.push(MachineServers { observed: &self.observed, names: Some(&[]) });
         }
         usage::memory(&servers, windows)
     }
 
-    /// Checks that no disk that holds servers' data ran full, on any machine. `complainant`: a node whose log says
-    /// that one did. The cause is unclear if the nodes filled it.
+    /// Checks that no disk with servers' data ran full, on any machine. `complainant` is a node whose log reports a
+    /// full disk. The cause is unclear if the nodes filled it.
     pub(crate) fn disk_check(&self, complainant: Option<&str>) -> Check {
         let seen = self.seen();
         let homes: Vec<&MachineSeen<'_>> =
@@ -278,8 +277,8 @@ impl Sampled {
         check
     }
 
-    /// Returns samples of servers on all machines as one, for the charts of a trial: the servers', and those of the
-    /// first machine that had any.
+    /// Merges the samples of all machines for the trial's charts: those of all servers, and those of the first machine
+    /// with servers.
     pub(crate) fn merged(&mut self) -> Observed {
         let own = std::mem::take(&mut self.observed);
         if self.machines.is_empty() {
@@ -301,20 +300,20 @@ impl Sampled {
         Observed { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
     }
 
-    /// Checks that both clocks agree on how long the trial lasted.
+    /// Checks that both clocks agree on the length of the trial.
     pub(crate) fn clock_check(&self) -> Check {
         let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
         Check::new(CheckName::Clock, verdict)
     }
 }
 
-/// Returns from when to when the load lasted; `None` where there was none.
+/// Returns the start and the end of the load; `None` without a load.
 fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
     let is_load = |phase: &&Phase| phase.name == PhaseName::Load.text();
     observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
 }
 
-/// Returns the verdict on all machines: the first that failed, else one that was not checked.
+/// Returns the verdict on all machines: the first failure, else the first that was not checked, else passed.
 fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     let verdicts: Vec<Verdict> = verdicts.collect();
     let failed = verdicts.iter().position(Verdict::failed);
@@ -322,12 +321,13 @@ fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     verdicts.into_iter().nth(place.unwrap_or(0))
 }
 
-/// Tells whether all nodes that were asked told what they used; `None` where none was asked.
+/// Checks that all nodes with metrics reported their usage. `None` without such nodes.
 fn metrics_check(asked: &[NodeMetrics], usage: &[Usage]) -> Option<Verdict> {
     asked.first()?;
     let lacks = |node: &&NodeMetrics| !usage.iter().any(|known| known.name == node.name);
     let why = |node: &NodeMetrics| {
-        let why = node.failure.as_deref().unwrap_or("no two answers came around the load");
+        let why =
+            node.failure.as_deref().unwrap_or("fewer than two answers arrived around the load");
         format!("metrics of {} could not be read: {why}", node.name)
     };
     let lacking: Vec<String> = asked.iter().filter(lacks).map(why).collect();
@@ -337,7 +337,7 @@ fn metrics_check(asked: &[NodeMetrics], usage: &[Usage]) -> Option<Verdict> {
     })
 }
 
-/// Returns from when to when was measured what a trial's figures are of, stage by stage.
+/// Returns the measured window of each stage that the trial's figures come from.
 fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
     let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
     windows.filter(|(from, to)| to > from).collect()
@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine with one server, and so many bytes free at each look.
+    /// Returns a machine with one server, and the free bytes of its disk at each sample.
     fn machine(name: &str, server: &str, free: &[f64]) -> MachineTrial {
         let machine = Series {
             name: "machine".to_owned(),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_other_machines_on_one_kernel_are_no_neighbours() {
+    fn servers_on_one_kernel_are_not_neighbours() {
         let series = |name: &str, columns: &[(Column, f64)]| Series {
             name: name.to_owned(),
             at: vec![0.0, 10.0],
@@ -387,7 +387,7 @@ mod tests {
         };
         let machine = |name: &str| {
             let mut machine = machine(name, "n-1", &[9e9]);
-            // Of 20 seconds that two CPUs had each machine's server took 8.
+            // Each machine's server used 8 of the 20 seconds of two CPUs.
             let busy = [(Column::Busy, 17.0), (Column::Helpers, 0.5)];
             machine.observed = Observed {
                 nodes: vec![series("n-1", &[(Column::CpuUser, 6.0), (Column::CpuSystem, 2.0)])],
@@ -401,7 +401,7 @@ mod tests {
         let judged = |of: &Sampled, place: usize| {
             check::machine::neighbours(&of.seen()[place].attributed(), &[(0.0, 10.0)], 2, 0.05)
         };
-        assert!(judged(&of, 0).failed(), "two machines: somebody else took 8 s");
+        assert!(judged(&of, 0).failed(), "two machines: another process took 8 s");
         of.kernels = vec![0, 0];
         assert_eq!((judged(&of, 0), judged(&of, 1)), (Verdict::Passed, Verdict::Passed));
     }
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_tell_no_metrics_are_said_where_the_load_came_from_other_machines() {
+    fn reports_nodes_without_metrics_on_remote_machines() {
         let mut of = sampled(vec![machine("h1", "n-1", &[9e9])]);
         let name = PhaseName::Load.text().to_owned();
         of.observed.phases = vec![Phase { name, from: 0.0, to: 1.0 }];

@@ -1,7 +1,7 @@
-//! Checks of a trial besides its figures: limits, servers that ended, settings that changed.
+//! Checks a trial besides its figures: limits, ended servers, changed configuration.
 //!
-//! Not here: audits (`audit`), others on the machine (`neighbours`), what a measurement says of its own
-//! validity (`bakeoff_core::check`).
+//! Not here: audits (`audit`), other work on the machine (`neighbours`), validity of measurements
+//! (`bakeoff_core::check`).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use bakeoff_systems::{ConfigSnapshot, SystemError};
 
 use crate::cluster::ReadyCluster;
 
-/// Tells whether the limits that were asked for hold.
+/// Checks that the configured limits hold. `None` if none are configured.
 pub(super) fn limits_check(cluster: &ReadyCluster) -> Option<Check> {
     let mut verdict = None;
     for limits in cluster.limits() {
@@ -30,7 +30,7 @@ pub(super) fn limits_check(cluster: &ReadyCluster) -> Option<Check> {
     verdict.map(|verdict| Check::new(CheckName::Limits, verdict))
 }
 
-/// Tells whether the generators of each stage that has figures began at one moment; `None` where one drove the load.
+/// Checks that the generators of each stage with figures began together. `None` for a single generator.
 pub(super) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
     let parts = parts.iter().skip(record.figured_places().start);
     let judged = parts.zip(record.figured()).filter_map(|(parts, stage)| {
@@ -41,8 +41,8 @@ pub(super) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord)
     Some(Check::new(CheckName::GeneratorsTogether, worst))
 }
 
-/// Tells whether generators left the servers that are pinned on their machines their CPUs; `None` where none is pinned.
-/// `names` are those of the machines.
+/// Checks that generators kept off the CPUs of pinned servers on their machines. `None` without pinned servers. `names`
+/// are the machines' names.
 pub(super) fn apart_check(parts: &[Vec<GeneratorPart>], names: &[String]) -> Option<Check> {
     let all = parts.iter().flat_map(|parts| parts.iter().zip(names));
     let pinned: Vec<_> =
@@ -54,7 +54,7 @@ pub(super) fn apart_check(parts: &[Vec<GeneratorPart>], names: &[String]) -> Opt
     (!pinned.is_empty()).then_some(Check::new(CheckName::GeneratorApart, verdict))
 }
 
-/// Tells whether a server ended while it was loaded: it answers for nothing that was measured.
+/// Checks that no server ended during the load: the figures of one that did mean nothing.
 pub(super) fn servers_check(cluster: &ReadyCluster) -> Option<Check> {
     let (died, strays) = (cluster.died(), cluster.strays());
     let verdict = if !died.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn servers_check(cluster: &ReadyCluster) -> Option<Check> {
     } else if !strays.is_empty() {
         let strays = strays.join("; ");
         Verdict::Failed(format!(
-            "{strays} as a daemon, whose CPU time and memory are in no figure; it is ended with the trial"
+            "{strays} as a daemon, whose CPU time and memory count in no figure; bakeoff stops it after the trial"
         ))
     } else {
         Verdict::Passed
@@ -70,8 +70,8 @@ pub(super) fn servers_check(cluster: &ReadyCluster) -> Option<Check> {
     cluster.processes().next().is_some().then_some(Check::new(CheckName::Servers, verdict))
 }
 
-/// Has servers that run and did not answer an audit's reads fail their check: what they hold is not known to be lost,
-/// and they cannot be relied upon.
+/// Fails the check of servers that run but did not answer an audit. Their keys may not be lost, but the servers are
+/// unreliable.
 pub(super) fn expect_answers(audits: &[Audit], checks: &mut [Check]) {
     let is_unread = |audit: &&Audit| audit.unreadable > 0 && audit.lost + audit.wrong == 0;
     let Some(audit) = audits.iter().find(is_unread) else { return };
@@ -82,7 +82,7 @@ pub(super) fn expect_answers(audits: &[Audit], checks: &mut [Check]) {
     }
 }
 
-/// Tells whether servers were told something else while they were loaded: they were not one system.
+/// Checks that the configuration did not change during the load. Otherwise the figures mix two systems.
 pub(super) fn configuration_check(
     before: Result<ConfigSnapshot, SystemError>,
     after: Result<ConfigSnapshot, SystemError>,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::trial;
 
-    /// A second's stage, which may be a try of a search.
+    /// Returns a stage of one second, or a try of a search.
     fn stage(tried: Option<Tried>) -> StageRecord {
         let measurement = Measurement { window: Duration::from_secs(1), ..Measurement::default() };
         StageRecord { clients: 2, began: 0.0, measured_from: None, measurement, tried }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn generators_have_to_begin_together_where_the_trial_has_its_figures_from() {
+    fn generators_must_begin_together_in_stages_with_figures() {
         let apart = || vec![began(0.0), began(30_000.0)];
         let together = || vec![began(0.0), began(30.0)];
         let judged = |parts: [Vec<GeneratorPart>; 2], kept: [Option<bool>; 2]| {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_do_not_answer_an_audit_fail_their_check_and_the_audit_does_not() {
+    fn unanswered_audit_fails_the_servers_check() {
         let judged = |unreadable, lost, servers: Verdict| {
             let why = Verdict::NotChecked("9 keys could not be read back".into());
             let audit = Audit { unreadable, lost, ..Audit::new("after the load", why) };
@@ -171,7 +171,7 @@ mod tests {
         let why = "after the load: 9 keys could not be read back";
         assert_eq!(judged(9, 0, Verdict::Passed), Verdict::Failed(why.into()));
         let died = Verdict::Failed("during the load it died".into());
-        assert_eq!(judged(9, 0, died.clone()), died, "that says why");
+        assert_eq!(judged(9, 0, died.clone()), died, "keeps the cause");
         assert_eq!(judged(0, 0, Verdict::Passed), Verdict::Passed);
         assert_eq!(judged(9, 1, Verdict::Passed), Verdict::Passed, "the audit failed itself");
     }
