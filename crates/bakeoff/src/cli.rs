@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and its help.
+//! Defines the commands, their options and their help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,15 +25,15 @@ mod values;
 const EXAMPLES: &str = "\
 Examples:
   bakeoff run quickstart               etcd against ZooKeeper, real servers, two minutes
-  bakeoff run demo                     the same flow with nothing to fetch, under a minute
-  bakeoff run kv-stores --scale 0.01   the published comparison, a hundredth of its size
-  bakeoff run my.yaml --json           a study of your own, for a script to read
-  bakeoff studies quickstart           a study's file, to copy and change";
+  bakeoff run demo                     the same steps with nothing to fetch, under a minute
+  bakeoff run kv-stores --scale 0.01   the published comparison at a hundredth of its size
+  bakeoff run my.yaml --json           your own study, with JSON for scripts
+  bakeoff studies quickstart           print a study's file, to copy and change";
 
 /// Which of these should I run, what will it sustain, and what does it cost?
 ///
-/// bakeoff starts real servers, loads each the same way over its own protocol, proves that what was
-/// acknowledged is there, and says what it found, or that it found nothing.
+/// bakeoff starts real servers and loads each the same way over its own protocol. It checks that acknowledged
+/// writes are there, and reports the differences that it can prove, or that it found none.
 #[derive(Debug, Parser)]
 #[command(name = "bakeoff", version, max_term_width = 100)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
@@ -42,90 +42,89 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a study: start its systems, load them, check them, compare them
     Run(RunArgs),
-    /// Load a URL: closed or at a rate, or search for the highest rate that keeps an objective
+    /// Load a URL: closed, at a rate, or in search of the highest rate that keeps an objective
     Load(Box<LoadArgs>),
-    /// Start one system of a study as a trial would, and say where other tools can load it
+    /// Start one system of a study as a trial would, and print its addresses for other tools
     Start(StartArgs),
-    /// Render a run again, from its record alone
+    /// Render a run's report again from its record
     Report(ReportArgs),
-    /// Check that a record is consistent and that its reports follow from it
+    /// Check that a record is consistent and that its reports match it
     Verify(VerifyArgs),
-    /// Run a recorded study again, here, and say claim by claim whether it is replicated
+    /// Run a recorded study again on this machine, and check which of its claims replicate
     Reproduce(ReproduceArgs),
-    /// List the runs that are kept here: when, what, how it ended, what was found
+    /// List the stored runs with their date, study, state and result
     History(HistoryArgs),
-    /// Put two runs side by side: what changed, and whether that is more than chance
+    /// Compare two runs: list the changes, and whether they exceed chance
     Compare(CompareArgs),
-    /// Run two builds of one system in turn, and say by the exit code whether the new one may be merged
+    /// Run two builds of one system in turn; the exit code says whether the new one may be merged
     Gate(Box<GateArgs>),
-    /// List the studies that ship, or print one's file
+    /// List the studies that ship with bakeoff, or print the file of one
     Studies {
-        /// The study whose file to print
+        /// Study to print
         name: Option<String>,
     },
-    /// List the systems: where each comes from, what it can do, what it guarantees
+    /// List the systems with their source, operations and guarantees
     Systems {
-        /// The system to show alone
+        /// System to show [default: all]
         name: Option<String>,
     },
-    /// Fetch a system's program into bakeoff's cache, without root
+    /// Fetch a system's program into bakeoff's cache; needs no root
     Install {
-        /// etcd, etcd@3.6, consul@1.20.1, …
+        /// Systems to fetch, such as etcd, etcd@3.6 or consul@1.20.1
         #[arg(required = true, value_name = "SYSTEM[@VERSION]")]
         systems: Vec<String>,
     },
-    /// Write what a study of gateways needs on a Kubernetes cluster of yours, and the study to go with it
+    /// Write the Kubernetes manifests that a study of gateways needs, and the study to run with them
     Manifests(ManifestsArgs),
-    /// Say what is missing for which study, and the command that mends it
+    /// List what each study lacks on this machine, and how to fix it
     Doctor {
-        /// Look at these studies only: names of those that ship, or files
+        /// Check only these studies: names of shipped ones, or files [default: all that ship]
         studies: Vec<String>,
-        /// Look at the machines of this file, and at what they lack for these studies
+        /// Also check the machines of this file for these studies
         #[arg(long, value_name = "PLACES.yaml")]
         on: Option<PathBuf>,
     },
-    /// Load a URL with wrk's command line and scripts, and print what wrk prints
+    /// Load a URL with wrk's options and scripts, and print wrk's output
     #[command(disable_help_flag = true)]
     Wrk {
-        /// wrk's own (`bakeoff wrk -h`)
+        /// wrk's options (`bakeoff wrk -h`)
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
-    /// Load a URL with hey's command line, and print what hey prints
+    /// Load a URL with hey's options, and print hey's output
     #[command(disable_help_flag = true)]
     Hey {
-        /// hey's own (`bakeoff hey -h`)
+        /// hey's options (`bakeoff hey -h`)
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
-    /// Load Vault or OpenBao with vault-benchmark's files, and print what vault-benchmark prints
+    /// Load Vault or OpenBao with vault-benchmark's files, and print vault-benchmark's output
     #[command(disable_help_flag = true)]
     VaultBenchmark {
-        /// vault-benchmark's own (`bakeoff vault-benchmark run -h`)
+        /// vault-benchmark's options (`bakeoff vault-benchmark run -h`)
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
-    /// Serve a coordinator on standard input and output: what bakeoff starts on other machines
+    /// Serve a coordinator on standard input and output; bakeoff starts this on other machines
     #[command(hide = true)]
     Agent {
-        /// Be a pod's first process: wait for agents, and end a minute after the last one
+        /// Run as a pod's first process: wait for agents, and exit a minute after the last one
         #[arg(long)]
         first: bool,
-        /// Put this executable there, and end
+        /// Copy this executable to PATH, and exit
         #[arg(long, value_name = "PATH", conflicts_with = "first")]
         install: Option<PathBuf>,
     },
-    /// Run what a configuration of dbtester describes, and write dbtester's files and tables
+    /// Run a dbtester configuration, and write dbtester's files and tables
     #[command(subcommand, arg_required_else_help = true)]
     Dbtester(DbtesterCommand),
     /// Print shell completions
     Completions {
-        /// For which shell
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
     /// Write manual pages into a folder
@@ -136,7 +135,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns whether it may start servers here, or says what that would need.
+    /// Returns true if the command may start servers on this machine, or checks whether it could.
     pub(crate) fn starts_servers(&self) -> bool {
         matches!(
             self,
@@ -148,7 +147,7 @@ impl Command {
         )
     }
 
-    /// Returns whether it loads servers.
+    /// Returns true if the command loads servers.
     pub(crate) fn measures(&self) -> bool {
         matches!(
             self,
@@ -163,7 +162,7 @@ impl Command {
         )
     }
 
-    /// Returns the runs that it names, each of which may be `latest`.
+    /// Returns the run paths in the command's arguments, each of which may be `latest`.
     pub(crate) fn runs(&mut self) -> Vec<&mut PathBuf> {
         match self {
             Self::Run(args) => args.resume.iter_mut().collect(),
@@ -178,22 +177,21 @@ impl Command {
     }
 }
 
-/// `bakeoff run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
-    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    /// Study file, or the name of a study that ships (`bakeoff studies`)
     #[arg(required_unless_present = "resume")]
     pub(crate) study: Option<String>,
-    /// Go on with a run that was interrupted or killed: its missing trials, and the rounds that the machine spoilt
+    /// Resume an interrupted or killed run: run its missing trials, and repeat the rounds that the machine disturbed
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = ["study", "scale", "trials", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a run that another user recorded, or could have changed: its record names the programs that are
-    /// executed
+    /// Resume a run that another user recorded or could have changed; its record names the programs to execute
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
-    /// When a machine is lost, wait until all are back and run the trial again, this often; never with fewer machines
+    /// If the run loses a machine, wait up to 15 minutes until all are back and resume, at most N times; never
+    /// continues with fewer machines
     #[arg(
         long,
         value_name = "N",
@@ -203,54 +201,51 @@ pub(crate) struct RunArgs {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retry_lost: u32,
-    /// Print the comparison as JSON on standard output, and nothing else there
+    /// Print only the comparison, as JSON, on standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show every table, check, setting and note, not the first screen alone
+    /// Show all tables, checks, settings and notes instead of the first screen only
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Multiply all counts of operations and keys, evenly; said in all that is printed
+    /// Multiply all operation and key counts by this factor, such as `0.01`; all output states it
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
-    /// Run each combination exactly this often [default: until the leading questions are answered, at most as often
-    /// as the study says]
+    /// Trials of each combination [default: until the leading questions are answered, at most the study's number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) trials: Option<u32>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }
 
-/// Reads a factor.
 fn factor(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "a factor is a number: `0.01` for a hundredth".to_owned())
+    text.parse().map_err(|_| "write a number, such as `0.01` for a hundredth".to_owned())
 }
 
-/// Flags that each command with a run has.
+/// Options of every command that makes a run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
-    /// The seed of the order, the keys and the arrivals [default: a fresh one, printed]
+    /// Seed of the trial order, keys and arrivals [default: random, printed]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
-    /// Threads of the load generator [default: one a core]
+    /// Threads of the load generator [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// Where runs are kept
+    /// Folder that holds the runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Others work on this machine: check neither for neighbours nor for CPU time that the hypervisor gave
-    /// to others, and say so in the report; so does BAKEOFF_SHARED_MACHINE=1
+    /// Other work shares this machine: skip the checks for neighbours and for CPU time that the hypervisor gave
+    /// away, and say so in the report; BAKEOFF_SHARED_MACHINE=1 does the same
     #[arg(long)]
     pub(crate) shared_machine: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
-    /// Run servers and generators on the machines of this file, reached over SSH, or in pods that it describes;
-    /// `kubernetes`: in pods of the current context [default: all on this machine]
+    /// Run servers and generators on the machines of this file, over SSH, or in the pods that it describes;
+    /// `kubernetes`: in pods of the current context [default: this machine only]
     #[arg(long, value_name = "PLACES.yaml")]
     pub(crate) on: Option<PathBuf>,
 }
 
 impl RunOptions {
-    /// Returns the settings of a run.
     pub(crate) fn settings(&self) -> RunSettings<'_> {
         RunSettings {
             out: &self.out,
@@ -263,68 +258,64 @@ impl RunOptions {
     }
 }
 
-/// The ports of servers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PortOptions {
-    /// Use ports from here on [default: free ones below the ephemeral range]
+    /// First port that servers may use [default: free ports below the ephemeral range]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
     pub(crate) base_port: Option<u16>,
 }
 
-/// `bakeoff start`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct StartArgs {
-    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    /// Study file, or the name of a study that ships (`bakeoff studies`)
     pub(crate) study: String,
-    /// Which of its systems; may be left out where it has one
+    /// System to start; optional if the study has only one
     pub(crate) system: Option<String>,
-    /// Prepare it for this workload of the study: sessions, mounts, roles, but no keys [default: the
-    /// first that it is put to]
+    /// Prepare the system for this workload: sessions, mounts and roles, but no keys [default: the system's first
+    /// workload]
     #[arg(long, value_name = "NAME")]
     pub(crate) workload: Option<String>,
-    /// End by itself after this time: `10m` [default: at Ctrl-C]
+    /// Stop after this time, such as `10m` [default: run until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) time: Option<Duration>,
-    /// Print one line of JSON on standard output, once it is ready
+    /// Print one line of JSON on standard output once the system is ready
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
 }
 
-/// `bakeoff report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// A run's folder, its `record.jsonl`, or `latest` of those in `runs`
+    /// Run folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
-    /// In which form, on standard output [default: terminal, and `report.html` beside the record]
+    /// Format to print on standard output [default: terminal, and `report.html` beside the record]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Write it to this file instead; its ending tells the form: .html, .md, .csv, .json, .txt
+    /// Write the report to this file; its extension selects the format: .html, .md, .csv, .json, .txt
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The same as `--format json`
+    /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Tell which of the field's demands on a measurement the run met, and what says so
+    /// Show which published rules for measurements the run meets, with evidence
     #[arg(long, conflicts_with_all = ["format", "json", "output"])]
     pub(crate) method: bool,
-    /// Show every table, check, setting and note, not the first screen alone
+    /// Show all tables, checks, settings and notes instead of the first screen only
     #[arg(long, conflicts_with_all = ["json", "method"])]
     pub(crate) all: bool,
 }
 
-/// `bakeoff verify`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct VerifyArgs {
-    /// The run's folder, its `record.jsonl`, or `latest` of those in `runs`
+    /// Run folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
-    /// The SHA-256 that the record's last line must have, as it was published
+    /// Published SHA-256 that the record's last line must have
     #[arg(long, value_name = "SHA256")]
     pub(crate) head: Option<String>,
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -332,52 +323,50 @@ pub(crate) struct VerifyArgs {
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   bakeoff reproduce runs/2026-11-22-183016-kv-stores
-  bakeoff reproduce theirs/record.jsonl --trust     read its first line before: its programs are executed
-  bakeoff reproduce THEIRS --with OURS --json       two runs that are there already";
+  bakeoff reproduce theirs/record.jsonl --trust     executes the programs in its first line: read it first
+  bakeoff reproduce THEIRS --with OURS --json       compares two existing runs";
 
-/// `bakeoff reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = REPRODUCE_EXAMPLES, after_long_help = format!("{REPRODUCE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct ReproduceArgs {
-    /// The run whose claims to try: its folder, its `record.jsonl`, or `latest` of those in `runs`
+    /// Run to reproduce: its folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
-    /// Ask this run of the same study instead of running it
+    /// Use this run of the same study instead of running it again
     #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust"])]
     pub(crate) with: Option<PathBuf>,
-    /// Run what another user recorded, or could have changed: its record names the programs that are executed
+    /// Run a study that another user recorded or could have changed; its record names the programs to execute
     #[arg(long)]
     pub(crate) trust: bool,
-    /// Print it as JSON on standard output, and nothing else there
+    /// Print only the result, as JSON, on standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Threads of the load generator [default: as many as the run had]
+    /// Threads of the load generator [default: the recorded run's number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// Where runs are kept
+    /// Folder that holds the runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Others work on this machine: check neither for neighbours nor for CPU time that the hypervisor gave
-    /// to others, and say so in the report; so does BAKEOFF_SHARED_MACHINE=1
+    /// Other work shares this machine: skip the checks for neighbours and for CPU time that the hypervisor gave
+    /// away, and say so in the report; BAKEOFF_SHARED_MACHINE=1 does the same
     #[arg(long)]
     pub(crate) shared_machine: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
 }
 
-/// `bakeoff manifests`.
 #[derive(Debug, Args)]
 pub(crate) struct ManifestsArgs {
-    /// A study of ingress gateways: its file, or the name of one that ships
+    /// Study of ingress gateways: its file, or the name of one that ships
     pub(crate) study: String,
-    /// The folder to write to; it must not be there yet, or be empty
+    /// Folder to write to; must be new or empty
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// The name or address of a node of the cluster, by which its node ports are reached
+    /// Name or address of a cluster node, used to reach its node ports
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub(crate) node: String,
 }
 
-/// The forms of a comparison of two runs.
+/// Formats of a comparison of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
     /// Tables for a terminal
@@ -388,19 +377,18 @@ pub(crate) enum CompareFormat {
     Json,
 }
 
-/// `bakeoff history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Where runs are kept
+    /// Folder that holds the runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Print a JSON list
+    /// Print the list as JSON
     #[arg(long, conflicts_with = "prune")]
     pub(crate) json: bool,
-    /// Remove this of each run: `logs` of its servers, or `all` of it, its record last; runs that go on are left alone
+    /// Delete part of each run: `logs` of its servers, or `all` of it, its record last; skips runs in progress
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) prune: Option<Prune>,
-    /// Only of runs that ended so long ago: `720h`
+    /// Only for runs that ended at least this long ago, such as `720h`
     #[arg(long, value_name = "AGE", value_parser = parse_duration, requires = "prune")]
     pub(crate) older_than: Option<Duration>,
 }
@@ -408,35 +396,34 @@ pub(crate) struct HistoryArgs {
 /// Parts of a run that can be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Prune {
-    /// Logs of its servers, and data that a kill left; the record and reports stay
+    /// Server logs, and data left by a kill; keeps the record and reports
     Logs,
     /// Everything
     All,
 }
 
-/// `bakeoff compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CompareArgs {
-    /// The run to compare with: its folder, its `record.jsonl`, or `latest~1`, the one before the newest in `runs`
+    /// Baseline run: its folder, its `record.jsonl`, or `latest~1`, the second newest in `runs`
     pub(crate) base: PathBuf,
-    /// The run that is compared with it, likewise
+    /// New run, given in the same ways
     pub(crate) new: PathBuf,
-    /// End with 6 when this is proven, and with 7 when nobody can tell:
-    /// `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors, cpu, memory
+    /// Exit with 6 if this is proven, and with 7 if that is inconclusive: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`,
+    /// `p99 > +10%`, errors, cpu, memory
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
-    /// Write what became of each condition to this file in JUnit's form
+    /// Write the outcome of each condition to this file, in JUnit format
     #[arg(long, value_name = "FILE", requires = "fail_if")]
     pub(crate) junit: Option<PathBuf>,
-    /// Where further runs of the base's study are, which tell how far runs lie apart; five are needed
-    /// for anything to be proven [default: the folder that the base's is in]
+    /// Folder with earlier runs of the same study, which show how much runs vary; nothing is proven without five of
+    /// them [default: the folder that holds the base run]
     #[arg(long, value_name = "DIR")]
     pub(crate) history: Option<PathBuf>,
-    /// In which form
+    /// Output format
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,
-    /// The same as `--format json`
+    /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
@@ -448,40 +435,38 @@ Examples:
   bakeoff gate demo --system unsynced --new-option delay=1ms
   bakeoff gate --resume runs/2026-11-22-183016-kv-gate";
 
-/// `bakeoff gate`.
 #[derive(Debug, Args)]
 #[command(after_help = GATE_EXAMPLES, after_long_help = format!("{GATE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct GateArgs {
-    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    /// Study file, or the name of a study that ships (`bakeoff studies`)
     #[arg(required_unless_present = "resume")]
     pub(crate) study: Option<String>,
     #[command(flatten)]
     pub(crate) builds: BuildArgs,
     #[command(flatten)]
     pub(crate) demands: GateDemands,
-    /// Multiply all counts of operations and keys, evenly
+    /// Multiply all operation and key counts by this factor, such as `0.01`
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
-    /// Go on with a gate that was interrupted or killed, and judge it; one that is complete is judged again
+    /// Resume an interrupted or killed gate and judge it; judges a complete one again
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = [
         "study", "system", "base", "new", "base_option", "new_option", "fail_if", "detect", "trials",
         "max_trials", "scale", "seed", "threads", "out",
     ])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a gate that another user recorded, or could have changed: its record names the programs that are
-    /// executed
+    /// Resume a gate that another user recorded or could have changed; its record names the programs to execute
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
-    /// Write what became of each condition to this file in JUnit's form
+    /// Write the outcome of each condition to this file, in JUnit format
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// In which form
+    /// Output format
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,
-    /// The same as `--format json`
+    /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
@@ -489,44 +474,43 @@ pub(crate) struct GateArgs {
 /// The two builds of a gate.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
-    /// Of which of its systems there are two builds; may be left out where it has one
+    /// System that has two builds; optional if the study has only one
     #[arg(long, value_name = "NAME")]
     pub(crate) system: Option<String>,
-    /// The build to compare with: a path, or a version that `bakeoff install` can fetch [default: what the
-    /// study names]
+    /// Baseline build: a path, or a version that `bakeoff install` can fetch [default: the study's]
     #[arg(long, value_name = "PROGRAM|VERSION")]
     pub(crate) base: Option<String>,
-    /// The build that may be merged, likewise
+    /// New build, given in the same ways [default: the study's]
     #[arg(long, value_name = "PROGRAM|VERSION")]
     pub(crate) new: Option<String>,
-    /// An option that the base has of its own, in place of the study's
+    /// Option of the base build only; overrides the study's
     #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) base_option: Vec<(String, String)>,
-    /// An option that the new one has of its own
+    /// Option of the new build only; overrides the study's
     #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) new_option: Vec<(String, String)>,
 }
 
-/// The demands of a gate on the new build, and the trials that prove them.
+/// Conditions of a gate, and the number of trials that judge them.
 #[derive(Debug, Args)]
 pub(crate) struct GateDemands {
-    /// The changes that stop the merge when they are proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
-    /// errors, cpu, memory [default: the figure each load was run for is worse by more than 1 %, or errors > +0%]
+    /// Change that stops the merge if it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors,
+    /// cpu, memory [default: the figure that each load measures is worse by more than 1 %, or errors > +0%]
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
-    /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
+    /// Smallest loss to detect; a gate that could have missed it is inconclusive [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = loss)]
     pub(crate) detect: Option<f64>,
-    /// Run each build exactly so often [default: as often as finds that loss at the scatter that is seen]
+    /// Trials of each build [default: enough to detect the loss, given the observed scatter]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
     #[arg(conflicts_with = "max_trials")]
     pub(crate) trials: Option<u32>,
-    /// Run each build at most so often; where far more would be needed, stop early [default: 400]
+    /// Maximum trials of each build; the gate stops early if far more are needed [default: 400]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub(crate) max_trials: Option<u32>,
 }
 
-/// The forms of a report.
+/// Formats of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Tables for a terminal
@@ -535,8 +519,8 @@ pub(crate) enum Format {
     Markdown,
     /// For a program
     Json,
-    /// One page that needs nothing else
+    /// One self-contained page
     Html,
-    /// One row a trial
+    /// One row per trial
     Csv,
 }

@@ -1,24 +1,24 @@
-//! Failures of a command, and the exit code of each.
+//! Defines the failures of a command and the table of exit codes.
 
-/// A command that failed: what a run's machines can refuse is what a command can.
+/// Commands fail in the same ways as machines do.
 pub(crate) use bakeoff_fleet::error::FleetError as Failure;
 
-/// The meaning of exit codes; `--help` prints this table.
+/// Table of exit codes for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done; every trial is valid
-  1    done, and at least one trial is not valid: the report says why
-  2    bad input: a study, a flag, a record
+  1    done, but at least one trial is not valid; the report gives the reason
+  2    bad input: a study, an option or a record
   3    a program is missing and could not be fetched
   4    servers could not be started or reached
-  5    this machine refused something: files, disk space, sockets
+  5    this machine refused a resource: files, disk space or sockets
   6    compare, gate: a condition of --fail-if is proven; verify: the record is inconsistent;
        reproduce: a claim is contradicted
-  7    compare, gate: no condition is proven, and of one or more nobody can tell;
-       reproduce: no claim is contradicted, and not all are replicated
-  130  interrupted; what was measured by then is kept";
+  7    compare, gate: no condition is proven, and at least one is inconclusive;
+       reproduce: no claim is contradicted, but not all are replicated
+  130  interrupted; results so far are stored";
 
-/// A run in which at least one trial is not valid.
+/// Exit code of a run with an invalid trial.
 pub(crate) const NOT_VALID: u8 = 1;
-/// Servers that could not be started or reached.
+/// Exit code if servers could not be started or reached.
 pub(crate) const UNREACHABLE: u8 = 4;

@@ -1,6 +1,6 @@
-//! bakeoff: which of these should I run, what will it sustain, and what does it cost?
+//! Parses the command line, runs the command, prints and exits.
 //!
-//! Parse, run, print, exit. Not here: everything else; `docs/architecture.md` is the map.
+//! Not here: the commands (`commands`). `docs/architecture.md` shows the crates.
 
 mod canary;
 mod cli;
@@ -27,16 +27,16 @@ use crate::failure::Failure;
 
 use crate::messages::Messages;
 
-/// Signals that come within this time are one request to end.
+/// Signals within this time count as one request to end.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
-/// Allocates in the portable binary: musl's own allocator serves all threads under one lock.
+/// Replaces musl's allocator in the portable binary, which serves all threads under one lock.
 #[cfg(feature = "portable")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // bakeoff starts itself for these, before any argument of a user's is looked at.
+    // bakeoff starts itself for these, so they come before user arguments.
     if let Some(code) = internal_command() {
         return code;
     }
@@ -57,11 +57,11 @@ fn main() -> ExitCode {
     ended(done)
 }
 
-/// Says why a command failed, and how it ended.
+/// Prints the failure of a command and returns the exit code.
 fn ended(done: Result<ExitCode, Failure>) -> ExitCode {
     let done = match messages::output_failed() {
         Some(why) if done.is_ok() => {
-            Err(Failure::machine(format!("standard output could not be written: {why}")))
+            Err(Failure::machine(format!("cannot write to standard output: {why}")))
         }
         _ => done,
     };
@@ -71,7 +71,7 @@ fn ended(done: Result<ExitCode, Failure>) -> ExitCode {
     })
 }
 
-/// The commands that bakeoff starts itself with; `None` when this process is none of them.
+/// Runs a command that bakeoff starts itself with. `None` if this process is not one of them.
 fn internal_command() -> Option<ExitCode> {
     bakeoff_host::internal_command()
         .or_else(canary::internal_command)
@@ -87,7 +87,7 @@ fn obey(
         *run = folder::named(run)?;
     }
     if command.measures() && this_machine::is_another_bakeoff_here() {
-        messages.complain("another bakeoff works on this machine, and the figures of both suffer");
+        messages.complain("another bakeoff is running on this machine; both report worse figures");
     }
     if command.starts_servers() {
         this_machine::refuse_bare_root()?;
@@ -122,7 +122,7 @@ fn obey(
         Command::Doctor { studies, on: Some(places) } => {
             return commands::doctor::machines(studies, places, interrupted);
         }
-        Command::Agent { .. } => unreachable!("it is served before signals are caught"),
+        Command::Agent { .. } => unreachable!("`main` serves it before it catches signals"),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);
@@ -134,8 +134,10 @@ fn obey(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal asks for the end, one that comes later gets it at once: then the kernel and the warden stop the
-/// servers. `timeout` sends its signal twice, to the process and to its group: what comes within a second is one request.
+/// Catches signals. The first one requests the end; a later one exits at once, and the kernel and the warden stop the
+/// servers.
+///
+/// `timeout` signals both the process and its group, so signals within a second count as one.
 fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
     let fail = |error: io::Error| Failure::machine(format!("cannot catch signals: {error}"));
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -149,7 +151,7 @@ fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
                 continue;
             }
             last = Some(now);
-            // Whoever takes the request itself counts further ones, too.
+            // A command that handles the request clears the flag, and a further signal counts as the first.
             if asked.swap(true, Ordering::Relaxed) {
                 low_level::exit(130);
             }

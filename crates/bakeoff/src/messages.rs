@@ -1,9 +1,8 @@
-//! The only place that prints.
+//! Prints all output of bakeoff. Nothing else prints.
 //!
-//! Results go to standard output and nothing else does; progress, complaints and
-//! errors go to standard error. On a terminal progress is one line that changes; elsewhere it is
-//! plain lines without escape codes, one when something begins or ends. Output that nobody reads
-//! any more (`| head`) is no error.
+//! Results go to standard output; progress, warnings and errors go to standard error. On a terminal, progress is one
+//! line that changes. Without one, it is plain lines without escape codes, printed when something begins or ends. A
+//! closed output (`| head`) is no error.
 
 mod glyphs;
 mod sentences;
@@ -29,25 +28,24 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 pub(crate) use self::glyphs::{Glyphs, glyphs};
 use self::sentences::left_text;
 
-/// Seconds of load between two lines of progress where there is no terminal.
+/// Seconds of load between two progress lines without a terminal.
 const PLAIN_LINE_EVERY: u32 = 10;
 
-/// Prints, to the right place, in the right form.
+/// Prints results and progress.
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
     prefix: String,
-    /// The expected end of the run, and its findings so far.
     outlook: Arc<Mutex<Option<Outlook>>>,
 }
 
-/// The second line of a run's progress.
+/// Second progress line of a run: expected end and findings so far.
 struct Outlook {
     ends: Instant,
     found: Option<String>,
 }
 
 impl Outlook {
-    /// In this many columns.
+    /// Returns the line, cut to `width` columns.
     fn line(&self, width: usize) -> String {
         let left = self.ends.saturating_duration_since(clock::now());
         let found = self.found.as_deref().unwrap_or("nothing found yet");
@@ -60,14 +58,14 @@ impl Outlook {
 }
 
 impl Messages {
-    /// Progress on standard error, live if that is a terminal.
+    /// Creates the printer. Progress is live if standard error is a terminal.
     pub(crate) fn new() -> Self {
         let outlook = Arc::<Mutex<Option<Outlook>>>::default();
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{outlook}") {
                 let outlook = Arc::clone(&outlook);
-                // Asked at every tick, so that the time left goes down while nothing else is said.
+                // Computed at every tick, so that the time left counts down between events.
                 bar.set_style(style.with_key(
                     "outlook",
                     move |_: &ProgressState, to: &mut dyn fmt::Write| {
@@ -85,12 +83,12 @@ impl Messages {
         Self { bar, prefix: String::new(), outlook }
     }
 
-    /// Prints what was asked for.
+    /// Prints a result.
     pub(crate) fn output(&self, text: &str) {
         output(text);
     }
 
-    /// Prints a line of its own.
+    /// Prints a progress line that stays.
     pub(crate) fn step(&mut self, line: &str) {
         self.line(line);
     }
@@ -123,12 +121,12 @@ impl Messages {
         }
     }
 
-    /// Shows that a trial's clients work, and how they did in the last second.
+    /// Shows a trial's clients and the last second of their load.
     fn loading(&self, clients: u32, live: Option<&Live>) {
         let message = sentences::loading(clients, live);
         match &self.bar {
             Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
-            // Long stages show that they live, and how they go, without filling a log.
+            // Long stages show progress without filling a log.
             None if live.is_some_and(|live| (live.second + 1) % PLAIN_LINE_EVERY == 0) => {
                 self.line(&format!("      {message}"));
             }
@@ -150,12 +148,12 @@ impl Messages {
         }
     }
 
-    /// Returns whether there is a line that changes, so that what is done now needs no lines of its own.
+    /// Returns true if progress is a line that changes.
     pub(crate) fn is_live(&self) -> bool {
         self.bar.is_some()
     }
 
-    /// A load of URLs begins.
+    /// Shows that a load of URLs begins.
     pub(crate) fn load_begins(&mut self, what: &str) {
         self.prefix = what.to_owned();
         if let Some(bar) = &self.bar {
@@ -164,7 +162,7 @@ impl Messages {
         }
     }
 
-    /// A load of URLs has gone on for another second.
+    /// Shows the last second of a load of URLs.
     pub(crate) fn load_goes_on(&mut self, live: &Live) {
         let errors = match live.errors {
             0 => "no errors".to_owned(),
@@ -187,7 +185,7 @@ impl Messages {
         }
     }
 
-    /// A load of URLs has ended.
+    /// Clears the progress of a load of URLs.
     pub(crate) fn load_ended(&mut self) {
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();
@@ -195,7 +193,7 @@ impl Messages {
         }
     }
 
-    /// Something went wrong that does not end the run.
+    /// Prints a warning.
     pub(crate) fn complain(&mut self, what: &str) {
         self.line(&warning(what));
     }
@@ -222,22 +220,22 @@ impl Reporter for Messages {
         match event {
             Event::Installing { line } => self.line(line),
             Event::Outdated { system, version, newer } => self.complain(&format!(
-                "`{system}` is version {version}, which is older than all that are maintained ({newer}); a study's \
-                 `version` asks for one of them"
+                "`{system}` is version {version}, older than all maintained versions ({newer}); set a newer `version` \
+                 in the study"
             )),
             Event::SystemAsked { system, endpoints } => {
-                self.line(&format!("{system}: asking {endpoints}"));
+                self.line(&format!("{system}: querying {endpoints}"));
             }
             Event::SystemStarting { system } => self.line(&format!("{system}: starting")),
             Event::Exposed { warning } => self.complain(warning),
             Event::NodeMissing { why } => self.complain(why),
             Event::PortTaken { why } => self.complain(&format!(
-                "{why}: another process had taken a port; starting again with others"
+                "{why}: another process took a port; starting again on other ports"
             )),
             Event::LimitsMissing { why } => self.complain(&format!("limits: {why}")),
             Event::BaselineStarted { machines } => {
                 let of = if *machines == 1 { "this machine" } else { "each machine" };
-                self.line(&format!("measuring what disk and loopback of {of} can do at best"));
+                self.line(&format!("measuring the machine baseline: disk and loopback of {of}"));
             }
             Event::BaselineFailed { failure } => {
                 self.complain(&format!("the machine baseline was not measured: {failure}"));
@@ -252,14 +250,14 @@ impl Reporter for Messages {
                 for text in repeat::texts(repeats) {
                     self.line(&text);
                 }
-                self.line(&format!("the run takes about {} more", left_text(*takes)));
+                self.line(&format!("the run takes about {} longer", left_text(*takes)));
             }
             Event::RunStarted { study, seed, trials, folder } => {
                 self.line(&sentences::run_started(study, *seed, *trials, folder));
             }
             Event::RunResumed(resumed) => self.line(&sentences::run_resumed(resumed)),
             Event::NothingMissing { folder } => {
-                self.line(&format!("nothing is missing of {}", folder.display()));
+                self.line(&format!("no trials are missing in {}", folder.display()));
             }
             Event::Answered { rounds, most } => {
                 self.finish();
@@ -268,14 +266,14 @@ impl Reporter for Messages {
                 ));
             }
             Event::RecordTorn { file } => self.complain(&format!(
-                "`{}`: its last line is torn and is cut off; that trial is run again",
+                "`{}` ended in an incomplete line, now removed; its trial will run again",
                 file.display()
             )),
             Event::TrialStarted(started) => self.trial_started(started),
             Event::PhaseStarted { name } => self.phase_started(name),
             Event::Filling { written, keys } => {
                 let (written, keys) = (count_text(*written), count_text(*keys));
-                let message = format!("filling: {written} of {keys} keys are written");
+                let message = format!("filling: {written} of {keys} keys written");
                 match &self.bar {
                     Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
                     None => self.line(&format!("      {message}")),
@@ -286,19 +284,18 @@ impl Reporter for Messages {
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
             Event::TrialFailed { text } => self.complain(text),
             Event::GivenUp { system, left, why } => {
-                let others = match left {
+                let skipping = match left {
                     0 => String::new(),
-                    left => format!(", and its other trials ({left}) are not tried"),
+                    left => format!("; skipping its other trials ({left})"),
                 };
-                self.complain(&format!("`{system}` failed to start twice in the same way{others}: {why}"));
+                self.complain(&format!("`{system}` failed to start twice with the same error{skipping}: {why}"));
             }
             Event::MachineAwaited { why } => {
                 self.line(&format!("waiting until all machines are back: {why}"));
             }
             Event::MachineLost { why, left } => self.complain(&format!(
-                "a machine is lost, and {} of the run {} missing: {why}",
-                plural(*left as u64, "trial"),
-                if *left == 1 { "is" } else { "are" }
+                "lost a machine; stopping the run with {} left: {why}",
+                plural(*left as u64, "trial")
             )),
             Event::TrialFinished { record, left } => self.trial_finished(record, *left),
             Event::RunFinished { complete, resume, folder, on } => {
@@ -306,7 +303,7 @@ impl Reporter for Messages {
                 if !complete {
                     let on = on.map(|file| format!(" --on {}", file.display()));
                     self.line(&format!(
-                        "hint: `bakeoff {resume} --resume {}{}` goes on with what is missing",
+                        "hint: `bakeoff {resume} --resume {}{}` runs the missing trials",
                         folder.display(),
                         on.unwrap_or_default()
                     ));
@@ -330,16 +327,16 @@ impl Console for Messages {
     }
 }
 
-/// Why standard output took no more, if that was the case.
+/// Error of the last failed write to standard output.
 static OUTPUT_FAILED: OnceLock<String> = OnceLock::new();
 
-/// Prints what was asked for, to standard output. [`output_failed`] says whether that worked.
+/// Prints a result to standard output. [`output_failed`] returns the error if that fails.
 pub(crate) fn output(text: &str) {
     let mut out = io::stdout().lock();
     let text = safe(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
-        // A reader such as `head` has had enough.
+        // A reader such as `head` may close the pipe early.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             OUTPUT_FAILED.set(error.to_string()).ok();
         }
@@ -347,31 +344,31 @@ pub(crate) fn output(text: &str) {
     }
 }
 
-/// Returns why not all that was asked for could be printed, if that is so.
+/// Returns the error if a result could not be printed.
 pub(crate) fn output_failed() -> Option<&'static str> {
     OUTPUT_FAILED.get().map(String::as_str)
 }
 
-/// Tells, where nothing is under way, of something that went wrong and does not end the command.
+/// Prints a warning outside of a run.
 pub(crate) fn warn(what: &str) {
     writeln!(io::stderr(), "{}", safe(&warning(what))).ok();
 }
 
-/// Prints commands to the service that reads the log, as they are.
+/// Prints workflow commands for the CI service unchanged.
 pub(crate) fn annotate(commands: &[String]) {
     commands.iter().for_each(|command| drop(writeln!(io::stderr(), "{command}")));
 }
 
-/// Who reads what is printed.
+/// Reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// People and programs that obey nothing in it.
+    /// People, and programs that do not execute lines of it.
     Anyone,
-    /// The runner of GitHub Actions, which obeys some lines.
+    /// The GitHub Actions runner, which executes some lines as commands.
     GitHubActions,
 }
 
-/// Returns who reads what is printed, as the environment says.
+/// Returns the reader, by the environment variable `GITHUB_ACTIONS`.
 pub(crate) fn reader() -> Reader {
     static READER: OnceLock<Reader> = OnceLock::new();
     *READER.get_or_init(|| match std::env::var_os("GITHUB_ACTIONS") {
@@ -390,7 +387,7 @@ pub(crate) fn failure(text: &str) {
     writeln!(io::stderr(), "{}", safe(text)).ok();
 }
 
-/// Renders JSON for people and programs: indented, and with escapes for all that a terminal would obey.
+/// Renders indented JSON, with control characters escaped.
 pub(crate) fn json(value: &serde_json::Value) -> String {
     let json = harmless_json(&format!("{value:#}"));
     match reader() {
@@ -399,7 +396,7 @@ pub(crate) fn json(value: &serde_json::Value) -> String {
     }
 }
 
-/// A text without what its reader would obey: whatever others wrote passes here before it is printed.
+/// Removes what the reader would execute. All text from others passes here before it is printed.
 fn safe(text: &str) -> Cow<'_, str> {
     safe_for(reader(), text)
 }
@@ -412,7 +409,7 @@ fn safe_for(reader: Reader, text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text without what a terminal would obey, but for line breaks, tabs and colours of ours.
+/// Replaces characters that control a terminal, except those in [`KEPT`].
 fn safe_for_terminals(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
@@ -431,11 +428,11 @@ fn safe_for_terminals(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Ends of lines, tabs, and the escape codes of tables and verdicts: ends, bold, faint, red, green, yellow.
+/// Line ends, tabs, and the escape codes of our tables: reset, bold, faint, red, green, yellow.
 const KEPT: [&str; 9] =
     ["\r\n", "\n", "\t", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
 
-/// Returns how tables on standard output may look.
+/// Returns the width and colour of tables on standard output.
 pub(crate) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -452,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn workflow_commands_are_defused_where_a_runner_obeys_them() {
+    fn workflow_commands_are_defused_for_github_actions() {
         let text = "seen:\n::add-mask::x ##[error]";
         assert_eq!(safe(text), text);
         assert_eq!(safe_for(Reader::GitHubActions, text), "seen:\n: :add-mask::x # #[error]");
@@ -471,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_without_harm() {
+    fn json_keeps_its_value_when_escaped() {
         let value = serde_json::json!({"a": "\u{202e}\u{9b}\u{1b}x"});
         let text = json(&value);
         assert!(!text.replace('\n', "").contains(is_harmful), "{text:?}");

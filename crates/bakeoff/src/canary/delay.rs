@@ -1,15 +1,13 @@
-//! `bakeoff __delay`: a relay that is as far away as a real service would be.
+//! `bakeoff __delay`: relays connections with the latency of a distant service.
 //!
-//! An emulator on loopback answers within a fraction of a millisecond what the service that it
-//! stands for answers in twenty. The relay stands in front of it and holds back whatever clients send
-//! by a set time, so that each request takes so much longer. Answers pass at once: what is added
-//! is added once a request, also where several are under way on one connection.
+//! An emulator on loopback answers in a fraction of a millisecond, the real service in twenty. The relay in front of
+//! the emulator holds each client's bytes back by a set time. Answers pass at once, so each request takes that much
+//! longer, even with several requests in flight on one connection.
 //!
-//! The bytes are nobody's but the two ends': nothing is parsed, so TLS and any protocol pass. Three
-//! threads a connection, for they sleep to within a tenth of a millisecond and none waits for
-//! another. What is held back is bounded; then the client's own sending waits, as on a long line.
+//! It parses nothing, so TLS and any protocol pass. Three threads per connection sleep to within 0.1 ms and do not wait
+//! for each other. The held bytes are bounded. Beyond the bound the client's sending blocks, as on a long line.
 //!
-//! Not here: lost packets, limited bandwidth, and the time that a connection takes to come about.
+//! Not here: packet loss, limited bandwidth, slow connection setup.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -22,18 +20,18 @@ use bakeoff_clock as clock;
 use bakeoff_core::units::parse_duration;
 use bakeoff_systems::own_servers::DELAY;
 
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE: usize = 16 << 10;
-/// The most pieces of one connection that are held back: 2 MiB.
+/// Maximum held pieces of a connection: 2 MiB.
 const PIECES_MAX: usize = 128;
-/// Threads hold little but their stacks and a piece.
+/// Stack bytes of a thread.
 const STACK: usize = 128 << 10;
-/// The longest time in which the server takes a connection.
+/// Timeout of a connection to the server.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// After a connection that could not be taken, for want of files as a rule.
+/// Pause after a failed `accept`, mostly for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs the relay when that is what this process was started for. A signal ends it.
+/// Runs the relay if this process was started as one. A signal ends it.
 pub(crate) fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != DELAY {
@@ -59,14 +57,14 @@ fn parse(args: &[OsString]) -> Option<(SocketAddr, SocketAddr, Duration)> {
     Some((address(listen)?, address(to)?, parse_duration(latency.to_str()?).ok()?))
 }
 
-/// Relays for as long as the process lives; returns only what ended it.
+/// Relays until the process ends.
 fn serve(listener: &TcpListener, to: SocketAddr, latency: Duration) -> String {
     loop {
         let Ok((client, _)) = listener.accept() else {
             std::thread::sleep(PAUSE);
             continue;
         };
-        // Who cannot be served finds the connection closed.
+        // If this fails, the client finds its connection closed.
         let _ = spawn(move || drop(relay(client, to, latency)));
     }
 }
@@ -75,7 +73,7 @@ fn spawn(what: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().stack_size(STACK).spawn(what).map(drop)
 }
 
-/// Bytes, and when they are to go on.
+/// Bytes and the time to forward them.
 type Piece = (Instant, Vec<u8>);
 
 /// Relays one connection until both sides have ended.
@@ -92,11 +90,11 @@ fn relay(client: TcpStream, to: SocketAddr, latency: Duration) -> io::Result<()>
     Ok(())
 }
 
-/// Notes when each piece that the client sends came.
+/// Reads the client's bytes and sets the time to forward them.
 fn hold_back(mut client: TcpStream, latency: Duration, hold: &SyncSender<Piece>) {
     let mut buffer = vec![0; PIECE];
     while let Ok(count @ 1..) = client.read(&mut buffer) {
-        // Read before it may have to wait for room.
+        // Read the clock first: `send` may block for room.
         let due = clock::now() + latency;
         if hold.send((due, buffer[..count].to_vec())).is_err() {
             break;
@@ -104,7 +102,7 @@ fn hold_back(mut client: TcpStream, latency: Duration, hold: &SyncSender<Piece>)
     }
 }
 
-/// Sends what is due; ends the server's side once the client has ended and all of it was sent.
+/// Forwards pieces when they are due. Closes the sending side once the client has ended and all is sent.
 fn pass_on(held: &Receiver<Piece>, mut server: TcpStream) {
     for (due, bytes) in held {
         std::thread::sleep(due.saturating_duration_since(clock::now()));
@@ -122,7 +120,7 @@ fn pass_at_once(mut server: TcpStream, mut client: TcpStream) {
             break;
         }
     }
-    // A server that has ended its side takes no more requests: nor does the relay.
+    // A server that closed its side takes no more requests, so neither does the relay.
     let _ = client.shutdown(Shutdown::Both);
     let _ = server.shutdown(Shutdown::Both);
 }
@@ -133,7 +131,7 @@ mod tests {
 
     const LATENCY: Duration = Duration::from_millis(60);
 
-    /// A relay in front of a server that does this with each connection; the relay's address.
+    /// Starts a server that runs `server` for each connection, and a relay before it. Returns the relay's address.
     fn before(server: fn(TcpStream)) -> SocketAddr {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (upstream, relay) = (listen(), listen());
@@ -158,7 +156,7 @@ mod tests {
         client
     }
 
-    /// Returns how long it takes until what was sent is back.
+    /// Sends bytes to an echo server and returns the round-trip time.
     fn ask(client: &mut TcpStream, what: &[u8]) -> Duration {
         let began = clock::now();
         client.write_all(what).unwrap();
@@ -169,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn each_request_takes_the_latency_longer_and_no_more() {
+    fn latency_is_added_once_per_request() {
         let mut client = connect(before(echo));
         let took: Vec<Duration> = (0..5).map(|_| ask(&mut client, b"GET /")).collect();
         assert!(took.iter().all(|took| *took >= LATENCY), "{took:?}");
-        // Others may have the CPU now and then, not each time.
+        // Other processes may take the CPU at times, but not each time.
         let least = took.iter().min().unwrap();
         assert!(*least < LATENCY * 3 / 2, "{took:?}");
     }
 
     #[test]
-    fn requests_under_way_at_once_do_not_wait_for_each_other() {
+    fn concurrent_requests_do_not_wait_for_each_other() {
         const ROUNDS: usize = 200;
         let at = before(echo);
         let mut clients: Vec<TcpStream> = (0..20).map(|_| connect(at)).collect();
@@ -194,14 +192,14 @@ mod tests {
             assert_eq!(back, *b"four".repeat(ROUNDS));
         }
         let took = began.elapsed();
-        // One connection's alone would take this long one after another, all connections' twenty
-        // times as long. A busy machine takes a while, not a quarter of it.
+        // One after another, a single connection would take this long, and twenty of them twenty times as long. A busy
+        // machine takes less than a quarter of it.
         let one_by_one = LATENCY * ROUNDS as u32;
         assert!(took >= LATENCY && took < one_by_one / 4, "{took:?} of {one_by_one:?}");
     }
 
     #[test]
-    fn a_long_message_arrives_unchanged_and_is_late_only_once() {
+    fn long_message_arrives_unchanged() {
         let mut message = vec![0; 4 << 20];
         rand::fill(&mut message[..]);
         let mut client = connect(before(echo));
@@ -219,7 +217,7 @@ mod tests {
 
     #[test]
     fn delayed_bytes_are_bounded() {
-        // It never reads, and keeps the connection.
+        // A server that never reads and keeps the connection.
         let mut client = connect(before(|connection| {
             std::thread::sleep(Duration::from_secs(20));
             drop(connection);
@@ -228,14 +226,14 @@ mod tests {
         let mut sent = 0;
         while let Ok(count) = client.write(&[7; 64 << 10]) {
             sent += count;
-            // The kernel holds some megabytes of its own at each of two connections.
+            // The kernel buffers a few megabytes for each of two connections.
             assert!(sent < 64 << 20, "{sent} bytes and no end");
         }
         assert!(sent >= PIECES_MAX * PIECE, "{sent} bytes");
     }
 
     #[test]
-    fn a_server_that_is_gone_or_ends_is_told_by_a_closed_connection() {
+    fn missing_or_ended_server_closes_the_connection() {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let relay = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = relay.local_addr().unwrap();

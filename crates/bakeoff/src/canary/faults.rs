@@ -1,11 +1,11 @@
-//! Chooses the requests that are answered wrongly, and how.
+//! Chooses the fault of each request.
 //!
-//! One number is drawn for each request and compared with the shares laid end to end, so that each
-//! fault hits exactly its share of the requests that it can hit, and none hides another. The same
-//! seed and the same order of requests give the same faults.
+//! It draws one number per request and compares it with the shares laid end to end. Each fault thus hits exactly its
+//! share of the requests that it applies to, and no fault hides another. The same seed and order of requests give the
+//! same faults.
 //!
-//! A ground-truth mode (every fault that was injected written down, with its key and time, for a
-//! checker to be compared with) has its place beside [`Tally`]. The truth about latencies is in `truth`.
+//! Not here: the truth about latencies (`truth`). A list of every injected fault with key and time would belong beside
+//! [`Tally`].
 
 use std::time::Duration;
 
@@ -13,62 +13,61 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// Delay of a cold canary, in multiples of a warm one's.
+/// Delay of a cold canary, as a multiple of [`Faults::delay`].
 const COLD: f64 = 30.0;
 
-/// The faults to make. Shares are from 0 to 1; the default is to be honest.
+/// Faults to inject. Shares are from 0 to 1. The default has no faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Faults {
-    /// The seed of the draws.
     pub(crate) seed: u64,
-    /// Of writes: acknowledged, neither logged nor applied.
+    /// Share of writes that are acknowledged but neither logged nor applied.
     pub(crate) lose: f64,
-    /// Of writes: acknowledged and applied, not logged, so gone after a restart.
+    /// Share of writes that are acknowledged and applied but not logged, and so lost at a restart.
     pub(crate) lose_on_restart: f64,
-    /// Acknowledged writes wait in memory for up to so long before they are logged.
+    /// Time that acknowledged writes may stay in memory before they are logged.
     pub(crate) write_every: Duration,
-    /// Of reads: one byte of the value is changed.
+    /// Share of reads with one byte of the value changed.
     pub(crate) corrupt: f64,
-    /// Of reads: the body ends early, and the connection with it.
+    /// Share of reads whose body and connection end early.
     pub(crate) truncate: f64,
-    /// Of gets: the value before the newest one, where there was one.
+    /// Share of gets that return the value before the newest one, if there was one.
     pub(crate) stale: f64,
-    /// Further nodes answer gets with what the store held so long ago.
+    /// Replication lag of every node but the first: gets return the store's state from this long ago.
     pub(crate) old: Duration,
-    /// Of all: the connection is closed in place of an answer.
+    /// Share of requests whose connection is closed instead of an answer.
     pub(crate) refuse: f64,
-    /// Of all: 500, nothing done.
+    /// Share of requests that are answered with 500 and not executed.
     pub(crate) error: f64,
-    /// The delay of such an answer.
+    /// Delay of a 500.
     pub(crate) error_after: Duration,
-    /// Of those that are answered so: which share it writes an error about into its log.
+    /// Share of injected errors that the canary also logs.
     pub(crate) complain: f64,
-    /// Of all: bytes that are no HTTP, nothing done.
+    /// Share of requests that are answered with bytes that are not HTTP, and not executed.
     pub(crate) garbage: f64,
-    /// The delay of an answer that could have gone out.
+    /// Delay of a finished answer.
     pub(crate) delay: Duration,
-    /// Of all: which share is delayed.
+    /// Share of answers that are delayed.
     pub(crate) delay_share: f64,
-    /// Once, everything stops for this long.
+    /// Duration of the one stall that stops everything.
     pub(crate) stall: Duration,
-    /// How long after the start it does.
+    /// Time from the start to the stall.
     pub(crate) stall_after: Duration,
-    /// The time from the start in which it answers 503.
+    /// Time from the start in which the canary answers 503.
     pub(crate) slow_start: Duration,
-    /// For how long after the first request the delay is longer: [`COLD`] times [`Self::delay`] at
-    /// first, then ever less.
+    /// Time from the first request in which delays are longer: at first [`COLD`] times [`Self::delay`], falling
+    /// linearly.
     pub(crate) warm_up: Duration,
-    /// Length of each burst in which it burns all CPUs.
+    /// Length of each burst that burns all CPUs.
     pub(crate) burn: Duration,
     /// Time from one burst to the next; a second if zero.
     pub(crate) burn_every: Duration,
-    /// Bytes of memory that it takes at the first request.
+    /// Bytes of memory that the canary takes at the first request.
     pub(crate) hold: u64,
-    /// The time after which the process ends by itself.
+    /// Time after which the process ends itself.
     pub(crate) die_after: Option<Duration>,
 }
 
-/// The fate of one request.
+/// Outcome chosen for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Honest,
@@ -82,14 +81,14 @@ pub(super) enum Fate {
     Garbage,
 }
 
-/// The kind of a request, as far as faults go.
+/// Kind of a request, which decides the faults that apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
     Write,
 }
 
-/// Counts of each fault.
+/// Number of injected faults of each kind.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Tally {
     pub(super) lost: u64,
@@ -97,14 +96,14 @@ pub(super) struct Tally {
     pub(super) corrupted: u64,
     pub(super) truncated: u64,
     pub(super) stale: u64,
-    /// Gets of further nodes that were answered with something other than what is there.
+    /// Gets through further nodes whose answer differed from the current state.
     pub(super) old: u64,
     pub(super) refused: u64,
     pub(super) errors: u64,
     pub(super) garbage: u64,
     pub(super) delayed: u64,
     pub(super) stalls: u64,
-    /// Their true duration.
+    /// Measured duration of the stalls.
     pub(super) stalled_ns: u64,
 }
 
@@ -133,7 +132,7 @@ impl Faults {
         }
     }
 
-    /// Shares that add up to more than everything cannot all be had.
+    /// Rejects shares that add up to more than 1.
     pub(super) fn check(&self) -> Result<(), TooManyFaults> {
         for (kind, name) in [(Kind::Read, "reads"), (Kind::Write, "writes")] {
             let sum = self.shares(kind).iter().map(|(_, share)| share).sum::<f64>();
@@ -145,9 +144,9 @@ impl Faults {
     }
 }
 
-/// Shares of faults that add up to more than all requests.
+/// Error of fault shares above 1 in total.
 #[derive(Debug, thiserror::Error)]
-#[error("the faults of {name} add up to {:.1} %, more than all of them", sum * 100.0)]
+#[error("the fault shares of {name} add up to {:.1} %, more than 100 %", sum * 100.0)]
 pub(crate) struct TooManyFaults {
     /// `reads` or `writes`.
     name: &'static str,
@@ -155,7 +154,7 @@ pub(crate) struct TooManyFaults {
 }
 
 impl Faults {
-    /// Returns how long a delayed answer waits, so long after the first request.
+    /// Returns the delay of an answer at time `since` after the first request.
     pub(super) fn delay_after(&self, since: Duration) -> Duration {
         if self.warm_up.is_zero() {
             return self.delay;
@@ -165,10 +164,9 @@ impl Faults {
     }
 }
 
-/// Draws fates.
 pub(super) struct Dice {
     random: Xoshiro256PlusPlus,
-    /// Upper ends of the intervals that fates have in [0, 1), by kind.
+    /// Upper ends of the fates' intervals in [0, 1), for reads and writes.
     read: Vec<(Fate, f64)>,
     write: Vec<(Fate, f64)>,
     delay_share: f64,
@@ -216,7 +214,7 @@ impl Dice {
         self.complain > 0.0 && self.random.random::<f64>() < self.complain
     }
 
-    /// Changes one byte of a value that is not empty.
+    /// Changes one byte of a non-empty value.
     pub(super) fn corrupt(&mut self, value: &mut [u8]) {
         let at = self.random.random_range(0..value.len());
         value[at] ^= self.random.random_range(1..=u8::MAX);
@@ -228,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_hits_its_share_of_what_it_can_hit() {
+    fn each_fault_hits_its_share_of_requests() {
         let faults =
             Faults { refuse: 0.1, lose: 0.2, corrupt: 0.3, stale: 0.4, ..Faults::default() };
         let mut dice = Dice::new(&faults);
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_faults() {
+    fn same_seed_gives_the_same_faults() {
         let fates = |seed| {
             let mut dice = Dice::new(&Faults { seed, error: 0.5, ..Faults::default() });
             (0..64).map(|_| dice.fate(Kind::Read)).collect::<Vec<_>>()
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn corruption_always_changes_exactly_one_byte() {
+    fn corruption_changes_exactly_one_byte() {
         let mut dice = Dice::new(&Faults::default());
         for _ in 0..1000 {
             let mut value = [7; 16];

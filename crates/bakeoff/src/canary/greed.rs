@@ -1,7 +1,7 @@
-//! Takes CPU time and memory, as a system does that collects garbage or grows.
+//! Takes CPU time and memory, like a system that collects garbage or grows.
 //!
-//! Bursts of many threads hold back whatever shares the CPUs, the load generator too: a trial that they disturb
-//! must not count as the generator's fault.
+//! Bursts of many threads delay everything on the same CPUs, including the load generator. A trial that they disturb
+//! must not be blamed on the generator.
 //!
 //! Not here: faults of single answers (`faults`).
 
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 
-/// Threads that burn for each CPU: as many as hold back a thread that wakes among them.
+/// Burning threads per CPU: enough to delay a thread that wakes among them.
 const THREADS_PER_CPU: usize = 32;
-/// Work between two looks at the clock.
+/// Steps of work between two clock reads.
 const STEPS: u64 = 10_000;
 
-/// Burns all CPUs for `burst` of each `every`, counted from `began`, until the process ends.
+/// Burns all CPUs for `burst` at every `every` after `began`, until the process ends.
 pub(super) fn burn(began: Instant, burst: Duration, every: Duration) {
     if burst.is_zero() {
         return;
@@ -32,12 +32,12 @@ pub(super) fn burn(began: Instant, burst: Duration, every: Duration) {
                 next += every;
             }
         };
-        // One thread less burns less, and that is all.
+        // A thread that cannot start only makes the burst weaker.
         std::thread::Builder::new().name("burn".into()).spawn(burn).ok();
     }
 }
 
-/// Takes so many bytes and writes to each page of them.
+/// Allocates memory and writes to each page.
 pub(super) fn hold(bytes: usize) -> Vec<u8> {
     vec![1; bytes]
 }

@@ -1,46 +1,45 @@
-//! The server's half of HTTP/1.1, as much of it as the canary needs: no sockets, bytes to a
-//! request and an answer to bytes.
+//! Parses requests and writes answers of HTTP/1.1, as far as the canary needs it. Has no sockets.
 //!
-//! Not here: the client's half (`bakeoff_wire::http1`).
+//! Not here: the client side (`bakeoff_wire::http1`).
 
 use std::borrow::Cow;
 use std::io::Write;
 
-/// Bytes of a request line and its headers; more is 431.
+/// Maximum bytes of a request line and its headers; more is answered with 431.
 pub(super) const HEAD_MAX: usize = 16 << 10;
-/// Headers of one request; more is 431.
+/// Maximum headers of a request; more is answered with 431.
 const HEADERS_MAX: usize = 64;
-/// Bytes of a body; more is 413.
+/// Maximum bytes of a body; more is answered with 413.
 pub(super) const BODY_MAX: usize = 16 << 20;
 
-/// The result of parsing the bytes so far.
+/// Result of parsing the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed<'a> {
-    /// Not a whole head yet.
+    /// The head is incomplete.
     Partial,
-    /// A head; its body may still be on the way.
+    /// A complete head. Its body may be incomplete.
     Head(Head<'a>),
-    /// No request. The answer has this status, and then the connection ends, since nobody knows
-    /// where the next request would begin.
+    /// Not a request. The answer has this status and closes the connection, because the start of the next request is
+    /// unknown.
     Bad(Status),
 }
 
-/// A request without its body.
+/// Head of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
-    /// True where a further node asks for an old value.
+    /// True if a further node asks for an older state.
     pub(super) old: bool,
-    /// Bytes before the body.
+    /// Bytes of the head.
     pub(super) length: usize,
     pub(super) body_length: usize,
     pub(super) keep_alive: bool,
-    /// The client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub(super) expects_continue: bool,
 }
 
-/// A status line's number.
+/// Status of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Ok,
@@ -55,13 +54,13 @@ pub(super) enum Status {
     Unavailable,
 }
 
-/// The query by which a further node asks the first for what was there a while ago.
+/// Query by which a further node asks the first for an older state.
 pub(super) const OLD: &str = "old";
 
-/// The answer that tells a client to send its body.
+/// Interim answer that makes a client send its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Reads a head from the beginning of `bytes`.
+/// Parses a head at the start of `bytes`.
 pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -85,7 +84,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
         let value = header.value;
         if header.name.eq_ignore_ascii_case("content-length") {
             match number(value) {
-                // Two different lengths are how requests are smuggled.
+                // Two different lengths would allow request smuggling.
                 Some(n) if body_length.is_none_or(|known| known == n) => body_length = Some(n),
                 _ => return Parsed::Bad(Status::BadRequest),
             }
@@ -110,14 +109,14 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     Parsed::Head(Head { method, path, old, length, body_length, keep_alive, expects_continue })
 }
 
-/// Digits only: `+5` parses as a number and is no Content-Length.
+/// Parses digits only: `+5` is a number, but not a valid Content-Length.
 fn number(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// A key as it stands in a path, percent-decoded; `None` when it is malformed or holds control
-/// characters, which a list could not tell from its line ends.
+/// Returns the percent-decoded key of a path. `None` if it is malformed or holds control characters, which would break
+/// lists.
 pub(super) fn key(path: &str) -> Option<Cow<'_, [u8]>> {
     let key = if path.contains('%') {
         let mut decoded = Vec::with_capacity(path.len());
@@ -136,15 +135,15 @@ pub(super) fn key(path: &str) -> Option<Cow<'_, [u8]>> {
     (!key.iter().any(u8::is_ascii_control)).then_some(key)
 }
 
-/// Appends a whole answer and returns where its body begins.
+/// Appends a complete answer and returns the offset of its body.
 pub(super) fn answer(out: &mut Vec<u8>, status: Status, body: &[u8], keep_alive: bool) -> usize {
     out.extend(status.line());
     if !keep_alive {
         out.extend(b"Connection: close\r\n");
     }
-    // 204 has no body and must not say how long it is (RFC 9110, 8.6).
+    // A 204 must not have a Content-Length (RFC 9110, 8.6).
     if status != Status::NoContent {
-        // Writing to a vector does not fail.
+        // Writing to a vector cannot fail.
         let _ = write!(out, "Content-Length: {}\r\n", body.len());
     }
     if status == Status::MethodNotAllowed {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_says_where_its_body_begins_and_how_long_it_is() {
+    fn head_gives_offset_and_length_of_its_body() {
         let text = "PUT /kv/a?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET";
         let head = head(text);
         assert_eq!((head.method, head.path), ("PUT", "/kv/a"));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_request_is_partial() {
+    fn every_prefix_of_a_request_is_partial() {
         let text = "GET /kv/a HTTP/1.1\r\nHost: h\r\n\r\n";
         for end in 0..text.len() {
             assert_eq!(parse(&text.as_bytes()[..end]), Parsed::Partial, "{end}");
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_kept_as_the_version_and_the_header_say() {
+    fn keep_alive_follows_version_and_header() {
         let kept = |line: &str, header: &str| head(&format!("{line}\r\n{header}\r\n")).keep_alive;
         assert!(kept("GET / HTTP/1.1", ""));
         assert!(!kept("GET / HTTP/1.1", "Connection: foo, Close\r\n"));

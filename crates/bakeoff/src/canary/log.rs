@@ -1,9 +1,8 @@
-//! The canary's log: every write, in order, checksummed, replayed at the start.
+//! Writes and replays the canary's log: every write in order, with a checksum.
 //!
-//! A record is a CRC-32 of the rest of it, a kind, two lengths (all numbers little-endian), the
-//! key and the value. A record that the file's end cuts short was never acknowledged under
-//! `--sync each` and is cut off; a bad one with others behind it means that the disk or somebody
-//! changed the file, and such a file is refused.
+//! A record is a CRC-32 of the rest, a kind, two lengths (little-endian), the key and the value. An incomplete record
+//! at the end was never acknowledged under `--sync each`, and is removed. A bad record with others after it means that
+//! the disk or a person changed the file. Such a file is rejected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -18,25 +17,22 @@ const MAGIC: &[u8] = b"bakeoff canary log 1\n";
 const FILE: &str = "canary.log";
 /// CRC-32, kind, length of key, length of value.
 const HEADER: usize = 4 + 1 + 4 + 4;
-/// Nothing that the server accepts comes near; a length beyond it is damage.
+/// Maximum length of a key or value. It is far above all accepted sizes; more means damage.
 const LENGTH_MAX: u32 = 1 << 30;
 
-/// One write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     Delete { key: &'a [u8] },
 }
 
-/// The result of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Replayed {
     pub(super) records: u64,
-    /// Bytes of a record that was cut short, now cut off.
+    /// Bytes of an incomplete record, now removed.
     pub(super) torn_bytes: u64,
 }
 
-/// The log, open for appending.
 pub(super) struct Log {
     file: File,
     pending: Vec<u8>,
@@ -44,7 +40,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens or makes the log in `dir` and replays it.
+    /// Opens or creates the log in `dir` and replays it.
     pub(super) fn open(
         dir: &Path,
         durability: Durability,
@@ -53,7 +49,7 @@ impl Log {
         std::fs::create_dir_all(dir)?;
         let path = dir.join(FILE);
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
-        // Two canaries on one log would each overlook what the other writes.
+        // Two canaries on one log would miss each other's writes.
         if !is_locked(&file) {
             return Err(io::Error::other(format!("`{}` is in use", path.display())));
         }
@@ -66,7 +62,7 @@ impl Log {
         }
         if durability == Durability::SyncEachWrite {
             file.sync_all()?;
-            // The file's name is in the directory, which is synced by itself.
+            // The directory holds the file's name and has its own sync.
             File::open(dir)?.sync_all()?;
         }
         Ok((Self { file, pending: Vec::new(), durability }, found))
@@ -89,8 +85,8 @@ impl Log {
         self.pending[start..start + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Writes what was appended, synced or not as was chosen, and returns how many bytes; until
-    /// then no answer may go out. After an error the log's end is unknown: serving on would lie.
+    /// Writes the appended records, synced if so configured, and returns their bytes. No answer may be sent before.
+    /// After an error the log's end is unknown, and the server must stop.
     pub(super) fn commit(&mut self) -> io::Result<usize> {
         self.write_pending().map_err(|e| io::Error::new(e.kind(), format!("`{FILE}`: {e}")))
     }
@@ -110,8 +106,8 @@ impl Log {
     }
 }
 
-/// Locks the log. A child that is being started holds a copy of a lock just given up, until it runs its program: so
-/// several tries are made, for half a second.
+/// Locks the log, with retries for half a second: a child that is starting holds a copy of a released lock until it
+/// runs its program.
 fn is_locked(file: &File) -> bool {
     (0..50).any(|attempt| {
         if attempt > 0 {
@@ -128,10 +124,10 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
     from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
     if magic != MAGIC {
         if MAGIC.starts_with(&magic) {
-            // The process ended while it wrote its first bytes, or never wrote any.
+            // The process ended before it wrote all of the first bytes.
             return Ok(Replayed { torn_bytes: size, ..found });
         }
-        return Err(io::Error::other("is no log of a canary"));
+        return Err(io::Error::other("is not a canary log"));
     }
     let mut good = MAGIC.len() as u64;
     let mut rest = Vec::new();
@@ -159,7 +155,7 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
         let (key, value) = rest[HEADER - 4..].split_at(key as usize);
         match kind {
             _ if crc32(&rest) != sum => {
-                // A file that grew before its data came has zeros, or less, at its very end.
+                // A file that grew before its data was written ends in zeros or partial data.
                 if length == left || ends_in_zeros(&mut from, &header, &rest)? {
                     return Ok(torn);
                 }
@@ -215,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_yields_what_was_committed_in_order() {
+    fn replay_returns_commits_in_order() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path());
         let (seen, found) = replayed(dir.path()).unwrap();
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_cut_anywhere_keeps_the_whole_records_before_the_cut() {
+    fn truncated_log_keeps_complete_records() {
         let dir = tempfile::tempdir().unwrap();
         let whole = write(dir.path());
         let path = dir.path().join(FILE);
@@ -235,14 +231,14 @@ mod tests {
             let (seen, _) = replayed(dir.path()).unwrap();
             let expected = ends.iter().filter(|&&end| end <= cut).count().saturating_sub(1);
             assert_eq!(seen.len(), expected, "cut at {cut}");
-            // What was torn is gone, and the log can be written again.
+            // The incomplete record is gone, and the log can be written again.
             let (again, found) = replayed(dir.path()).unwrap();
             assert_eq!((again.len(), found.torn_bytes), (expected, 0), "cut at {cut}");
         }
     }
 
     #[test]
-    fn a_log_whose_last_record_is_wrong_or_zero_loses_only_that() {
+    fn bad_last_record_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let whole = write(dir.path());
         let mut wrong = whole.clone();
@@ -256,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_end_is_refused_and_not_cut_off() {
+    fn damage_before_the_end_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let mut bytes = write(dir.path());
         bytes[MAGIC.len() + HEADER] ^= 1;
@@ -267,11 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_log_is_refused() {
+    fn rejects_a_file_that_is_not_a_log() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(FILE), "something else entirely, and dear to somebody")
-            .unwrap();
-        assert!(replayed(dir.path()).unwrap_err().to_string().contains("no log of a canary"));
+        std::fs::write(dir.path().join(FILE), "another file that matters to its owner").unwrap();
+        assert!(replayed(dir.path()).unwrap_err().to_string().contains("not a canary log"));
     }
 
     #[test]

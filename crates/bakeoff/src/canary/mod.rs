@@ -1,8 +1,8 @@
-//! A key-value server inside bakeoff: honest by default, and wrong in a chosen way on request.
+//! Runs the canary: a key-value server inside bakeoff, honest by default, and wrong in a chosen way on request.
 //!
-//! It is there to prove the checks. A check that has never failed may be one that cannot; so each
-//! kind of wrong answer that a real system might give can be had here, by name, in a chosen share,
-//! from a seed. Honest, it is a contender for demonstrations, with nothing to fetch.
+//! It proves that checks work: a check that has never failed may be unable to. Each kind of wrong answer of a real
+//! system can be injected by name, in a chosen share, from a seed. Honest, it serves as a system for demonstrations,
+//! with nothing to fetch.
 //!
 //! HTTP/1.1 on one address, one thread:
 //!
@@ -10,20 +10,20 @@
 //! | --- | --- |
 //! | `PUT /kv/KEY`, value as body | 204 |
 //! | `GET /kv/KEY` | 200 and the value, or 404 |
-//! | `DELETE /kv/KEY` | 204, whether or not it was there |
-//! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one a line |
+//! | `DELETE /kv/KEY` | 204, even if the key was absent |
+//! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one per line |
 //! | `GET /health` | 200 once ready, 503 before |
-//! | `GET /stats` | 200 and counters as JSON, injected faults among them |
+//! | `GET /stats` | 200 and counters as JSON, including injected faults |
 //! | `GET /truth`, `GET /truth/…` | 200 after a delay of a known distribution (`--truth`), else 404 |
 //!
-//! With `--answer SIZE` any other path is answered 200 with so many bytes: an application for gateways to
-//! stand in front of, which `--delay` makes slow.
+//! With `--answer SIZE` it answers any other path with 200 and SIZE bytes. It then serves as the application behind
+//! gateways, and `--delay` makes it slow.
 //!
-//! A key is percent-decoded and holds no control characters. Faults touch `/kv` and `/list` alone,
-//! so that readiness and counters can be trusted; a stall stops everything.
+//! Keys are percent-decoded and hold no control characters. Faults affect only `/kv` and `/list`, so that readiness and
+//! counters stay correct; a stall stops everything.
 //!
-//! With `--first ADDRESS` it is a further node of the canary that listens there: it has no store of its
-//! own, passes requests on, and can be slow by itself.
+//! With `--first ADDRESS` it is a further node of the canary at that address. It has no store, forwards requests, and
+//! can be slow by itself.
 //!
 //! Not here: TLS, replication, compaction of the log.
 
@@ -50,10 +50,10 @@ pub(crate) use options::{Durability, Options};
 use relay::Relay;
 pub(crate) use server::{Canary, End};
 
-/// Exit code of a canary that was told to die.
+/// Exit code of a canary after `--die-after`.
 pub(crate) const DIED: u8 = 86;
 
-/// Runs the canary when that is what this process was started for.
+/// Runs the canary if this process was started as one.
 pub(crate) fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != CANARY {
@@ -69,7 +69,7 @@ pub(crate) fn internal_command() -> Option<ExitCode> {
 }
 
 fn serve(options: Options) -> ExitCode {
-    // A thousand clients and more; a soft limit of 1024 is for programs that use `select`.
+    // Raise the soft limit for thousands of clients: its default of 1024 is for programs that use `select`.
     let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     files.current = files.maximum;
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, files);
@@ -85,7 +85,7 @@ fn serve(options: Options) -> ExitCode {
 }
 
 fn serve_until_signalled(options: Options) -> std::io::Result<End> {
-    // Before it says that it listens: who reads that may signal at once.
+    // Install this before the `listening` line: its reader may send a signal at once.
     let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -113,7 +113,7 @@ fn serve_until_signalled(options: Options) -> std::io::Result<End> {
     serve()
 }
 
-/// To the canary's own log; one that cannot be written to is no reason to stop serving.
+/// Writes a line to the canary's log. Ignores errors, so that a full log does not stop the server.
 fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "canary: {what}");
 }

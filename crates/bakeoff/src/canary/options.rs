@@ -1,6 +1,6 @@
-//! The canary's command line.
+//! Parses the canary's command line.
 //!
-//! By hand and not by clap: only bakeoff calls it, and its errors go to a log.
+//! Written by hand without clap: only bakeoff calls it, and its errors go to a log.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -13,44 +13,41 @@ use super::Faults;
 use super::faults::TooManyFaults;
 use super::truth::{Order, Shape, ShapeError, Truth};
 
-/// The options of a canary.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
-    /// One address of this machine; port 0 lets the kernel choose.
+    /// Address of this machine to listen on. Port 0 lets the kernel choose a port.
     pub(crate) listen: SocketAddr,
-    /// The node that has the store, when it is another.
+    /// The node that holds the store; `None` if this one does.
     pub(crate) first: Option<SocketAddr>,
-    /// The folder of its log; a further node has none.
+    /// Folder of the log. A further node writes none.
     pub(crate) data: PathBuf,
-    /// The moment at which a write is on disk.
     pub(crate) durability: Durability,
-    /// Its faults.
     pub(crate) faults: Faults,
-    /// The distribution of `/truth`, if there is one.
+    /// Distribution of the delays of `/truth`; `None` answers 404.
     pub(crate) truth: Option<Truth>,
-    /// The size of its answer to any other request, in bytes, if it gives one.
+    /// Bytes in the answer to any other path; `None` answers 404.
     pub(crate) answer: Option<usize>,
 }
 
-/// The most memory that it can be made to hold.
+/// Maximum of `--hold` in bytes.
 const HOLD_MAX: u64 = 1 << 30;
 
-/// The longest such answer.
+/// Maximum of `--answer` in bytes.
 const ANSWER_MAX: usize = 1 << 20;
 
-/// Short enough to cost little, long enough for most machines to wake up in.
+/// Default of `--truth-spin`: costs little CPU, and covers the wake-up time of most machines.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// The moment at which a write is on disk.
+/// Time at which a write reaches the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Before it is acknowledged; writes that arrive together share one sync.
+    /// Before it is acknowledged. Writes that arrive together share one sync.
     SyncEachWrite,
-    /// Whenever the kernel writes it: a crash of the process loses nothing, one of the machine may.
+    /// When the kernel writes it. A write survives a crash of the process, but maybe not of the machine.
     PageCache,
 }
 
-/// The flags that were read so far.
+/// Options parsed so far.
 struct Given {
     listen: Option<SocketAddr>,
     first: Option<SocketAddr>,
@@ -103,7 +100,7 @@ impl Options {
     }
 
     pub(super) fn check(&self) -> Result<(), OptionsError> {
-        // It has faults to be loaded with, and none that a whole network should find.
+        // A server with faults must not be open to a whole network.
         if self.listen.ip().is_unspecified() {
             return Err(OptionsError::AllAddresses(self.listen.ip()));
         }
@@ -112,7 +109,7 @@ impl Options {
 }
 
 impl Given {
-    /// Takes a flag's value; `None` where there is no such flag.
+    /// Stores an option's value. `None` if the option is unknown.
     fn take(&mut self, name: &str, text: &str) -> Option<Result<(), ValueProblem>> {
         let faults = &mut self.faults;
         Some(match name {
@@ -120,7 +117,7 @@ impl Given {
             "--first" => set(&mut self.first, address(text).map(Some)),
             "--sync" => match text {
                 "each" => set(&mut self.durability, Ok(Durability::SyncEachWrite)),
-                // Only what it claims differs, which is not the program's affair.
+                // Both behave alike: `claimed` only changes the guarantee that the study reports.
                 "none" | "claimed" => set(&mut self.durability, Ok(Durability::PageCache)),
                 _ => Err(ValueProblem::Neither("each", "none")),
             },
@@ -164,7 +161,7 @@ impl Given {
         })
     }
 
-    /// Returns what all flags mean together.
+    /// Combines and checks all options.
     fn options(self, data: Option<PathBuf>) -> Result<Options, OptionsError> {
         let Self { listen, first, durability, faults, answer, shape, order, spin } = self;
         let listen = listen.ok_or(OptionsError::Missing("--listen"))?;
@@ -183,12 +180,12 @@ impl Given {
     }
 }
 
-/// A command line that a canary refuses.
+/// Error of a command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OptionsError {
     #[error("unknown option `{}`", .0.display())]
     Unknown(OsString),
-    #[error("`{0}` lacks a value")]
+    #[error("`{0}` needs a value")]
     NoValue(String),
     #[error("`{name}`: {value:?} is not UTF-8")]
     NotUtf8 { name: String, value: OsString },
@@ -201,32 +198,31 @@ pub(crate) enum OptionsError {
     },
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// `--truth-order` or `--truth-spin` alone.
     #[error("`--truth-order` and `--truth-spin` need `--truth`")]
     NoTruth,
-    /// `--listen` with an unspecified address, which other machines can reach.
+    /// `--listen` with an unspecified address, which other machines could reach.
     #[error("`--listen`: `{0}` is every address of this machine; name one, such as 127.0.0.1")]
     AllAddresses(IpAddr),
     #[error(transparent)]
     Faults(TooManyFaults),
 }
 
-/// A value that a flag cannot have.
+/// Error of an option's value.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValueProblem {
     #[error("is not an address with a port")]
     NoAddress,
-    #[error("is no number")]
+    #[error("is not a number")]
     NoNumber,
-    #[error("is no share: `1%`, or a number from 0 to 1")]
+    #[error("is not a share: write `1%`, or a number from 0 to 1")]
     NoShare,
-    #[error("is no duration: `5ms`, `1.5s`")]
+    #[error("is not a duration: write `5ms` or `1.5s`")]
     NoDuration,
     #[error("is neither `{0}` nor `{1}`")]
     Neither(&'static str, &'static str),
-    #[error("is no number of bytes up to {ANSWER_MAX}")]
+    #[error("is not a number of bytes up to {ANSWER_MAX}")]
     AnswerSize,
-    #[error("is no size up to {}", ByteCount(HOLD_MAX))]
+    #[error("is not a size up to {}", ByteCount(HOLD_MAX))]
     HeldSize,
     #[error(transparent)]
     Shape(ShapeError),
@@ -241,12 +237,12 @@ fn address(text: &str) -> Result<SocketAddr, ValueProblem> {
     text.parse().map_err(|_| ValueProblem::NoAddress)
 }
 
-/// `1%` or `0.01`, as studies write it.
+/// Parses `1%` or `0.01`.
 fn share(text: &str) -> Result<f64, ValueProblem> {
     units::parse_share(text).map_err(|_| ValueProblem::NoShare)
 }
 
-/// `64MiB`, as studies write it.
+/// Parses `64MiB`, at most [`HOLD_MAX`].
 fn size(text: &str) -> Result<u64, ValueProblem> {
     match text.parse::<ByteCount>() {
         Ok(ByteCount(bytes)) if bytes <= HOLD_MAX => Ok(bytes),
@@ -254,7 +250,7 @@ fn size(text: &str) -> Result<u64, ValueProblem> {
     }
 }
 
-/// `5ms`, `1.5s`, `1m30s`, as studies write it.
+/// Parses `5ms`, `1.5s` or `1m30s`.
 fn duration(text: &str) -> Result<Duration, ValueProblem> {
     units::parse_duration(text).map_err(|_| ValueProblem::NoDuration)
 }
@@ -269,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_is_honest_and_syncs_unless_told_otherwise() {
+    fn canary_is_honest_and_syncs_by_default() {
         let options = parse("--listen 127.0.0.1:1 --data d").unwrap();
         assert_eq!(options.durability, Durability::SyncEachWrite);
         assert_eq!(options.faults, Faults { delay_share: 1.0, ..Faults::default() });
     }
 
     #[test]
-    fn flags_are_read_with_their_units() {
+    fn parses_options_with_their_units() {
         let text = "--listen [::1]:2 --data=d --sync none --lose 1% --stale=0.5 --delay 5ms \
                     --delay-share 10% --stall 1s --stall-after 2s --die-after 1.5s --seed 9";
         let options = parse(text).unwrap();
@@ -286,45 +282,45 @@ mod tests {
         assert_eq!((faults.stall.as_secs(), faults.stall_after.as_secs()), (1, 2));
         assert_eq!(faults.die_after, Some(Duration::from_millis(1500)));
         let minutes = parse("--listen [::1]:2 --data=d --delay 1m30s").unwrap().faults.delay;
-        assert_eq!(minutes.as_secs(), 90, "what a study may say");
+        assert_eq!(minutes.as_secs(), 90, "as a study may write it");
         assert_eq!((faults.seed, options.durability), (9, Durability::PageCache));
     }
 
     #[test]
-    fn a_truth_is_random_and_told_with_a_short_spin_unless_told_otherwise() {
+    fn truth_is_random_with_a_short_spin_by_default() {
         let truth = |more: &str| parse(&format!("--listen [::1]:2 --data=d {more}")).unwrap().truth;
         assert_eq!(truth(""), None);
         let shape = || Shape::Uniform { from: 0.002, to: 0.04 };
         let plain = Truth { shape: shape(), order: Order::Random, spin: SPIN };
         assert_eq!(truth("--truth uniform:2ms,40ms"), Some(plain));
-        let told = truth("--truth-order cycle --truth-spin 1ms --truth uniform:2ms,40ms").unwrap();
-        assert_eq!((told.order, told.spin), (Order::Cycle, Duration::from_millis(1)));
+        let given = truth("--truth-order cycle --truth-spin 1ms --truth uniform:2ms,40ms").unwrap();
+        assert_eq!((given.order, given.spin), (Order::Cycle, Duration::from_millis(1)));
     }
 
     #[test]
-    fn bad_flags_are_refused_by_name() {
+    fn rejects_bad_options_by_name() {
         let good = "--listen 127.0.0.1:1 --data d";
         let fails = |more: &str, message: &str| {
             let error = parse(&format!("{good} {more}")).unwrap_err();
             assert!(error.contains(message), "{more}: {error}");
         };
-        fails("--lose 101%", "`--lose`: `101%` is no share");
-        fails("--lose NaN", "is no share");
-        fails("--delay 5", "`--delay`: `5` is no duration");
-        fails("--delay -5ms", "is no duration");
+        fails("--lose 101%", "`--lose`: `101%` is not a share");
+        fails("--lose NaN", "is not a share");
+        fails("--delay 5", "`--delay`: `5` is not a duration");
+        fails("--delay -5ms", "is not a duration");
         fails("--speed 5", "unknown option `--speed`");
-        fails("--sync", "lacks a value");
+        fails("--sync", "needs a value");
         fails("--sync maybe", "is neither");
         fails("--listen 0.0.0.0:80", "`0.0.0.0` is every address of this machine");
         fails("--listen [::]:80", "`::` is every address");
         assert!(parse("--listen 192.0.2.1:80 --data d").is_ok(), "a machine of a run");
         fails("--error 60% --refuse 60%", "add up to 120.0 %");
-        fails("--truth normal:5ms", "`--truth`: `normal:5ms` is no distribution");
+        fails("--truth normal:5ms", "`--truth`: `normal:5ms` is not a distribution");
         fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");
         fails("--truth-order cycle", "need `--truth`");
-        fails("--hold 2GiB", "`--hold`: `2GiB` is no size up to 1 GiB");
-        fails("--answer -1", "`--answer`: `-1` is no number of bytes");
-        fails("--answer 1048577", "is no number of bytes up to 1048576");
+        fails("--hold 2GiB", "`--hold`: `2GiB` is not a size up to 1 GiB");
+        fails("--answer -1", "`--answer`: `-1` is not a number of bytes");
+        fails("--answer 1048577", "is not a number of bytes up to 1048576");
         assert!(parse("--data d").unwrap_err().contains("`--listen` is missing"));
     }
 }

@@ -1,13 +1,12 @@
-//! A canary's further nodes: each passes its clients' requests on to the first and brings the answers
-//! back, so that all nodes serve one store and any of them can be slow by itself.
+//! Runs a further node of a canary: forwards requests to the first node, so that all nodes serve one store and any of
+//! them can be slow by itself.
 //!
-//! One thread a connection, each with a connection of its own to the first node, so that the kernel
-//! does the waiting and no client waits for another. HTTP/1.1 with one request under way: a client
-//! that pipelines is answered in order.
+//! It has one thread and one connection to the first node per client connection, so no client waits for another.
+//! HTTP/1.1 with one request at a time; pipelined requests are answered in order.
 //!
-//! A node that lags behind asks the first for what was there a while ago.
+//! A node that lags asks the first node for an older state.
 //!
-//! Not here: the store, and every fault but a delay (`service`).
+//! Not here: the store, and all faults except delays (`service`).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,14 +19,13 @@ use super::http::{self, Parsed};
 use super::server::End;
 use super::{Options, say};
 
-/// Threads hold little but their stacks.
+/// Stack bytes of a thread.
 const STACK: usize = 128 << 10;
-/// The longest time in which the first node takes a connection.
+/// Timeout of a connection to the first node.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
-/// How often it is looked whether to stop while nobody connects.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval between checks for a stop while no client connects.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// A further node that listens.
 pub(super) struct Relay {
     listener: TcpListener,
     first: SocketAddr,
@@ -36,7 +34,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Listens. Serving is [`Relay::run`]'s; `stop` ends it.
+    /// Listens. [`Relay::run`] serves until `stop` is set.
     pub(super) fn bind(
         options: Options,
         first: SocketAddr,
@@ -49,7 +47,7 @@ impl Relay {
         Ok(Self { listener, first, faults: options.faults, stop })
     }
 
-    /// Serves until it is stopped. Connections end with the process.
+    /// Serves until stopped. Connections end with the process.
     pub(super) fn run(self) -> io::Result<End> {
         self.listener.set_nonblocking(true)?;
         let mut number = 0;
@@ -57,7 +55,7 @@ impl Relay {
             let client = match self.listener.accept() {
                 Ok((client, _)) => client,
                 Err(_) => {
-                    std::thread::sleep(LOOK_EVERY);
+                    std::thread::sleep(CHECK_EVERY);
                     continue;
                 }
             };
@@ -65,7 +63,7 @@ impl Relay {
             let faults = Faults { seed: self.faults.seed ^ number, ..self.faults.clone() };
             let first = self.first;
             let serve = move || {
-                // Whoever is left sees that the connection has ended.
+                // An error closes both connections, which tells their peers.
                 let _ = relay(&client, first, &faults);
             };
             std::thread::Builder::new().stack_size(STACK).spawn(serve)?;
@@ -75,7 +73,7 @@ impl Relay {
     }
 }
 
-/// Passes on what one client asks until either side ends.
+/// Forwards a client's requests until either side ends.
 fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_nodelay(true)?;
@@ -106,17 +104,17 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
     }
 }
 
-/// A whole request at the beginning of a buffer.
+/// A complete request at the start of a buffer.
 struct Request {
     length: usize,
     keep_alive: bool,
-    /// True for requests of keys: readiness and counters know no faults.
+    /// True for requests of keys. Readiness and counters have no faults.
     data: bool,
-    /// The end of the target of a get of a key, if it has no query.
+    /// End of the target of a key's get; `None` for other requests, and if it has a query.
     get_target: Option<usize>,
 }
 
-/// Reads until the buffer begins with a whole request; `None` when the client has ended instead.
+/// Reads until the buffer begins with a complete request. `None` if the client closed the connection.
 fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
     loop {
         match http::parse(buffer) {
@@ -146,18 +144,19 @@ fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<R
     }
 }
 
-/// Reads until the buffer begins with a whole answer, and returns its length. What the first node
-/// cuts off ends the client's connection too.
+/// Reads until the buffer begins with a complete answer, and returns its length. Fails if the first node cuts it off,
+/// which ends the client's connection too.
 fn answer(first: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 16];
         let mut head = httparse::Response::new(&mut headers);
         let bad = |_| io::Error::from(ErrorKind::InvalidData);
         if let httparse::Status::Complete(begins) = head.parse(buffer).map_err(bad)? {
-            let told =
+            let announced =
                 head.headers.iter().find(|one| one.name.eq_ignore_ascii_case("content-length"));
-            let told = told.and_then(|one| std::str::from_utf8(one.value).ok()?.parse().ok());
-            let length = begins + told.unwrap_or(0);
+            let announced =
+                announced.and_then(|one| std::str::from_utf8(one.value).ok()?.parse().ok());
+            let length = begins + announced.unwrap_or(0);
             let interim = head.code == Some(100);
             if interim {
                 buffer.drain(..begins);

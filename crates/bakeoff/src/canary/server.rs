@@ -1,8 +1,8 @@
-//! The canary's loop: one thread, epoll, answers in rounds.
+//! Runs the canary's loop: one thread, epoll, answers in rounds.
 //!
-//! A round reads what has arrived on all connections, works on it, commits the log once, and only
-//! then lets the answers out. So writes that arrive together share one sync, and no answer, not
-//! even that of a read, tells of a write that is not as durable as was guaranteed.
+//! A round reads from all connections, executes the requests, commits the log once, and then sends the answers. Writes
+//! that arrive together share one sync. No answer, not even to a read, shows a write before it is as durable as
+//! configured.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,28 +20,27 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use super::greed;
 use super::http::{self, Parsed};
 use super::service::{Answer, Service};
-use super::truth::Asked;
+use super::truth::RequestTimes;
 use super::{Options, say};
 
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
-/// Connections that wait to be accepted; the kernel's own limit is mostly this.
+/// Maximum connections that wait to be accepted. The kernel's limit is mostly the same.
 const WAITING_MAX: i32 = 4096;
-/// Answers that a client does not read pile up to here; then its requests wait.
+/// Maximum bytes of unread answers of a client. Beyond that its requests wait.
 const OUTPUT_MAX: usize = 1 << 20;
-/// Bytes read from one connection in one round, so that none starves the others.
+/// Maximum bytes read from a connection per round, so that none starves the others.
 const ROUND_MAX: usize = 256 << 10;
-/// A buffer that grew beyond this for one request is given back.
+/// Bytes that an empty buffer keeps allocated.
 const BUFFER_KEPT: usize = 64 << 10;
-/// The time for which a refused client may go on sending before it is cut off.
+/// Time that a refused client may go on sending before it is cut off.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A canary that listens.
 pub(crate) struct Canary {
     poll: Poll,
     timer: Timer,
-    /// The time that the timer was last set to.
+    /// Time that the timer was last set to.
     timer_at: Option<Instant>,
     listener: TcpListener,
     waker: Arc<Waker>,
@@ -50,7 +49,7 @@ pub(crate) struct Canary {
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     next_generation: u64,
-    /// The times at which a connection is served though nothing arrives on it.
+    /// Times to serve a connection on which nothing arrives.
     timers: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// Connections to work on in this round.
     round: Vec<usize>,
@@ -58,35 +57,35 @@ pub(crate) struct Canary {
     again: Vec<usize>,
     scratch: Box<[u8]>,
     began: Instant,
-    /// The last error of `accept`, so that it is told once and not every 10 ms.
+    /// Last error of `accept`, to log it once instead of every 10 ms.
     accept_error: Option<ErrorKind>,
 }
 
-/// The end of a canary without an error.
+/// Reason of an end without error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It was asked to.
+    /// Stopped by a signal.
     Stopped,
-    /// Its faults had it die.
+    /// Ended by `--die-after`.
     Died,
 }
 
 struct Connection {
     socket: TcpStream,
-    /// Tells this connection from the next in its slot.
+    /// Distinguishes this connection from the next one in its slot.
     generation: u64,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// An answer that is to go out later; until then nothing is read.
+    /// Answer to send later. Until then nothing is read.
     delayed: Option<Delayed>,
-    /// Of an answer of `/truth` that is going out.
-    asked: Option<Asked>,
-    /// True while the socket may hold bytes: edge-triggered epoll does not tell twice.
+    /// Times of an answer of `/truth` that is being sent.
+    times: Option<RequestTimes>,
+    /// True while the socket may hold bytes: edge-triggered epoll does not report them twice.
     readable: bool,
-    /// True while whole requests may wait in `input`.
+    /// True while complete requests may wait in `input`.
     unparsed: bool,
-    /// The client will send no more.
+    /// True if the client will send no more.
     ended: bool,
     continued: bool,
     in_round: bool,
@@ -97,25 +96,25 @@ struct Delayed {
     due: Instant,
     bytes: Vec<u8>,
     after: After,
-    /// The request whose time is to be reported.
-    asked: Option<Asked>,
+    /// Times of the request, for `/truth`.
+    times: Option<RequestTimes>,
 }
 
-/// The fate of a connection once its output is out.
+/// Handling of a connection once its output is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Keep,
-    /// Closed at once.
+    /// Close it at once.
     Close,
-    /// No more is sent, and what still comes is thrown away for a while: a close with unread bytes
-    /// would reset the connection, and the client might never see why.
+    /// Close the sending side, and discard input for a while. A close with unread bytes would reset the connection, and
+    /// the client might miss the answer.
     Linger,
-    /// Doing so.
+    /// Discarding input until this time.
     Lingering(Instant),
 }
 
 impl Canary {
-    /// Replays the log and listens. Serving is [`Canary::run`]'s; `stop` and a wake end it.
+    /// Replays the log and listens. [`Canary::run`] serves until `stop` is set and the waker is used.
     pub(crate) fn bind(options: Options, stop: Arc<AtomicBool>) -> io::Result<Self> {
         options.check().map_err(io::Error::other)?;
         let began = clock::now();
@@ -123,8 +122,7 @@ impl Canary {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(listen)
             .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on `{listen}`: {e}")))?;
-        // Listening anew makes the queue longer: of many clients that connect at once those that find
-        // it full would wait a second for their next attempt.
+        // Listening again makes the queue longer. A client that finds it full waits a second before it retries.
         rustix::net::listen(&listener, WAITING_MAX)?;
         let address = listener.local_addr()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -151,12 +149,12 @@ impl Canary {
         })
     }
 
-    /// Wakes the loop, so that it sees that it is to stop.
+    /// Returns the waker, which makes the loop check `stop`.
     pub(crate) fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
 
-    /// Serves until it is stopped, dies of its faults, or cannot write its log.
+    /// Serves until it is stopped, `--die-after` ends it, or it cannot write its log.
     pub(crate) fn run(mut self) -> io::Result<End> {
         let mut events = Events::with_capacity(1024);
         let faults = self.service.faults().clone();
@@ -185,7 +183,7 @@ impl Canary {
                 return Ok(End::Stopped);
             }
             if die_at.is_some_and(|at| clock::now() >= at) {
-                say(format_args!("dying, as told"));
+                say(format_args!("dying after `--die-after`"));
                 return Ok(End::Died);
             }
             if stall_at.is_some_and(|at| clock::now() >= at) {
@@ -208,7 +206,7 @@ impl Canary {
                     Token(slot) => {
                         if let Some(Some(connection)) = self.connections.get_mut(slot) {
                             connection.readable |= event.is_readable() || event.is_read_closed();
-                            // A short read is no proof of emptiness when the end came with it.
+                            // After a short read with an end, the socket may still hold bytes.
                             connection.ended |= event.is_read_closed();
                             round.push(slot);
                         }
@@ -234,8 +232,8 @@ impl Canary {
         }
     }
 
-    /// Returns whether the next moment is so near that sleeping would miss it; otherwise sets the timer.
-    /// `epoll_wait` itself counts in milliseconds.
+    /// Returns true if sleeping would miss the next due time; otherwise sets the timer. `epoll_wait` itself counts in
+    /// milliseconds.
     fn is_near(&mut self, next: Option<Instant>) -> io::Result<bool> {
         let Some(next) = next else { return Ok(false) };
         let left = next.saturating_duration_since(clock::now());
@@ -268,8 +266,8 @@ impl Canary {
         }
     }
 
-    /// Takes every connection that waits. Returns whether to try again soon: there may be no
-    /// descriptors left, and the kernel says only once that somebody waits.
+    /// Accepts all waiting connections. Returns true to retry soon: file descriptors may run out, and the kernel
+    /// reports waiting clients only once.
     fn accept(&mut self) -> bool {
         loop {
             let mut socket = match self.listener.accept() {
@@ -303,7 +301,7 @@ impl Canary {
                 output: Vec::new(),
                 written: 0,
                 delayed: None,
-                asked: None,
+                times: None,
                 readable: false,
                 unparsed: false,
                 ended: false,
@@ -314,13 +312,13 @@ impl Canary {
         }
     }
 
-    /// Reads and answers, into buffers.
+    /// Reads requests and writes answers to buffers.
     fn work(&mut self, slot: usize) {
         let Some(mut connection) = self.connections[slot].take() else { return };
         if let Some(delayed) = connection.delayed.take_if(|delayed| delayed.due <= clock::now()) {
             connection.output.extend(delayed.bytes);
             connection.after = delayed.after;
-            connection.asked = delayed.asked;
+            connection.times = delayed.times;
             connection.unparsed = true;
         }
         if connection.may_work() {
@@ -335,19 +333,19 @@ impl Canary {
         self.connections[slot] = Some(connection);
     }
 
-    /// Lets answers out, and closes what is to be closed.
+    /// Sends answers, and closes finished connections.
     fn send(&mut self, slot: usize) {
         let Some(connection) = &mut self.connections[slot] else { return };
         connection.in_round = false;
-        // Before it goes out: once it has, the client may know it before the clock can be read.
-        let out = connection.asked.is_some().then(clock::now);
+        // Read the clock first: after sending, the client may see the answer earlier.
+        let out = connection.times.is_some().then(clock::now);
         let open = connection.flush();
         let flushed = connection.output.is_empty();
         if open
             && flushed
-            && let (Some(asked), Some(out)) = (connection.asked.take(), out)
+            && let (Some(times), Some(out)) = (connection.times.take(), out)
         {
-            self.service.note_truth(asked, out);
+            self.service.note_truth(times, out);
         }
         if open && flushed && connection.after == After::Linger {
             let until = clock::now() + LINGER;
@@ -357,7 +355,7 @@ impl Canary {
         }
         let close = match connection.after {
             After::Keep => {
-                // The client's end counts once all that it sent before was read and answered.
+                // Close after the client's end only once all its requests are answered.
                 flushed
                     && connection.ended
                     && !connection.readable
@@ -371,7 +369,7 @@ impl Canary {
             }
         };
         if !open || close {
-            // Dropping the socket closes it, and the kernel takes it out of epoll.
+            // Dropping the socket closes it and removes it from epoll.
             self.connections[slot] = None;
             self.free.push(slot);
         } else if flushed && connection.may_work() && (connection.readable || connection.unparsed) {
@@ -381,7 +379,7 @@ impl Canary {
 }
 
 impl Connection {
-    /// Returns whether this round may read or answer more.
+    /// Returns true if this round may read or answer more.
     fn may_work(&self) -> bool {
         let lingers = matches!(self.after, After::Lingering(_));
         (self.after == After::Keep || lingers)
@@ -403,8 +401,8 @@ impl Connection {
                         self.input.extend_from_slice(&scratch[..n]);
                         self.unparsed = true;
                     }
-                    // Fewer bytes than there was room for: no more are there, and epoll will say
-                    // when some come (epoll(7)). The end of the stream is said only once, though.
+                    // A short read emptied the socket, and epoll reports new bytes (epoll(7)). It reports the end of
+                    // the stream only once, though.
                     self.readable = n == room_now || self.ended;
                     room -= n;
                 }
@@ -421,8 +419,8 @@ impl Connection {
         }
     }
 
-    /// Answers the whole requests in `input`, as long as there is room for answers. Returns when
-    /// to go on, if an answer is to be delayed.
+    /// Answers the complete requests in `input` while there is room for answers. Returns the due time of a delayed
+    /// answer, which the other requests wait for.
     fn answer(&mut self, service: &mut Service) -> Option<Instant> {
         let mut at = 0;
         let mut due = None;
@@ -459,11 +457,11 @@ impl Connection {
                 kept @ (Answer::Delayed(by) | Answer::Truth(by)) => {
                     let at = clock::now();
                     let due_at = at + by;
-                    let asked =
-                        matches!(kept, Answer::Truth(_)).then_some(Asked { at, due: due_at });
+                    let times = matches!(kept, Answer::Truth(_))
+                        .then_some(RequestTimes { at, due: due_at });
                     let after = if head.keep_alive { After::Keep } else { After::Linger };
                     let bytes = self.output.split_off(start);
-                    self.delayed = Some(Delayed { due: due_at, bytes, after, asked });
+                    self.delayed = Some(Delayed { due: due_at, bytes, after, times });
                     due = Some(due_at);
                 }
             }
@@ -476,7 +474,7 @@ impl Connection {
         due
     }
 
-    /// Writes what it can; `false` when the connection is broken.
+    /// Writes as much as possible. Returns false if the connection is broken.
     fn flush(&mut self) -> bool {
         while self.written < self.output.len() {
             match self.socket.write(&self.output[self.written..]) {

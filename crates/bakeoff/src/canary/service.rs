@@ -1,4 +1,4 @@
-//! Answers requests: bytes to bytes, through the store and the faults; no sockets.
+//! Answers requests with the store and the faults. Has no sockets.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,50 +11,49 @@ use super::faults::{Dice, Fate, Faults, Kind, Tally};
 use super::greed;
 use super::http::{self, Head, Status};
 use super::store::{Logged, Store};
-use super::truth::{self, Asked, Teller, Told};
+use super::truth::{self, DelaySource, RequestTimes, TruthStats};
 use super::{Options, say};
 
-/// The fate of the appended answer.
+/// Handling of the appended answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Send it.
     Whole,
-    /// Send what there is, if anything, and close the connection.
+    /// Send what was appended, if anything, and close the connection.
     CutOff,
     /// Send it after this long.
     Delayed(Duration),
-    /// Send it after this long, and [note](Service::note_truth) how long it truly took.
+    /// Send it after this long, and [record](Service::note_truth) its true delay.
     Truth(Duration),
 }
 
-/// The store, the faults, and the counters.
 pub(super) struct Service {
     store: Store,
     faults: Faults,
     dice: Dice,
-    teller: Option<Teller>,
-    /// The answer to any other request.
+    delay_source: Option<DelaySource>,
+    /// Answer to other paths.
     fixed: Option<Vec<u8>>,
-    /// The time before a due moment that is waited without sleep.
+    /// Time before a due time in which the canary polls instead of sleeping.
     spin: Duration,
     counters: Counters,
-    /// Until then everything but the counters is 503.
+    /// Until then, everything but the counters is answered with 503.
     ready_at: Option<Instant>,
-    /// The time of the first request for a key.
+    /// Time of the first delayed request, which starts the warm-up.
     first_asked: Option<Instant>,
-    /// Memory that it took then.
+    /// Memory taken at the first request.
     held: Vec<u8>,
     names: Vec<u8>,
-    /// The time of the last write of the log; only where writes may wait.
+    /// Time of the last write to the log; used only with `--write-every`.
     committed_at: Instant,
 }
 
-/// The answer to `GET /stats`.
+/// Answer to `GET /stats`.
 #[derive(Debug, Default, Serialize)]
 struct Counters {
     connections: u64,
     requests: u64,
-    /// Requests after which the client wants the connection closed.
+    /// Requests with `Connection: close`, or HTTP/1.0 without `keep-alive`.
     closing_requests: u64,
     puts: u64,
     gets: u64,
@@ -68,7 +67,7 @@ struct Counters {
     keys: usize,
     faults: Tally,
     #[serde(skip_serializing_if = "Option::is_none")]
-    truth: Option<Told>,
+    truth: Option<TruthStats>,
 }
 
 impl Service {
@@ -77,18 +76,21 @@ impl Service {
         let (store, found) = Store::open(&data, durability, faults.stale > 0.0, faults.old)?;
         say(format_args!("{} records replayed, {} keys", found.records, store.len()));
         if found.torn_bytes > 0 {
-            say(format_args!("the log ended in a torn record: {} bytes cut off", found.torn_bytes));
+            say(format_args!(
+                "the log ended in an incomplete record: {} bytes removed",
+                found.torn_bytes
+            ));
         }
         let ready_at = (!faults.slow_start.is_zero()).then(|| began + faults.slow_start);
         let (dice, counters) = (Dice::new(&faults), Counters::default());
         let spin = truth.as_ref().map_or(Duration::ZERO, |truth| truth.spin);
-        let teller = truth.map(|truth| Teller::new(truth, faults.seed));
+        let delay_source = truth.map(|truth| DelaySource::new(truth, faults.seed));
         Ok(Self {
             store,
             committed_at: began,
             faults,
             dice,
-            teller,
+            delay_source,
             fixed: answer.map(filler),
             spin,
             counters,
@@ -120,15 +122,15 @@ impl Service {
         self.spin
     }
 
-    /// An answer of `/truth` goes out.
-    pub(super) fn note_truth(&mut self, asked: Asked, out: Instant) {
-        if let Some(teller) = &mut self.teller {
-            teller.note(asked, out);
+    /// Records the true delay of an answer of `/truth`.
+    pub(super) fn note_truth(&mut self, times: RequestTimes, out: Instant) {
+        if let Some(delay_source) = &mut self.delay_source {
+            delay_source.note(times, out);
         }
     }
 
-    /// Makes the writes of this round durable; no answer may go out before. One that is told to let
-    /// them wait does so, which is the fault.
+    /// Makes the writes of this round durable. No answer may be sent before. With `--write-every` the writes wait; that
+    /// is the fault.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if !self.faults.write_every.is_zero() {
             let now = clock::now();
@@ -143,13 +145,13 @@ impl Service {
         Ok(())
     }
 
-    /// Does what a request asks for and appends the answer to `out`.
+    /// Executes a request and appends its answer to `out`.
     pub(super) fn answer(&mut self, head: &Head<'_>, body: &[u8], out: &mut Vec<u8>) -> Answer {
         self.counters.requests += 1;
         self.counters.closing_requests += u64::from(!head.keep_alive);
         if head.path == "/stats" && head.method == "GET" {
             self.counters.keys = self.store.len();
-            self.counters.truth = self.teller.as_ref().map(Teller::told);
+            self.counters.truth = self.delay_source.as_ref().map(DelaySource::stats);
             let json = serde_json::to_vec(&self.counters).expect("numbers can be written");
             return whole(out, Status::Ok, &json, head);
         }
@@ -159,7 +161,7 @@ impl Service {
             }
             self.ready_at = None;
         }
-        if let Some(teller) = &mut self.teller
+        if let Some(delay_source) = &mut self.delay_source
             && let Some(rest) = head.path.strip_prefix("/truth")
             && (rest.is_empty() || rest.starts_with('/'))
         {
@@ -167,7 +169,7 @@ impl Service {
                 return whole(out, Status::MethodNotAllowed, b"", head);
             }
             http::answer(out, Status::Ok, truth::BODY, head.keep_alive);
-            return Answer::Truth(teller.delay());
+            return Answer::Truth(delay_source.delay());
         }
         let (kind, list, key) = match self.key_of(head, out) {
             Ok(found) => found,
@@ -187,8 +189,8 @@ impl Service {
         if answer == Answer::Whole { self.delayed() } else { answer }
     }
 
-    /// Returns what a request does to which key, and whether it lists those below it; the answer to a
-    /// request that is about no key.
+    /// Returns the kind of a request, whether it is a list, and its key. The error is the answer to a request without a
+    /// key.
     fn key_of<'h>(
         &mut self,
         head: &Head<'h>,
@@ -226,7 +228,7 @@ impl Service {
         }
     }
 
-    /// Answers a request whose fate is an error; `None` for any other fate.
+    /// Answers a request whose fate is an error. `None` for other fates.
     fn failed(
         &mut self,
         head: &Head<'_>,
@@ -250,7 +252,7 @@ impl Service {
                 let number = tally.errors;
                 if self.dice.complains() {
                     let key = String::from_utf8_lossy(key);
-                    say(format_args!("[error] request {number} for \"{key}\" came to nothing"));
+                    say(format_args!("[error] request {number} for \"{key}\" failed"));
                 }
                 let answer = whole(out, Status::InternalError, b"", head);
                 let wait = self.faults.error_after;
@@ -260,7 +262,7 @@ impl Service {
         }
     }
 
-    /// A whole answer, delayed where that is its fate.
+    /// Returns how to send a complete answer: at once or delayed.
     fn delayed(&mut self) -> Answer {
         if self.dice.delays() {
             let now = clock::now();
@@ -337,7 +339,7 @@ impl Service {
         };
         let begins = http::answer(out, Status::Ok, value, head.keep_alive);
         match fate {
-            // Of nothing, nothing can be wrong.
+            // An empty value cannot be changed.
             _ if value.is_empty() => Answer::Whole,
             Fate::Corrupt => {
                 self.counters.faults.corrupted += 1;
@@ -354,7 +356,7 @@ impl Service {
     }
 }
 
-/// A text of so many bytes.
+/// Returns a text of `size` bytes.
 fn filler(size: usize) -> Vec<u8> {
     let words = b"bakeoff's test application answers this, whatever it is asked for. ";
     words.iter().copied().cycle().take(size).collect()

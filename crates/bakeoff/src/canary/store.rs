@@ -1,4 +1,4 @@
-//! The canary's keys and values: a map in memory, in front of the log.
+//! Holds the canary's keys and values in memory, in front of the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,23 +9,22 @@ use std::time::{Duration, Instant};
 use super::Durability;
 use super::log::{Entry, Log, Replayed};
 
-/// Keys, values, and the log of both.
 pub(super) struct Store {
     keys: Keys,
     log: Log,
 }
 
-/// The fate of a write in the log.
+/// Presence of a write in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Logged {
     Yes,
-    /// Gone after a restart.
+    /// Lost at a restart.
     No,
 }
 
 impl Store {
-    /// Replays the log in `dir`. `keep_previous` is for stale answers; it doubles the memory. What
-    /// was there within the time `keep_for` is kept for [`Store::a_while_ago`].
+    /// Replays the log in `dir`. `keep_previous` allows stale answers and doubles the memory. States of the last
+    /// `keep_for` are kept for [`Store::a_while_ago`].
     pub(super) fn open(
         dir: &Path,
         durability: Durability,
@@ -41,7 +40,7 @@ impl Store {
         Ok((Self { keys, log }, found))
     }
 
-    /// Visible at once, durable after [`Store::commit`].
+    /// Sets a value. It is visible at once, and durable after [`Store::commit`].
     pub(super) fn put(&mut self, key: &[u8], value: &[u8], logged: Logged, now: Instant) {
         self.keys.remember(key, now);
         self.keys.set(key, Some(value));
@@ -50,7 +49,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::put`].
+    /// Deletes a key, like [`Store::put`].
     pub(super) fn delete(&mut self, key: &[u8], logged: Logged, now: Instant) {
         self.keys.remember(key, now);
         self.keys.set(key, None);
@@ -63,12 +62,12 @@ impl Store {
         self.keys.map.get(key)?.now.as_deref()
     }
 
-    /// The value that the newest write of this key replaced or deleted.
+    /// Returns the value before the newest write of a key.
     pub(super) fn previous(&self, key: &[u8]) -> Option<&[u8]> {
         self.keys.map.get(key)?.previous.as_deref()
     }
 
-    /// The value at the time `keep_for` ago, and whether it has been written since.
+    /// Returns the value `keep_for` ago, and true if it was written since.
     pub(super) fn a_while_ago(&self, key: &[u8], now: Instant) -> (Option<&[u8]>, bool) {
         let past = self.keys.pasts.get(key).into_iter().flatten();
         let mut since = past.filter(|(written, _)| *written + self.keys.keep_for > now);
@@ -78,7 +77,7 @@ impl Store {
         }
     }
 
-    /// The keys that begin with `prefix`, sorted.
+    /// Returns the keys that begin with `prefix`, sorted.
     pub(super) fn list<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let keys = self.keys.map.range::<[u8], _>(from);
@@ -91,7 +90,7 @@ impl Store {
         self.keys.live
     }
 
-    /// Makes all writes so far as durable as was chosen, and returns the bytes that it took.
+    /// Writes all changes to the log, synced if so configured, and returns the bytes written.
     pub(super) fn commit(&mut self) -> io::Result<usize> {
         self.log.commit()
     }
@@ -102,7 +101,7 @@ struct Keys {
     live: usize,
     keep_previous: bool,
     keep_for: Duration,
-    /// Of each key that was written of late: when, and what was there before; oldest first.
+    /// Time of each recent write of a key and the value before it, oldest first.
     pasts: BTreeMap<Box<[u8]>, Past>,
 }
 
@@ -110,13 +109,13 @@ type Past = VecDeque<(Instant, Option<Box<[u8]>>)>;
 
 #[derive(Default)]
 struct Versions {
-    /// `None`: deleted, and kept for what was before.
+    /// `None` for a deleted key that is kept for its previous value.
     now: Option<Box<[u8]>>,
     previous: Option<Box<[u8]>>,
 }
 
 impl Keys {
-    /// A key is about to be written: keeps what is there, and forgets what nobody can ask for.
+    /// Keeps a key's value before a write, and drops values older than `keep_for`.
     fn remember(&mut self, key: &[u8], now: Instant) {
         if self.keep_for.is_zero() {
             return;
@@ -156,7 +155,7 @@ mod tests {
     use bakeoff_clock as clock;
 
     #[test]
-    fn the_previous_value_is_known_after_an_update_a_deletion_and_a_restart() {
+    fn previous_value_survives_update_deletion_and_restart() {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_holds_live_keys_with_the_prefix_in_order() {
+    fn list_holds_live_keys_with_the_prefix_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_not_logged_is_gone_after_a_restart() {
+    fn unlogged_write_is_lost_at_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, false, Duration::ZERO).unwrap();
@@ -216,7 +215,7 @@ mod tests {
         store.delete(b"a", Logged::Yes, at(60));
         store.put(b"a", b"3", Logged::Yes, at(90));
         let seen = |milliseconds| store.a_while_ago(b"a", at(milliseconds));
-        // The first two are forgotten by now: nobody asks for a time gone by.
+        // The first two are dropped by now: times only move forward.
         assert_eq!(seen(91), (Some(&b"2"[..]), true));
         assert_eq!(seen(109), (Some(&b"2"[..]), true));
         assert_eq!(seen(110), (None, true));

@@ -1,12 +1,11 @@
-//! Answers after delays of a known distribution, and the record of what was truly given.
+//! Draws delays of a known distribution, and records the true ones.
 //!
-//! That by which latencies are checked needs a truth from outside. The intended distribution is not
-//! quite it: a machine wakes late, and a stall holds everything back. So each answer's delay is
-//! measured here too, from the moment when its request had been read to the moment when the answer
-//! is handed to the kernel, and `/stats` tells both.
+//! Checks of measured latencies need an independent truth. The configured distribution is not exact: the machine wakes
+//! late, and a stall delays everything. So the canary measures each delay, from the read of the request to the write of
+//! its answer, and `/stats` reports both.
 //!
-//! A shape is its quantile function. Drawn at random it is met up to sampling; in a cycle, each
-//! [`CYCLE`] requests meet [`CYCLE`] evenly spaced quantiles once each, so that it is met exactly.
+//! A shape is its quantile function. Random draws match it up to sampling error. In a cycle, each [`CYCLE`] requests
+//! draw [`CYCLE`] evenly spaced quantiles once each, so they match exactly.
 //!
 //! Not here: waiting and sending (`server`).
 
@@ -18,58 +17,67 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// The delays of `/truth`.
+/// Body of the answers of `/truth`.
 pub(super) const BODY: &[u8] = b"truth\n";
-/// The number of requests in a cycle.
 const CYCLE: u64 = 1000;
-/// Requests of a cycle go through it with this stride: it shares no divisor with [`CYCLE`], and
-/// near the golden ratio any few of them in a row are spread over the whole distribution.
+/// Step between the quantiles of successive requests. It shares no divisor with [`CYCLE`]. Near the golden ratio, any
+/// few requests in a row spread over the whole distribution.
 const STRIDE: u64 = 619;
-/// No answer is held back for longer than this.
+/// Maximum delay of an answer, in seconds.
 const DELAY_MAX_SECONDS: f64 = 3600.0;
-/// The distance from a mode's middle to its ends, as a share of the middle.
+/// Distance from a mode's middle to its ends, as a share of the middle.
 const MODE_REACH: f64 = 0.25;
 
-/// The delays of `/truth`.
+/// Configuration of the delays of `/truth`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Truth {
-    /// The distribution of the delays.
     pub(crate) shape: Shape,
-    /// The order of the delays.
     pub(crate) order: Order,
-    /// The time before an answer is due in which the canary polls the clock and does not sleep.
+    /// Time before an answer is due in which the canary polls the clock instead of sleeping.
     pub(crate) spin: Duration,
 }
 
 /// A distribution of delays. Times are in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
-    /// Always the same.
-    Constant { delay: f64 },
-    /// All between two alike.
-    Uniform { from: f64, to: f64 },
+    Constant {
+        delay: f64,
+    },
+    /// All delays between two are equally likely.
+    Uniform {
+        from: f64,
+        to: f64,
+    },
     /// Many short, few long.
-    Exponential { mean: f64 },
-    /// Its logarithm has a normal distribution, with `sigma` as its standard deviation.
-    LogNormal { median: f64, sigma: f64 },
-    /// Most around `fast`, a share around `slow`, none between: each mode is a triangle.
-    Bimodal { fast: f64, slow: f64, slow_share: f64 },
-    /// Given quantiles (share, delay), with straight lines between. The first is 0, the last 1.
+    Exponential {
+        mean: f64,
+    },
+    /// The logarithm has a normal distribution with standard deviation `sigma`.
+    LogNormal {
+        median: f64,
+        sigma: f64,
+    },
+    /// Most are around `fast`, a share is around `slow`, none between. Each mode is a triangle.
+    Bimodal {
+        fast: f64,
+        slow: f64,
+        slow_share: f64,
+    },
+    /// Quantiles (share, delay) with straight lines between. The first share is 0, the last is 1.
     Points(Vec<(f64, f64)>),
 }
 
-/// The order of delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Independently, from the canary's seed.
+    /// Independent draws from the canary's seed.
     Random,
-    /// Through evenly spaced quantiles, again and again.
+    /// Repeated cycles through evenly spaced quantiles.
     Cycle,
 }
 
 impl Shape {
-    /// Reads `constant:5ms`, `uniform:2ms,40ms`, `exponential:MEAN`, `lognormal:MEDIAN,SIGMA`,
-    /// `bimodal:FAST,SLOW,SHARE` (once `humps`) or `points:0%=1ms,50%=2ms,100%=40ms`.
+    /// Parses `constant:5ms`, `uniform:2ms,40ms`, `exponential:MEAN`, `lognormal:MEDIAN,SIGMA`,
+    /// `bimodal:FAST,SLOW,SHARE` (formerly `humps`) or `points:0%=1ms,50%=2ms,100%=40ms`.
     pub(super) fn parse(text: &str) -> Result<Self, ShapeError> {
         let (name, values) = text.split_once(':').unwrap_or((text, ""));
         let values: Vec<&str> = values.split(',').collect();
@@ -118,7 +126,7 @@ impl Shape {
         }
     }
 
-    /// The delay that a share of `at` (0 to 1) of all delays does not exceed, in seconds.
+    /// Returns the quantile `at` (0 to 1), in seconds.
     fn quantile(&self, at: f64) -> f64 {
         match self {
             Self::Constant { delay } => *delay,
@@ -143,27 +151,27 @@ impl Shape {
     }
 }
 
-/// A text that is no distribution of delays.
+/// Error of a text that is not a distribution.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShapeError {
     #[error(
-        "is no distribution: `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, `lognormal:5ms,0.5`, \
+        "is not a distribution: write `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, `lognormal:5ms,0.5`, \
          `bimodal:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
     )]
     NoDistribution,
-    #[error("holds `{0}`, which is no duration: `5ms`, `1.5s`")]
+    #[error("holds `{0}`, which is not a duration: write `5ms` or `1.5s`")]
     NoDuration(String),
-    #[error("holds `{0}`, which is no share: `1%`, or a number from 0 to 1")]
+    #[error("holds `{0}`, which is not a share: write `1%`, or a number from 0 to 1")]
     NoShare(String),
     #[error("needs a sigma from 0 to 5")]
     Sigma,
-    #[error("needs points `50%=2ms`")]
+    #[error("needs points such as `50%=2ms`")]
     Points,
     #[error("needs rising points from `0%=` to `100%=`")]
     NotRising,
     #[error("ends before it begins")]
     EndsBeforeItBegins,
-    #[error("has modes that overlap: each reaches a quarter of its middle to both sides")]
+    #[error("has modes that overlap: each extends 25 % of its middle to both sides")]
     Overlap,
 }
 
@@ -173,7 +181,7 @@ fn seconds(text: &str) -> Result<f64, ShapeError> {
         .map_err(|_| ShapeError::NoDuration(text.to_owned()))
 }
 
-/// The quantile of a triangle around `middle`.
+/// Returns a quantile of a triangle around `middle`.
 fn triangle(middle: f64, at: f64) -> f64 {
     let reach = middle * MODE_REACH;
     if at < 0.5 {
@@ -183,8 +191,8 @@ fn triangle(middle: f64, at: f64) -> f64 {
     }
 }
 
-/// The quantile of the standard normal distribution, to seven digits: M. J. Wichura, "Algorithm AS
-/// 241: The Percentage Points of the Normal Distribution", Applied Statistics 37 (1988), PPND7.
+/// Returns a quantile of the standard normal distribution, to seven digits: M. J. Wichura, "Algorithm AS 241: The
+/// Percentage Points of the Normal Distribution", Applied Statistics 37 (1988), PPND7.
 fn normal_quantile(at: f64) -> f64 {
     let polynomial = |x: f64, of: &[f64]| of.iter().rev().fold(0.0, |sum, c| sum * x + c);
     let centred = at - 0.5;
@@ -207,8 +215,8 @@ fn normal_quantile(at: f64) -> f64 {
     far.copysign(centred)
 }
 
-/// Draws delays and remembers what came of them.
-pub(super) struct Teller {
+/// Draws delays and records the true ones.
+pub(super) struct DelaySource {
     truth: Truth,
     random: Xoshiro256PlusPlus,
     number: u64,
@@ -216,16 +224,16 @@ pub(super) struct Teller {
     late: Latencies,
 }
 
-/// The arrival of a request and the due time of its answer.
+/// Times of a request: arrival, and due time of the answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct RequestTimes {
     pub(super) at: Instant,
     pub(super) due: Instant,
 }
 
-/// The part of `/stats` that tells of it.
+/// Part of `/stats` about the delays.
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TruthStats {
     count: u64,
     p50_ns: u64,
     p75_ns: u64,
@@ -233,13 +241,13 @@ pub(super) struct Told {
     p99_ns: u64,
     p999_ns: u64,
     max_ns: u64,
-    /// The delays that were truly given.
+    /// True delays.
     given: PackedLatencies,
-    /// The delay of each answer after its due time.
+    /// Lateness of each answer after its due time.
     late: PackedLatencies,
 }
 
-impl Teller {
+impl DelaySource {
     pub(super) fn new(truth: Truth, seed: u64) -> Self {
         Self {
             truth,
@@ -250,7 +258,7 @@ impl Teller {
         }
     }
 
-    /// Returns how long the next answer is to be held back.
+    /// Returns the delay of the next answer.
     pub(super) fn delay(&mut self) -> Duration {
         let at = match self.truth.order {
             Order::Random => self.random.random::<f64>(),
@@ -264,15 +272,15 @@ impl Teller {
         Duration::from_secs_f64(seconds)
     }
 
-    /// An answer has gone out.
-    pub(super) fn note(&mut self, asked: Asked, out: Instant) {
-        self.given.record(out.saturating_duration_since(asked.at));
-        self.late.record(out.saturating_duration_since(asked.due));
+    /// Records the true delay of an answer sent at `out`.
+    pub(super) fn note(&mut self, times: RequestTimes, out: Instant) {
+        self.given.record(out.saturating_duration_since(times.at));
+        self.late.record(out.saturating_duration_since(times.due));
     }
 
-    pub(super) fn told(&self) -> Told {
+    pub(super) fn stats(&self) -> TruthStats {
         let quantile = |at| self.given.quantile(at).map_or(0, |delay| delay.as_nanos() as u64);
-        Told {
+        TruthStats {
             count: self.given.count(),
             p50_ns: quantile(0.5),
             p75_ns: quantile(0.75),
@@ -300,28 +308,28 @@ mod tests {
     ];
 
     #[test]
-    fn former_name_of_a_bimodal_shape_is_read() {
+    fn parses_the_former_name_of_bimodal() {
         let shape = |text| Shape::parse(text).unwrap();
         assert_eq!(shape("humps:2ms,20ms,10%"), shape("bimodal:2ms,20ms,10%"));
     }
 
-    fn teller(shape: &str, order: Order) -> Teller {
+    fn delay_source(shape: &str, order: Order) -> DelaySource {
         let shape = Shape::parse(shape).unwrap();
-        Teller::new(Truth { shape, order, spin: Duration::ZERO }, 1)
+        DelaySource::new(Truth { shape, order, spin: Duration::ZERO }, 1)
     }
 
-    fn sorted(teller: &mut Teller, count: usize) -> Vec<f64> {
-        let mut delays: Vec<f64> = (0..count).map(|_| teller.delay().as_secs_f64()).collect();
+    fn sorted(delay_source: &mut DelaySource, count: usize) -> Vec<f64> {
+        let mut delays: Vec<f64> = (0..count).map(|_| delay_source.delay().as_secs_f64()).collect();
         delays.sort_unstable_by(f64::total_cmp);
         delays
     }
 
     #[test]
-    fn a_cycle_meets_each_quantile_exactly_once() {
+    fn cycle_draws_each_quantile_once() {
         for text in SHAPES {
             let shape = Shape::parse(text).unwrap();
             for (place, delay) in
-                sorted(&mut teller(text, Order::Cycle), CYCLE as usize).iter().enumerate()
+                sorted(&mut delay_source(text, Order::Cycle), CYCLE as usize).iter().enumerate()
             {
                 let exact = shape.quantile((place as f64 + 0.5) / CYCLE as f64);
                 assert!((delay - exact).abs() < 2e-9, "{text} at {place}: {delay}, {exact}");
@@ -333,10 +341,10 @@ mod tests {
     fn random_delays_have_the_same_distribution() {
         for text in SHAPES {
             let shape = Shape::parse(text).unwrap();
-            let delays = sorted(&mut teller(text, Order::Random), 100_000);
+            let delays = sorted(&mut delay_source(text, Order::Random), 100_000);
             for at in [0.1, 0.5, 0.75, 0.95, 0.99] {
                 let seen = delays[(at * 100_000.0) as usize];
-                // The share of delays below it is what sampling disturbs: by three deviations.
+                // Sampling disturbs the share of delays below it, by up to three deviations.
                 let off = 3.0 * (at * (1.0 - at) / 100_000.0_f64).sqrt();
                 let between = shape.quantile(at - off) - 1e-9..=shape.quantile(at + off) + 1e-9;
                 assert!(between.contains(&seen), "{text} at {at}: {seen} not in {between:?}");
@@ -345,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_textbook() {
+    fn quantiles_match_their_formulas() {
         let check = |text: &str, at: f64, milliseconds: f64| {
             let seen = Shape::parse(text).unwrap().quantile(at) * 1e3;
             assert!((seen - milliseconds).abs() < 1e-5 * milliseconds, "{text} at {at}: {seen}");
@@ -364,34 +372,34 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_malformed_distribution_with_the_reason() {
+    fn rejects_a_malformed_distribution_with_the_reason() {
         let fails = |text: &str, message: &str| {
             let error = Shape::parse(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");
         };
-        fails("normal:5ms", "is no distribution");
-        fails("constant", "holds ``, which is no duration");
-        fails("constant:5", "holds `5`, which is no duration");
-        fails("uniform:5ms", "is no distribution");
+        fails("normal:5ms", "is not a distribution");
+        fails("constant", "holds ``, which is not a duration");
+        fails("constant:5", "holds `5`, which is not a duration");
+        fails("uniform:5ms", "is not a distribution");
         fails("uniform:5ms,2ms", "ends before it begins");
         fails("lognormal:5ms,NaN", "needs a sigma");
         fails("bimodal:2ms,3ms,10%", "modes that overlap");
-        fails("bimodal:2ms,30ms,110%", "no share");
+        fails("bimodal:2ms,30ms,110%", "not a share");
         fails("points:0%=1ms", "from `0%=` to `100%=`");
         fails("points:0%=2ms,100%=1ms", "rising");
         fails("points:5ms", "needs points");
     }
 
     #[test]
-    fn times_given_are_reported_with_their_lateness() {
-        let mut teller = teller("constant:5ms", Order::Cycle);
+    fn true_delays_are_reported_with_their_lateness() {
+        let mut delay_source = delay_source("constant:5ms", Order::Cycle);
         let at = bakeoff_clock::now();
-        let due = at + teller.delay();
-        teller.note(Asked { at, due }, due + Duration::from_micros(100));
-        let told = teller.told();
-        assert_eq!(told.count, 1);
-        assert!(told.p50_ns.abs_diff(5_100_000) <= 5100, "{}", told.p50_ns);
-        let late = told.late.unpack().unwrap().max().unwrap();
+        let due = at + delay_source.delay();
+        delay_source.note(RequestTimes { at, due }, due + Duration::from_micros(100));
+        let stats = delay_source.stats();
+        assert_eq!(stats.count, 1);
+        assert!(stats.p50_ns.abs_diff(5_100_000) <= 5100, "{}", stats.p50_ns);
+        let late = stats.late.unpack().unwrap().max().unwrap();
         assert!(late.as_nanos().abs_diff(100_000) <= 100, "{late:?}");
     }
 }

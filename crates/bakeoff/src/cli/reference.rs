@@ -1,7 +1,7 @@
-//! Holds `docs/commands.md` and `docs/commands-load.md` to the command line: every command, its options and the exit
-//! codes.
+//! Checks that `docs/commands.md` and `docs/commands-load.md` match the command line: each command with its options,
+//! and the exit codes.
 //!
-//! `BLESS=1` writes it anew (`cargo xtask bless`).
+//! `BLESS=1` writes them anew (`cargo xtask bless`).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,14 +27,14 @@ Generated from the command line; `bakeoff COMMAND --help` prints the same. [load
 [commands.md](commands.md) has all other commands, and the exit codes.
 ";
 
-/// Commands on the page of their own.
+/// Commands of `commands-load.md`.
 const LOADING: [&str; 5] = ["load", "wrk", "hey", "vault-benchmark", "dbtester"];
 
-/// Commands that take another tool's command line, with the document that describes it.
+/// Commands that take another tool's options, each with the document that describes them.
 const OTHER_TOOLS: [(&str, &str); 3] =
     [("wrk", "wrk.md"), ("hey", "hey.md"), ("vault-benchmark", "vault-benchmark.md")];
 
-/// Returns the pages, each with its name below `docs/`.
+/// Returns each page's name in `docs/` and its text.
 fn pages() -> [(&'static str, String); 2] {
     let mut commands = OPENING.to_owned();
     let mut loading = OPENING_LOAD.to_owned();
@@ -53,7 +53,7 @@ fn pages() -> [(&'static str, String); 2] {
 
 fn exit_codes(text: &mut String) {
     text.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
-    // A line that begins further in goes on with the one before.
+    // A line with more indentation continues the line before.
     let rows = EXIT_CODES.lines().skip(1).collect::<Vec<_>>().join("\n").replace("\n       ", " ");
     for line in rows.lines() {
         let (code, meaning) = line.trim().split_once(' ').expect("a code and its meaning");
@@ -61,12 +61,12 @@ fn exit_codes(text: &mut String) {
     }
 }
 
-/// Adds a command and its own commands; `name` is all words that call it.
+/// Adds a command and its subcommands; `name` holds all words that call it.
 fn section(command: &Command, name: &str, text: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     write!(text, "\n## `bakeoff {name}`\n\n{}.\n", about.trim_end_matches('.')).expect("text");
     if let Some((_, document)) = OTHER_TOOLS.iter().find(|(tool, _)| *tool == name) {
-        writeln!(text, "Its options are that tool's: [{document}]({document}).").expect("text");
+        writeln!(text, "It takes that tool's options: [{document}]({document}).").expect("text");
         return;
     }
     for own in command.get_subcommands().filter(|own| own.get_name() != "help") {
@@ -86,7 +86,7 @@ fn section(command: &Command, name: &str, text: &mut String) {
     }
 }
 
-/// Returns how an option is written: `--trials N`, or `STUDY`.
+/// Returns an option as the user writes it: `--trials N`, or `STUDY`.
 fn form(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
     let values: Vec<String> = match arg.get_action().takes_values() {
@@ -111,7 +111,7 @@ fn default(arg: &Arg) -> String {
     format!(" [default: {}]", values.join(" "))
 }
 
-/// Returns a text as it may stand in a cell of a table.
+/// Returns text escaped for a table cell, on one line.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.replace('|', "\\|")
@@ -132,7 +132,7 @@ fn reference_matches_the_command_line() {
 }
 
 #[test]
-fn no_command_line_makes_its_reader_panic() {
+fn parser_survives_arbitrary_command_lines() {
     use clap::Parser as _;
     let corpus: [&[u8]; 5] = [
         b"run quickstart --scale 0.01 --trials 3 --seed 7 --json",

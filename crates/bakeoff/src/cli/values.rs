@@ -1,51 +1,50 @@
-//! Reads the values of flags: times, rates, shares, options.
+//! Parses option values: times, rates, shares, `NAME=VALUE`.
 //!
-//! Not here: the forms of durations and rates themselves (`bakeoff_core::units`).
+//! Not here: the syntax of durations and rates (`bakeoff_core::units`).
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use bakeoff_core::units::{self, Unreadable};
 
-/// `--ramp`.
+/// Rates per second at the start and the end of a ramp.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ramp {
     pub(crate) from: f64,
     pub(crate) to: f64,
 }
 
-/// A value that a flag cannot have.
+/// An option value that is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ValueError {
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    #[error("it is longer than a week")]
+    #[error("it must be at most a week")]
     LongerThanAWeek,
-    #[error("it has to be longer than nothing")]
+    #[error("it must be longer than zero")]
     NoTime,
-    #[error("it has to be at least one an hour")]
+    #[error("it must be at least one an hour")]
     LessThanOneAnHour,
-    #[error("it is more than 100,000,000 a second")]
+    #[error("it must be at most 100,000,000 per second")]
     RateTooHigh,
     #[error("write the first and the last rate: `100..2000`")]
     NoRange,
-    /// Both rates of a ramp are zero.
-    #[error("nothing is ever due at these rates")]
+    #[error("nothing is ever due at these rates: one must be above zero")]
     NothingDue,
-    #[error("an option is NAME=VALUE: `delay=2ms`")]
+    #[error("write NAME=VALUE, such as `delay=2ms`")]
     NoOption,
-    #[error("a loss is from 0.1% to 90%")]
+    #[error("it must be from 0.1% to 90%")]
     LossOutOfRange,
     #[error("write a whole number: `1000`, `1k` or `1e3`")]
     NoCount,
-    #[error("it has to be from 1 to {}", units::count_text(*.0))]
+    #[error("it must be from 1 to {}", units::count_text(*.0))]
     CountOutOfRange(u64),
 }
 
-/// The longest time of a load, so that sums of times stay times.
+/// Longest time of a load. Sums of such times cannot overflow.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Reads the time that a load takes, or a part of it.
+/// Parses the time of a load or of a part of it, at most a week.
 pub(super) fn time(text: &str) -> Result<Duration, ValueError> {
     match units::parse_duration(text)? {
         time if time > LONGEST => Err(ValueError::LongerThanAWeek),
@@ -53,7 +52,7 @@ pub(super) fn time(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
-/// Reads a time that cannot be zero.
+/// Parses a time above zero.
 pub(super) fn time_above_zero(text: &str) -> Result<Duration, ValueError> {
     match time(text)? {
         Duration::ZERO => Err(ValueError::NoTime),
@@ -61,7 +60,7 @@ pub(super) fn time_above_zero(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
-/// Writes a number with a power of ten, as `1.5k/s` or `1e3`, in digits alone. Other text stays as it is.
+/// Expands a power of ten, as in `1.5k/s` or `1e3`, to plain digits. Returns other text unchanged.
 fn in_digits(text: &str) -> Cow<'_, str> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -88,7 +87,7 @@ fn in_digits(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{whole}{more}{point}{fraction}{rest}"))
 }
 
-/// Reads a number of things, at least one of them and at most `most`.
+/// Parses a whole number from 1 to `most`.
 fn count(text: &str, most: u64) -> Result<u64, ValueError> {
     match in_digits(text.trim()).parse::<u64>() {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
@@ -97,17 +96,15 @@ fn count(text: &str, most: u64) -> Result<u64, ValueError> {
     }
 }
 
-/// Reads a number of clients.
 pub(super) fn clients(text: &str) -> Result<u32, ValueError> {
     count(text, 1_000_000).map(|count| count as u32)
 }
 
-/// Reads a number of requests.
 pub(super) fn requests(text: &str) -> Result<u64, ValueError> {
     count(text, u64::MAX)
 }
 
-/// Reads a rate at which requests are due.
+/// Parses a request rate, from one per hour to 100,000,000 per second.
 pub(super) fn rate(text: &str) -> Result<f64, ValueError> {
     match units::parse_rate(&in_digits(text.trim()))? {
         rate if rate < 1.0 / 3600.0 => Err(ValueError::LessThanOneAnHour),
@@ -116,10 +113,10 @@ pub(super) fn rate(text: &str) -> Result<f64, ValueError> {
     }
 }
 
-/// Reads `FROM..TO`.
+/// Parses `FROM..TO`.
 pub(super) fn ramp(text: &str) -> Result<Ramp, ValueError> {
     let (from, to) = text.split_once("..").ok_or(ValueError::NoRange)?;
-    // Down to nothing and up from it is a ramp too, but nothing all the time is none.
+    // A ramp may start or end at zero, but not both.
     let end = |text: &str| match units::parse_rate(text) {
         Ok(0.0) => Ok(0.0),
         _ => rate(text),
@@ -131,7 +128,7 @@ pub(super) fn ramp(text: &str) -> Result<Ramp, ValueError> {
     Ok(ramp)
 }
 
-/// Reads `NAME=VALUE`, of an option.
+/// Parses `NAME=VALUE`.
 pub(super) fn option(text: &str) -> Result<(String, String), ValueError> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
@@ -141,7 +138,7 @@ pub(super) fn option(text: &str) -> Result<(String, String), ValueError> {
     }
 }
 
-/// Reads `5%`, of a loss.
+/// Parses a loss such as `5%`.
 pub(super) fn loss(text: &str) -> Result<f64, ValueError> {
     match units::parse_share(text)? {
         share if (0.001..=0.9).contains(&share) => Ok(share),

@@ -1,8 +1,9 @@
-//! `bakeoff agent`: what a coordinator starts on other machines, and speaks to over a pipe.
+//! `bakeoff agent`: serves a coordinator over a pipe, on another machine.
 //!
-//! Signals are not caught: one ends it as the closing of its pipe does, and the warden sees to what it started.
+//! It does not catch signals. A signal ends it like a closed pipe does, and the warden stops the processes that it
+//! started.
 //!
-//! Not here: the protocol and the host behind it (`bakeoff_agent`), how loads are driven (`bakeoff_fleet::generators::serve`).
+//! Not here: the protocol and its host (`bakeoff_agent`), driving loads (`bakeoff_fleet::generators::serve`).
 
 use std::fs;
 use std::io;
@@ -21,16 +22,17 @@ use rustix::process::WaitOptions;
 use crate::failure::Failure;
 use bakeoff_fleet::generators::serve;
 
-/// How long a pod waits for its first agent, and for another one after its last.
+/// Time that a pod waits for its first agent.
 const WAITS_FIRST: Duration = Duration::from_secs(90);
+/// Time that a pod waits for another agent after the last one.
 const WAITS_AGAIN: Duration = Duration::from_secs(60);
-/// How often that is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Interval between checks for agents.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Serves until standard input closes.
 ///
 /// # Errors
-/// When what comes is no request, or the user's cache cannot be found.
+/// Fails if a message is no valid request, or if the answer cannot be written.
 pub(crate) fn serve() -> Result<(), Failure> {
     let cache = place::of_environment();
     let cache = cache.or_else(|| Some(std::env::temp_dir().join("bakeoff")));
@@ -47,15 +49,15 @@ pub(crate) fn serve() -> Result<(), Failure> {
         kernel: machine::running_kernel(),
     };
     let served = serve::serve(&hello, io::stdin(), io::stdout());
-    served.map_err(|error| Failure::machine(format!("the coordinator cannot be served: {error}")))
+    served.map_err(|error| Failure::machine(format!("cannot serve the coordinator: {error}")))
 }
 
-/// Is the first process of a pod: ends when no agent has come for long, or when it is told to.
+/// Runs as the first process of a pod. Returns on a signal, or if no agent has run for a while.
 pub(crate) fn first(interrupted: &AtomicBool) {
     let mut until = clock::now() + WAITS_FIRST;
     while clock::now() < until && !interrupted.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_EVERY);
-        // What lost its parent is the first process's, and nobody else takes note of its end.
+        std::thread::sleep(CHECK_EVERY);
+        // The first process inherits orphans and must reap them.
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if has_agents() {
             until = clock::now() + WAITS_AGAIN;
@@ -63,7 +65,7 @@ pub(crate) fn first(interrupted: &AtomicBool) {
     }
 }
 
-/// Returns whether another bakeoff runs here.
+/// Returns true if another bakeoff runs on this machine.
 fn has_agents() -> bool {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -77,12 +79,13 @@ fn has_agents() -> bool {
     })
 }
 
-/// Puts this executable to a path, where the containers of a pod find it.
+/// Copies this executable to `path`, where the containers of a pod find it.
 ///
 /// # Errors
-/// When it cannot be read or written.
+/// Fails if the executable cannot be read, or `path` cannot be written.
 pub(crate) fn install(path: &Path) -> Result<(), Failure> {
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::machine(format!("cannot find bakeoff's own executable: {error}"))
+    })?;
     fs::copy(&own, path).map(drop).map_err(|error| Failure::file("write", path, &error))
 }

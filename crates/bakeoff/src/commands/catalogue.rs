@@ -1,4 +1,4 @@
-//! `studies`, `systems`, `install`, `doctor`: what there is, and what is missing.
+//! `studies`, `systems`, `install`, `doctor`: lists studies and systems, and finds and fetches missing programs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,6 @@ use crate::commands::study_file::load_study;
 use crate::failure::Failure;
 use crate::messages;
 
-/// Lists the studies that ship, or prints the file of one.
 pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         let mut text = String::new();
@@ -26,21 +25,21 @@ pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {
             let systems: Vec<&str> = study.systems.iter().map(|s| s.name.as_str()).collect();
             let _ = writeln!(text, "{name:longest$}  {} ({})", study.title, systems.join(", "));
         }
-        text.push_str("\n`bakeoff run NAME` runs one, `bakeoff studies NAME` prints its file");
+        text.push_str("\n`bakeoff run NAME` runs a study, `bakeoff studies NAME` prints its file");
         messages::output(&text);
         return Ok(());
     };
     match shipped::shipped().iter().find(|(known, _)| *known == name) {
         Some((_, text)) => messages::output(text),
         None => {
-            let hint = "`bakeoff studies` lists those that ship";
+            let hint = "`bakeoff studies` lists the studies that ship";
             return Err(Failure::input(format!("no study `{name}` ships with bakeoff"), hint));
         }
     }
     Ok(())
 }
 
-/// Lists the systems, or shows the one of this name.
+/// Lists all systems, or shows the one with this name.
 pub(crate) fn systems(name: Option<&str>) -> Result<(), Failure> {
     let cache = Cache::from_environment()?;
     let asked = |system: &&&dyn System| name.is_none_or(|name| system.kind().name == name);
@@ -49,8 +48,8 @@ pub(crate) fn systems(name: Option<&str>) -> Result<(), Failure> {
     if let (Some(name), []) = (name, &texts[..]) {
         let known: Vec<&str> =
             systems::registry().iter().map(|system| system.kind().name).collect();
-        let hint = study::suggest(name, known.iter().copied(), "there are");
-        return Err(Failure::input(format!("there is no system `{name}`"), hint));
+        let hint = study::suggest(name, known.iter().copied(), "systems:");
+        return Err(Failure::input(format!("no system `{name}`"), hint));
     }
     messages::output(&texts.join("\n"));
     Ok(())
@@ -74,10 +73,10 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
         if matches!(origin, Origin::Products(_)) {
             row("product", recipe.system);
         }
-        had(install::describe(recipe, None, None, cache), &mut row);
+        availability_rows(install::describe(recipe, None, None, cache), &mut row);
     }
     if kind.is_part() {
-        row("is", "only ever a part of other systems");
+        row("is", "only a part of other systems");
     } else {
         let operations: Vec<&str> = kind.operations.iter().map(|&o| o.name()).collect();
         row("operations", &operations.join(", "));
@@ -101,8 +100,8 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     text
 }
 
-/// Writes which program it is and where it runs from, or why it is missing and what to do.
-fn had(availability: Availability, row: &mut impl FnMut(&str, &str)) {
+/// Adds rows for the program and its source, or for the reason why it is missing and the fix.
+fn availability_rows(availability: Availability, row: &mut impl FnMut(&str, &str)) {
     match availability {
         Availability::Found(found) => {
             row("version", &found.version);
@@ -124,12 +123,11 @@ fn had(availability: Availability, row: &mut impl FnMut(&str, &str)) {
                 let can = if source.possible { "can come from" } else { "cannot come from" };
                 row("", &format!("{can} {}: {}", source.title, source.note));
             }
-            row("mend", &remedy);
+            row("fix", &remedy);
         }
     }
 }
 
-/// Fetches programs.
 pub(crate) fn install(
     asked: &[String],
     reporter: &mut dyn Reporter,
@@ -163,21 +161,21 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Says what is missing for which study.
+/// Prints what each study lacks on this machine.
 pub(crate) fn doctor(asked: &[String]) -> Result<ExitCode, Failure> {
-    let (mut text, complete) = looked_at(&asked_studies(asked)?)?;
+    let (mut text, complete) = check_programs(&asked_studies(asked)?)?;
     text.push_str(match complete {
         true => "\nNothing is missing.",
-        false => "\n`bakeoff run` fetches by itself what bakeoff can fetch.",
+        false => "\n`bakeoff run` fetches these programs itself where it can.",
     });
     messages::output(&text);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
 }
 
-/// The exit code where something is missing.
+/// Exit code if something is missing.
 pub(crate) const MISSING: u8 = 3;
 
-/// Returns the studies that were asked for, with the names they were asked by; all that ship where none was.
+/// Returns the named studies with their names; all that ship if `asked` is empty.
 pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Failure> {
     let names: Vec<&str> = match asked {
         [] => shipped::shipped().iter().map(|(name, _)| *name).collect(),
@@ -186,26 +184,26 @@ pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Fa
     names.into_iter().map(|name| Ok((name.to_owned(), load_study(name)?))).collect()
 }
 
-/// Returns what this machine lacks for each study, and whether that is nothing.
-pub(crate) fn looked_at(studies: &[(String, Study)]) -> Result<(String, bool), Failure> {
+/// Returns a text with what each study lacks on this machine, and true if nothing is missing.
+pub(crate) fn check_programs(studies: &[(String, Study)]) -> Result<(String, bool), Failure> {
     let cache = Cache::from_environment()?;
     let (mut text, mut complete) = (String::new(), true);
     for (name, study) in studies {
         let missing = missing(study, &cache)?;
         if missing.is_empty() {
-            let _ = writeln!(text, "{name}: everything is here");
+            let _ = writeln!(text, "{name}: nothing is missing");
             continue;
         }
         complete = false;
         let _ = writeln!(text, "{name}:");
         for (system, reason, remedy) in missing {
-            let _ = writeln!(text, "  {system}: {reason}\n    mend: {remedy}");
+            let _ = writeln!(text, "  {system}: {reason}\n    fix: {remedy}");
         }
     }
     Ok((text, complete))
 }
 
-/// Each missing system with why, and the command that mends it.
+/// Returns each missing system with the reason and the fix.
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
     let started = study.systems.iter().filter(|system| system.is_started());

@@ -1,6 +1,6 @@
-//! `bakeoff compare`: two runs side by side, from their records alone.
+//! `bakeoff compare`: compares two runs by their records alone.
 //!
-//! Further runs of the base's study, beside it or where `--history` says, tell how far runs lie apart.
+//! Further runs of the base's study show how much runs vary. They are beside the base, or in `--history`.
 //!
 //! Not here: the statistics and the conditions (`bakeoff_report::compare`).
 
@@ -18,14 +18,14 @@ use crate::commands::history;
 use crate::failure::Failure;
 use crate::messages;
 
-/// A condition is proven.
+/// Exit code if a condition is proven.
 pub(crate) const PROVEN: u8 = 6;
-/// None is proven, and of one or more nobody can tell.
+/// Exit code if no condition is proven, and at least one is inconclusive.
 pub(crate) const CANNOT_TELL: u8 = 7;
-/// The most runs that are read to tell how far runs lie apart, the newest first.
+/// Maximum number of further runs to read, newest first.
 const KNOWN_MAX: usize = 50;
 
-/// Reads both runs, prints what changed, and answers the conditions by the exit code.
+/// Prints the changes between two runs. The exit code is the outcome of the conditions.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let conditions = match args.fail_if.is_empty() {
         true => Conditions::None,
@@ -34,14 +34,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     conditions::publish("compare", conditions, args.junit.as_deref(), |cases| judged(args, cases))
 }
 
-/// Does it, and adds how each condition was judged.
+/// Compares, and adds a case for each condition.
 fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
     let base = folder::read_and_warn(&args.base)?;
     let new = folder::read_and_warn(&args.new)?;
     if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(
-            format!("`{}` of --history is no folder", folder.display()),
-            "name the folder that holds earlier runs, `runs` unless they were kept elsewhere",
+            format!("`{}` of --history is not a folder", folder.display()),
+            "name the folder that holds earlier runs; the default of `--out` is `runs`",
         ));
     }
     let beside = || folder_of(&args.base).parent().map(Path::to_path_buf);
@@ -71,7 +71,7 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
     })
 }
 
-/// The folder of a run that is named by it, or by its record.
+/// Returns the folder of a run, given by its folder or its record.
 fn folder_of(run: &Path) -> PathBuf {
     let run = run.canonicalize().unwrap_or_else(|_| run.to_owned());
     if run.is_dir() { run } else { run.parent().map_or(run.clone(), Path::to_path_buf) }

@@ -1,10 +1,9 @@
-//! Tells services that run builds what became of a command's conditions: a JUnit file where one was asked for,
-//! and annotations where GitHub Actions reads.
+//! Publishes the outcome of a command's conditions to CI: a JUnit file, and annotations on GitHub Actions.
 //!
-//! A command that fails before it can judge is told too: a file of an earlier build must not be taken for its
-//! answer, nor may none be taken for a pass.
+//! A command that fails before it judges is published too. Otherwise CI could read the file of an earlier build, or
+//! take a missing file for a pass.
 //!
-//! Not here: the forms (`bakeoff_report::ci`), judging.
+//! Not here: the formats (`bakeoff_report::ci`), judging.
 
 use std::fs;
 use std::path::Path;
@@ -15,24 +14,24 @@ use bakeoff_report::ci::{Case, CaseOutcome, Suite, github, junit};
 use crate::failure::Failure;
 use crate::messages::{self, Reader};
 
-/// Whether a command was given conditions.
+/// Presence of conditions on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conditions {
     Given,
     None,
 }
 
-/// Runs a command that judges conditions, and publishes what became of them. `judge` adds a case for each.
+/// Runs a command that judges conditions, and publishes their outcome. `judge` adds a case for each condition.
 ///
 /// # Errors
-/// That of the command, or of writing the file.
+/// Returns the command's error, or the one of writing the file.
 pub(crate) fn publish(
     name: &str,
     conditions: Conditions,
     file: Option<&Path>,
     judge: impl FnOnce(&mut Vec<Case>) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    // Emptied before anything is measured: whoever reads it meanwhile finds no earlier answer.
+    // Empty the file before measuring: CI must not read the outcome of an earlier build.
     file.map_or(Ok(()), |file| write(file, ""))?;
     let mut cases = Vec::new();
     let done = judge(&mut cases);
@@ -52,7 +51,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     fs::write(file, text).map_err(|error| {
         Failure::input(
             format!("cannot write `{}` of --junit: {error}", file.display()),
-            "name a file in a folder that is there and may be written to",
+            "name a file in a folder that exists and is writable",
         )
     })
 }

@@ -1,9 +1,7 @@
-//! `bakeoff gate`: two builds of one system of a study, interleaved in one run, for whoever has to decide
-//! whether one may be merged.
+//! `bakeoff gate`: compares two builds of one system in one run, to decide whether the new one may be merged.
 //!
-//! The run is an ordinary one, of a study with two systems, `base` and `new`; `report`, `history` and
-//! `run --resume` take it for what it is. What was asked is in its record, so that `gate --resume` can go
-//! on with it and judge it again.
+//! The run is an ordinary one, with two systems, `base` and `new`. `report`, `history` and `run --resume` treat it as
+//! such. Its record holds the gate's conditions, so that `gate --resume` can resume it and judge it again.
 //!
 //! Not here: the study (`bakeoff_core::study`), the judgement (`bakeoff_report::compare`).
 
@@ -40,7 +38,7 @@ use crate::commands::study_file::load_study;
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
 
-/// Runs both builds in turn, or goes on with such a run, and prints whether the new one may be merged.
+/// Runs both builds in turn or resumes such a run, and prints whether the new build may be merged.
 pub(crate) fn run(
     args: &GateArgs,
     reporter: &mut dyn Reporter,
@@ -51,7 +49,7 @@ pub(crate) fn run(
     })
 }
 
-/// Does it, and adds how each condition was judged.
+/// Runs the gate, and adds a case for each condition.
 fn judged(
     args: &GateArgs,
     reporter: &mut dyn Reporter,
@@ -66,8 +64,8 @@ fn judged(
             let (record, _) = folder::read(run)?;
             if record.header.gate.is_none() {
                 return Err(Failure::input(
-                    format!("`{}` is no run of `bakeoff gate`", run.display()),
-                    format!("`bakeoff run --resume {}` goes on with it", run.display()),
+                    format!("`{}` is not a run of `bakeoff gate`", run.display()),
+                    format!("resume it with `bakeoff run --resume {}`", run.display()),
                 ));
             }
             runner.go_on(run, args.trust)?
@@ -95,7 +93,7 @@ fn judged(
     conclude(path, args, cases)
 }
 
-/// Trials that a gate needs besides those that it has.
+/// Further trials that a gate needs.
 struct MoreTrials {
     line: RunExtended,
     shortfall: Shortfall,
@@ -103,7 +101,7 @@ struct MoreTrials {
 }
 
 impl MoreTrials {
-    /// Returns what is told of them; `elapsed` is what the trials before took.
+    /// Returns the event. `elapsed` is the time of the trials before.
     fn event(&self, elapsed: Duration) -> Event<'_> {
         let RunExtended { trials, before, .. } = self.line;
         let takes = elapsed.mul_f64(f64::from(trials - before) / f64::from(before));
@@ -112,8 +110,10 @@ impl MoreTrials {
     }
 }
 
-/// Returns the trials that a complete run lacks by the scatter of its figures, if it may have more. The change is
-/// not looked at, so that looking before the end stops no merge by chance.
+/// Returns the further trials that the scatter of a complete run calls for. `None` if it has enough, or reached its
+/// maximum.
+///
+/// Ignores the observed change: deciding by it would stop merges by chance.
 fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     let (record, _) = folder::read(run)?;
     let header = &record.header;
@@ -132,8 +132,7 @@ fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     Ok(Some(MoreTrials { line, shortfall, gate }))
 }
 
-/// The study of the gate, and what it asks; everything that can be wrong with them is told here, before
-/// anything is fetched or started.
+/// Returns the study and the conditions of the gate. Rejects all invalid input before anything is fetched or started.
 fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure> {
     let mut whole = load_study(study)?;
     if let Some(scale) = args.scale {
@@ -146,7 +145,10 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
             let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
             return Err(Failure::input(
                 format!("study `{}` has {} systems", whole.name, names.len()),
-                format!("say with `--system` of which there are two builds: {}", names.join(", ")),
+                format!(
+                    "name the system that has two builds with `--system`: {}",
+                    names.join(", ")
+                ),
             ));
         }
     };
@@ -183,7 +185,7 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     Ok((study, record::Gate { system, fail_if, detect, trials_max }))
 }
 
-/// Reads the flags of one build.
+/// Parses the options of one build.
 pub(crate) fn build(
     flag: &str,
     asked: Option<&str>,
@@ -200,17 +202,17 @@ pub(crate) fn build(
     if !own && !process {
         return Err(Failure::input(
             format!(
-                "{flag} `{asked}`: a system of kind `{}` is part of bakeoff",
+                "{flag} `{asked}`: kind `{}` is part of bakeoff and has no other builds",
                 kind.unwrap_or("?")
             ),
-            "give it other options: `--new-option NAME=VALUE`",
+            "compare options instead: `--new-option NAME=VALUE`",
         ));
     }
     if asked.contains('/') || Path::new(asked).exists() {
         let path =
             std::path::absolute(asked).ok().filter(|path| path.exists()).ok_or_else(|| {
                 Failure::input(
-                    format!("{flag}: there is no program `{asked}`"),
+                    format!("{flag}: program `{asked}` not found"),
                     "give a path to a program, or a version: `3.6.1`",
                 )
             })?;
@@ -222,7 +224,7 @@ pub(crate) fn build(
         (Some((of, _)), Some(kind)) => {
             return Err(Failure::input(
                 format!(
-                    "{flag} `{asked}` is a version of `{of}`, and the system is of kind `{kind}`"
+                    "{flag} `{asked}` is a version of `{of}`, but the system has kind `{kind}`"
                 ),
                 format!("write the version alone, or `{kind}@VERSION`"),
             ));
@@ -232,8 +234,8 @@ pub(crate) fn build(
     if version_request(Some(version)).is_err() {
         return Err(Failure::input(
             format!(
-                "{flag} `{asked}` is neither a program nor a version: no such file is here, and a version \
-                 begins with a digit"
+                "{flag} `{asked}` is neither a program nor a version: there is no such file, and versions \
+                 begin with a digit"
             ),
             format!("write a program as a path, `./{asked}`, and a version as `3.6.1`"),
         ));
@@ -242,7 +244,7 @@ pub(crate) fn build(
     Ok(build)
 }
 
-/// Refuses two programs that are the same file, or hold the same bytes.
+/// Rejects two programs that are the same file or hold the same bytes.
 fn refuse_same_file(builds: &[Build; 2]) -> Result<(), Failure> {
     let [Some(base), Some(new)] = builds.each_ref().map(|one| one.program.as_deref()) else {
         return Ok(());
@@ -260,7 +262,7 @@ fn refuse_same_file(builds: &[Build; 2]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of a file; `None` for what is none.
+/// Returns the SHA-256 of a file in hex. `None` if it cannot be read.
 fn sha256(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok().filter(|_| path.is_file())?;
     let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 16]);
@@ -273,7 +275,7 @@ fn sha256(path: &Path) -> Option<String> {
     Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Renders the run, says what came of the gate, and answers by the exit code.
+/// Renders the run, prints the gate's outcome, and returns the exit code.
 fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
     let folder: PathBuf = match folder.is_dir() {
         true => folder.to_owned(),

@@ -1,9 +1,9 @@
-//! `bakeoff history`: the runs that are kept here, newest first, with their size on disk, and their removal.
+//! `bakeoff history`: lists the stored runs, newest first, with their size on disk, and deletes them.
 //!
-//! Of each record only what a line needs is read; the sentence is the one that its report ended
-//! with. A folder that holds no readable record is named, and the others are listed.
+//! It reads only the fields of a record that a line shows. The sentence comes from the run's `report.json`. A folder
+//! without a readable record gives a warning.
 //!
-//! Of runs of one study those that tell how far runs lie apart are found here, too (`compare`).
+//! It also finds the runs of one study whose variation `compare` uses.
 //!
 //! Not here: rendering a run again (`report`).
 
@@ -24,7 +24,7 @@ use crate::cli::{HistoryArgs, Prune};
 use crate::failure::Failure;
 use crate::messages;
 
-/// A run in a line.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Run {
     run: PathBuf,
@@ -33,15 +33,14 @@ struct Run {
     trials: usize,
     trials_run: usize,
     state: State,
-    /// Bytes on disk of its folder.
+    /// Size of the run's folder on disk.
     bytes: u64,
-    /// Whether a line of its record was altered after it was written.
+    /// True if a line of the record was changed after it was written.
     altered: bool,
-    /// The sentence of its report, where one was written.
+    /// Sentence of the report; `None` without a report.
     sentence: Option<String>,
 }
 
-/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -56,14 +55,14 @@ impl fmt::Display for State {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Self::Complete => "complete",
-            Self::GoesOn => "goes on",
+            Self::GoesOn => "in progress",
             Self::Interrupted => "interrupted",
             Self::Killed => "killed",
         })
     }
 }
 
-/// Lists the runs in a folder.
+/// Lists the runs in a folder, or deletes parts of them.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
     let mut runs = Vec::new();
     for path in folders(&args.out)? {
@@ -92,7 +91,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a part of each run that does not go on and was last written `older_than` ago or earlier.
+/// Deletes a part of each run that is not in progress and was last written at least `older_than` ago.
 fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), Failure> {
     let (mut count, mut freed) = (0, 0);
     for run in runs {
@@ -109,11 +108,11 @@ fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), 
         freed += run.bytes.saturating_sub(size(&run.run));
     }
     let of = if count == 1 { "run" } else { "runs" };
-    messages::output(&format!("{} freed, of {count} {of}", ByteCount(freed)));
+    messages::output(&format!("freed {} in {count} {of}", ByteCount(freed)));
     Ok(())
 }
 
-/// Removes a part of a run; links among it go, and what they lead to stays.
+/// Deletes a part of a run. Deletes links, not their targets.
 fn remove(run: &Path, what: Prune) -> io::Result<()> {
     for entry in fs::read_dir(run)? {
         let entry = entry?;
@@ -135,13 +134,13 @@ fn remove(run: &Path, what: Prune) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes that a run's folder takes on disk.
+/// Returns the size of a run's folder on disk, 0 if unknown.
 fn size(run: &Path) -> u64 {
     disk::space(run, usize::MAX).unwrap_or(0)
 }
 
-/// The runs in a folder that were of the same study on the same machine, the newest, at most so
-/// many. What cannot be read is none of them, and neither is a run that still goes on.
+/// Returns the newest runs of the same study on the same machine, at most `most`. Skips unreadable runs and those in
+/// progress.
 pub(crate) fn of_the_same_study(
     folder: &Path,
     of: &RunHeader,
@@ -168,18 +167,18 @@ pub(crate) fn of_the_same_study(
     Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.0)).collect())
 }
 
-/// The folders with a record in them.
+/// Returns the folders that hold a record.
 fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
-        // Before the first run there is none of these; any other was named by the user.
+        // The default folder does not exist before the first run.
         Err(error) if error.kind() == io::ErrorKind::NotFound && out == Path::new(RUNS) => {
             return Ok(Vec::new());
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Failure::input(
-                format!("`{}` of --out is no folder", out.display()),
-                "give the folder that runs were kept in by `--out`",
+                format!("`{}` of --out is not a folder", out.display()),
+                "name the folder that was given to `bakeoff run --out`",
             ));
         }
         Err(error) => return Err(Failure::file("list", out, &error)),
@@ -202,21 +201,21 @@ fn text(run: &Run) -> String {
         run.run.display()
     );
     if run.altered {
-        text.push_str("\n  altered after it was written: `bakeoff verify` says where");
+        text.push_str("\n  changed after it was written: `bakeoff verify` shows where");
     }
     if let Some(sentence) = &run.sentence {
         text.push_str(&format!("\n  {}", harmless(sentence)));
     }
     if matches!(run.state, State::Killed | State::Interrupted) {
         text.push_str(&format!(
-            "\n  `bakeoff run --resume {}` goes on with what is missing",
+            "\n  `bakeoff run --resume {}` runs the missing trials",
             run.run.display()
         ));
     }
     text
 }
 
-/// The fields of a record's lines that are read; all others are passed over.
+/// Fields of a record's lines that are read; others are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 enum Glance {
@@ -245,7 +244,6 @@ struct Numbered {
     number: u32,
 }
 
-/// The end of a trial: interrupted or not.
 #[derive(Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case", tag = "ended")]
 enum Ended {
@@ -254,16 +252,16 @@ enum Ended {
     Otherwise,
 }
 
-/// A record that cannot be listed.
+/// Error of a record that cannot be listed.
 #[derive(Debug, thiserror::Error)]
 enum Unlisted {
     #[error(transparent)]
     NotOpened(io::Error),
     #[error("{}", .0.headline())]
     NotRead(#[source] Failure),
-    #[error("this is no record of a run: {0}")]
+    #[error("not a record of a run:  {0}")]
     NotALine(#[source] serde_json::Error),
-    #[error("this is no record of a run: it does not begin with one")]
+    #[error("not a record of a run:  it has no header")]
     NoHeader,
 }
 
@@ -281,7 +279,7 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
     };
     let (mut run, mut ended) = (std::collections::BTreeSet::new(), false);
     let mut skipped = 0;
-    // What cannot be read is a torn end, or for `report` to complain of.
+    // An unreadable line is an incomplete end, or one that `report` complains about.
     while let Ok(Some(line)) = next() {
         match line {
             Glance::Trial { trial, outcome, not_tried } if outcome != Ended::Interrupted => {
@@ -317,7 +315,7 @@ fn sentence(report: &Path) -> Option<String> {
     struct Summary {
         sentence: String,
     }
-    // A stranger's folder may hold a pipe of this name, which would be waited for.
+    // Another user's folder may hold a pipe of this name, which would block.
     let text = fs::read(Some(report).filter(|path| path.is_file())?).ok()?;
     serde_json::from_slice(&text).ok().map(|message: Summary| message.sentence)
 }

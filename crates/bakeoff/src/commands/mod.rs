@@ -1,6 +1,6 @@
-//! The commands, a module for each.
+//! Runs the commands, one module each.
 //!
-//! Not here: flags (`cli`), runs and trials (`bakeoff_trial`), other tools' commands (`bakeoff_compat`).
+//! Not here: options (`cli`), runs and trials (`bakeoff_trial`), other tools' commands (`bakeoff_compat`).
 
 pub(crate) mod agent;
 pub(crate) mod catalogue;

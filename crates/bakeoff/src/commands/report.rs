@@ -1,6 +1,6 @@
-//! `bakeoff report`, and what every run leaves beside its record: the page, Markdown, CSV, JSON.
+//! `bakeoff report`: renders a record as a terminal report, page, Markdown, CSV or JSON. Every run uses this too.
 //!
-//! Not here: what a report says and how it looks (`bakeoff_report`).
+//! Not here: contents and layout of reports (`bakeoff_report`).
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::cli::{Format, ReportArgs};
 use crate::failure::Failure;
 use crate::messages;
 
-/// The page that is written where no other file is asked for.
+/// Page beside the record, written unless a format is given.
 const PAGE: &str = "report.html";
 
-/// The files that a run leaves beside its record.
+/// Reports that a run writes beside its record.
 pub(crate) const FILES: [(&str, Format); 4] = [
     (PAGE, Format::Html),
     ("report.md", Format::Markdown),
@@ -24,7 +24,6 @@ pub(crate) const FILES: [(&str, Format); 4] = [
     ("report.json", Format::Json),
 ];
 
-/// A record with all that is shown of it.
 pub(crate) struct Rendering {
     record: Record,
     report: Report,
@@ -39,7 +38,7 @@ impl Rendering {
         &self.record
     }
 
-    /// Renders it in one of the forms; a terminal's may show the first screen alone.
+    /// Renders the report. `extent` applies to the terminal format.
     pub(crate) fn text(&self, format: Format, style: &Style, extent: Extent) -> String {
         match format {
             Format::Terminal => report::terminal(&self.report, style, extent),
@@ -50,7 +49,7 @@ impl Rendering {
         }
     }
 
-    /// Writes every form into a run's folder and yields the page's path.
+    /// Writes all formats into a run's folder, and returns the page's path.
     pub(crate) fn write_all(&self, folder: &Path) -> Result<PathBuf, Failure> {
         for (name, format) in FILES {
             write_inside(&folder.join(name), &self.text(format, &PLAIN, Extent::Full))?;
@@ -59,16 +58,16 @@ impl Rendering {
     }
 }
 
-/// For files: neither colours nor a width.
+/// Style for files: no colours, unlimited width.
 pub(crate) const PLAIN: Style = Style { width: None, colour: false };
 
-/// Writes a file of a run's folder, which may be somebody else's and hold links.
+/// Writes a file in a run's folder, which another user may own and fill with links.
 fn write_inside(path: &Path, text: &str) -> Result<(), Failure> {
     private::replace(path, text.as_bytes(), private::PRIVATE)
         .map_err(|error| Failure::file("write", path, &error))
 }
 
-/// Writes a file that the user named; what is there and no file, such as `/dev/stdout`, is written to.
+/// Writes a file that the user named. Writes into special files such as `/dev/stdout` instead of replacing them.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let special = path.symlink_metadata().is_ok_and(|found| !found.is_file());
     let written = match special {
@@ -78,9 +77,9 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| Failure::file("write", path, &error))
 }
 
-/// Renders a run again from its record alone.
+/// Renders a run again from its record.
 ///
-/// Without a form: the terminal's on standard output, and the page beside the record where it may be written.
+/// Without a format, prints the terminal report and writes the page beside the record.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     let record = folder::read_and_warn(&args.run)?;
     let rendering = Rendering::new(record);
@@ -105,9 +104,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
         match write_inside(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full)) {
             Ok(()) => messages::output(&format!("\nReport: {}", page.display())),
-            // A run of somebody else's may be read alone.
+            // Another user's run may be read-only.
             Err(failure) => messages::warn(&format!(
-                "{}; `--output FILE` writes the page elsewhere",
+                "{}; use `--output FILE` to write the page to another place",
                 failure.headline()
             )),
         }
@@ -115,12 +114,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns how much a terminal shows.
 pub(crate) fn extent(all: bool) -> Extent {
     if all { Extent::Full } else { Extent::Glance }
 }
 
-/// The form that a file's name asks for.
+/// Returns the format for a file's extension.
 fn format_of(file: &Path) -> Result<Format, Failure> {
     let extension = file.extension().and_then(|extension| extension.to_str());
     match extension {
@@ -130,8 +128,8 @@ fn format_of(file: &Path) -> Result<Format, Failure> {
         Some("json") => Ok(Format::Json),
         Some("txt") => Ok(Format::Terminal),
         _ => Err(Failure::input(
-            format!("the name `{}` does not tell the report's form", file.display()),
-            "end it with .html, .md, .csv, .json or .txt, or give `--format`",
+            format!("the extension of `{}` selects no report format", file.display()),
+            "use .html, .md, .csv, .json or .txt, or give `--format`",
         )),
     }
 }

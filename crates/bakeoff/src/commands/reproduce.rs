@@ -1,9 +1,9 @@
-//! `bakeoff reproduce`: the study of a recorded run, run again here, and what becomes of its claims.
+//! `bakeoff reproduce`: runs a recorded study again on this machine, and judges the claims of the first run.
 //!
-//! The study, the seed and with them the order of trials are those of the record. A system that no path names is
-//! asked for in the version that was recorded; whether it is the same build is told by its SHA-256.
+//! Study, seed and order of trials come from the record. A system without a program path gets the recorded version. Its
+//! SHA-256 shows whether it is the same build.
 //!
-//! Not here: claims and how they are weighed (`bakeoff_report::reproduce`), trials (`commands::run::runner`).
+//! Not here: claims and their judgement (`bakeoff_report::reproduce`), trials (`bakeoff_trial::run`).
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -24,10 +24,10 @@ use crate::commands::report::Rendering;
 use crate::failure::Failure;
 use crate::messages;
 
-/// The answer's name in the folder of the run here.
+/// Result file in the folder of the new run.
 const FILE: &str = "reproduction.json";
 
-/// Runs the study of a record again, and prints what became of its claims.
+/// Runs the study of a record again, and prints the outcome of each claim.
 pub(crate) fn run(
     args: &ReproduceArgs,
     reporter: &mut dyn Reporter,
@@ -38,8 +38,8 @@ pub(crate) fn run(
         let here = folder::read_and_warn(with)?;
         if here.header.study.name != there.header.study.name {
             return Err(Failure::input(
-                format!("`{}` and `{}` are of two studies", args.run.display(), with.display()),
-                "`bakeoff compare` shows two runs side by side",
+                format!("`{}` and `{}` ran different studies", args.run.display(), with.display()),
+                "use `bakeoff compare` to compare two runs of one study",
             ));
         }
         return Ok(answer(&Reproduction::new(&there, &here), args));
@@ -84,7 +84,7 @@ fn answer(found: &Reproduction, args: &ReproduceArgs) -> ExitCode {
     }
 }
 
-/// Returns the study of a record that may be run here, with the versions that were recorded.
+/// Returns the study of a record, with the recorded versions. Refuses gates and untrusted records.
 fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
     let header = &there.header;
     if header.gate.is_some() {
@@ -111,7 +111,7 @@ fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
     Ok(study)
 }
 
-/// Asks for the version that was recorded, of what bakeoff finds or fetches itself.
+/// Sets the recorded version of a program that bakeoff finds or fetches itself.
 fn keep_version(asked: &mut study::System, recorded: &SystemRecord) {
     let system = systems::by_kind(&asked.kind);
     let is_found = system.is_some_and(|system| system.declares().origin.recipe().is_some());

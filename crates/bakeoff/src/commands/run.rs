@@ -1,4 +1,4 @@
-//! `bakeoff run`: the whole story on one screen.
+//! `bakeoff run`: runs a study and prints its report on one screen.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use crate::commands::study_file::load_study;
 use crate::failure::{Failure, NOT_VALID, UNREACHABLE};
 use crate::messages;
 
-/// Runs a study, or goes on with a run, and prints what came of it.
+/// Runs a study or resumes a run, and prints the report.
 pub(crate) fn run(
     args: &RunArgs,
     reporter: &mut dyn Reporter,
@@ -47,16 +47,16 @@ pub(crate) fn run(
         }
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
-        (folder, complete) = once_back(&mut runner, &path)?;
+        (folder, complete) = resume_once_back(&mut runner, &path)?;
     }
     let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     conclude(&folder, args.json, args.all)
 }
 
-/// How long a machine that was lost may take to come back.
+/// Time in which a lost machine must come back.
 const BACK_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// The time between two tries to reach it.
+/// Interval between attempts to reach a lost machine.
 const TRY_EVERY: Duration = Duration::from_secs(10);
 
 /// Returns true if the run ended because a machine was lost.
@@ -66,8 +66,8 @@ fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
     Ok(last.is_some_and(|trial| matches!(trial.outcome, TrialOutcome::MachineLost(_))))
 }
 
-/// Goes on with a run once all of its machines can be reached again.
-fn once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), Failure> {
+/// Resumes a run once all its machines can be reached again.
+fn resume_once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), Failure> {
     let began = clock::now();
     loop {
         match runner.go_on(run, false) {
@@ -79,7 +79,7 @@ fn once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), F
         }
         let until = clock::now() + TRY_EVERY;
         while clock::now() < until && !runner.interrupted.load(Ordering::Relaxed) {
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(CHECK_EVERY);
         }
         if runner.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::INTERRUPTED);
@@ -87,10 +87,10 @@ fn once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), F
     }
 }
 
-/// How often it is looked whether the user has asked for the end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval between checks for an interrupt.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// Renders the run from its record alone, and says where it is.
+/// Renders a run from its record, prints the report and the folder, and returns the exit code.
 pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
@@ -101,7 +101,7 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
         messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
     let record = rendering.record();
-    // The machine's disturbances are made up for by further rounds.
+    // Further rounds replace trials that the machine disturbed.
     let spoils =
         |trial: &TrialRecord| !trial.invalid_because().is_empty() && !is_repeated(record, trial);
     let any_invalid = record.trials.iter().any(spoils);
@@ -120,7 +120,7 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
     })
 }
 
-/// The study as asked for: read, and changed by flags.
+/// Returns the study, changed by `--scale` and `--trials`.
 fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
     let mut study = load_study(study)?;
     if let Some(scale) = args.scale {

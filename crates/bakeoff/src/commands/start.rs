@@ -1,11 +1,12 @@
-//! `bakeoff start`: one system of a study, started as a trial would start it, for other tools to load.
+//! `bakeoff start`: starts one system of a study as a trial would, for other tools to load.
 //!
-//! All of its parts run, are awaited and have their limits, and what a workload's operations need is
-//! there, such as sessions; nothing is loaded, and no keys are written. The addresses that
-//! clients connect to are printed once all is ready, secrets never. It ends, and everything with it, by
-//! a signal, after `--for`, or when one of the servers ends.
+//! All its parts run, are ready and have their limits. The needs of a workload's operations, such as sessions, are set
+//! up, but no keys are written and nothing is loaded. It prints the clients' addresses once all is ready, and never
+//! prints secrets.
 //!
-//! Not here: starting (`cluster`), loading (`run`, `load`).
+//! It stops everything on a signal, after `--for`, or if a server ends.
+//!
+//! Not here: starting (`bakeoff_trial::cluster`), loading (`run`, `load`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,12 +35,12 @@ use crate::messages;
 use bakeoff_fleet::machines::NodesOf;
 use bakeoff_fleet::machines::fleet::Fleet;
 
-/// The time between two looks for a reason to end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Seeds the order of faults, where a system has any.
+/// Interval between checks for a reason to stop.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Seed of injected faults.
 const SEED: u64 = 1;
 
-/// Starts a system, says where it is, and waits.
+/// Starts a system, prints its addresses, and waits.
 pub(crate) fn run(
     args: &StartArgs,
     reporter: &mut dyn Reporter,
@@ -55,7 +56,7 @@ pub(crate) fn run(
     let _removed = RemovedIfKilled::new(dir.path())?;
     match serve(&study, dir.path(), args, reporter, interrupted) {
         Err(failure) if !failure.is_interruption() => {
-            // Its message names logs.
+            // Keep the folder: the message names logs in it.
             let _ = dir.keep();
             Err(failure)
         }
@@ -63,7 +64,7 @@ pub(crate) fn run(
     }
 }
 
-/// The system that is meant.
+/// Returns the system to start: the named one, or the study's only one.
 fn chosen(study: &Study, name: Option<&str>) -> Result<study::System, Failure> {
     let names = || study.systems.iter().map(|system| system.name.as_str());
     let found = match (name, study.systems.as_slice()) {
@@ -85,14 +86,14 @@ fn chosen(study: &Study, name: Option<&str>) -> Result<study::System, Failure> {
         let at: Vec<String> =
             found.endpoints().iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
         return Err(Failure::input(
-            format!("system `{}` runs already, at {}", found.name, at.join(", ")),
-            "there is nothing to start: load it there",
+            format!("system `{}` already runs at {}", found.name, at.join(", ")),
+            "load it at that address; only systems without `endpoints` can be started",
         ));
     }
     Ok(found.clone())
 }
 
-/// The workload that a system is to be prepared for.
+/// Returns the workload to prepare for: the named one, or the system's first. `None` if it has no workload.
 fn workload<'a>(
     study: &'a Study,
     system: &study::System,
@@ -140,18 +141,18 @@ fn serve(
         let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
         prepared.map_err(|why| {
             let (system, workload) = (&contender.asked.name, &workload.name);
-            Failure::machine(format!("`{system}` could not be prepared for `{workload}`: {why}"))
+            Failure::machine(format!("cannot prepare `{system}` for `{workload}`: {why}"))
         })?;
     }
-    let mut told = told(contender, &cluster, dir)?;
-    told["workload"] = json!(workload.map(|workload| &workload.name));
-    messages::output(&if args.json { told.to_string() } else { text(&told, args.time) });
+    let mut started = describe(contender, &cluster, dir)?;
+    started["workload"] = json!(workload.map(|workload| &workload.name));
+    messages::output(&if args.json { started.to_string() } else { text(&started, args.time) });
     let ended = wait(&cluster, args.time, interrupted);
     cluster.stop();
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Waits for a signal or the end of the time; an error says which server ended by itself.
+/// Waits for a signal or the end of `time`. Fails if a server ended, and names it.
 fn wait(
     cluster: &ReadyCluster,
     time: Option<Duration>,
@@ -160,19 +161,19 @@ fn wait(
     let began = clock::now();
     while !interrupted.load(Ordering::Relaxed) {
         if let Some(died) = cluster.died().first() {
-            return Err(Failure::unreachable(format!("{died}, and all else was stopped")));
+            return Err(Failure::unreachable(format!("{died}; bakeoff stopped everything else")));
         }
         let left = time.map(|time| time.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
             break;
         }
-        std::thread::sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        std::thread::sleep(left.unwrap_or(CHECK_EVERY).min(CHECK_EVERY));
     }
     Ok(())
 }
 
-/// Tells the addresses, and the files of the certificates' authority and of the clients' token: never the token.
-fn told(
+/// Returns the addresses as JSON. Writes the CA certificate and the client token to files, and names only the files.
+fn describe(
     contender: &PreparedSystem<'_>,
     cluster: &ReadyCluster,
     dir: &Path,
@@ -230,33 +231,33 @@ fn told(
     }))
 }
 
-/// The same for a reader.
-fn text(told: &Value, time: Option<Duration>) -> String {
+/// Returns the text form of [`describe`].
+fn text(started: &Value, time: Option<Duration>) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let after = told["ready_after_seconds"].as_f64().unwrap_or_default();
-    let mut lines = vec![format!("{} is ready after {after:.1} s", word(&told["system"]))];
+    let after = started["ready_after_seconds"].as_f64().unwrap_or_default();
+    let mut lines = vec![format!("{} is ready after {after:.1} s", word(&started["system"]))];
     lines.push("clients connect to:".to_owned());
-    for client in each(&told["clients"]) {
+    for client in each(&started["clients"]) {
         let at = client["url"].as_str().or(client["address"].as_str()).unwrap_or_default();
         let tls = client["tls"] == true && client["url"].is_null();
         let tls = if tls { ", over TLS" } else { "" };
         lines.push(format!("  {at}  ({}{tls})", word(&client["node"])));
     }
-    if let Some(workload) = told["workload"].as_str() {
+    if let Some(workload) = started["workload"].as_str() {
         lines.push(format!("prepared for: {workload}"));
     }
-    if let Some(leader) = told["leader"].as_str() {
+    if let Some(leader) = started["leader"].as_str() {
         lines.push(format!("leader: {leader}"));
     }
-    if let Some(file) = told["ca_file"].as_str() {
-        lines.push(format!("certificates are signed by: {file}"));
+    if let Some(file) = started["ca_file"].as_str() {
+        lines.push(format!("CA certificate: {file}"));
     }
-    if let Some(file) = told["token_file"].as_str() {
-        lines.push(format!("requests carry the token in: {file}"));
+    if let Some(file) = started["token_file"].as_str() {
+        lines.push(format!("client token: {file}"));
     }
     lines.push("servers:".to_owned());
-    for node in each(&told["nodes"]) {
+    for node in each(&started["nodes"]) {
         let ports = node["ports"].as_object().into_iter().flatten();
         let ports: Vec<String> = ports.map(|(purpose, port)| format!("{purpose} {port}")).collect();
         lines.push(format!(
@@ -266,10 +267,12 @@ fn text(told: &Value, time: Option<Duration>) -> String {
             ports.join(", ")
         ));
     }
-    lines.push(format!("data and logs: {}", word(&told["folder"])));
+    lines.push(format!("data and logs: {}", word(&started["folder"])));
     lines.push(match time {
-        None => "Ctrl-C ends it and throws its data away".to_owned(),
-        Some(time) => format!("it ends after {}, or by Ctrl-C", duration_text(time)),
+        None => "Ctrl-C stops it and deletes its data".to_owned(),
+        Some(time) => {
+            format!("it stops after {}, or by Ctrl-C, and deletes its data", duration_text(time))
+        }
     });
     lines.join("\n")
 }

@@ -1,6 +1,6 @@
-//! Finds the study that a command names: a file's, or one of those that ship.
+//! Finds the study that a command names: a file, or one that ships.
 //!
-//! Not here: reading it (`bakeoff_core::study`).
+//! Not here: parsing it (`bakeoff_core::study`).
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use bakeoff_systems::rows::ThisMachine;
 
 use crate::failure::Failure;
 
-/// Reads a study by path, or one of those that ship by its name.
+/// Parses a study, given by its path or by the name of one that ships.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     let StudyText { name, file, text } = study_text(asked)?;
     Ok(study::parse_within(&name, &file, &text, &systems::kinds(), &ThisMachine)?)
 }
 
-/// A study as it is written.
+/// Text of a study.
 pub(crate) struct StudyText {
-    /// `ingress`.
+    /// Name without folder and extension, such as `ingress`.
     pub(crate) name: String,
-    /// As it is called in messages: `studies/ingress.yaml`.
+    /// Path for messages, such as `studies/ingress.yaml`.
     pub(crate) file: String,
     pub(crate) text: String,
 }
 
-/// The text of a study by path, or of one of those that ship by its name.
+/// Reads the text of a study, given by its path or by the name of one that ships.
 pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
     let path = PathBuf::from(asked);
     if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked)
@@ -36,18 +36,15 @@ pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
     }
     let bytes = std::fs::read(&path).map_err(|error| {
         let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
-        let hint = study::suggest(
-            asked,
-            names.into_iter(),
-            "give a study's file, or the name of one that ships:",
-        );
+        let hint =
+            study::suggest(asked, names.into_iter(), "name a study's file, or one that ships:");
         Failure::input(format!("cannot read study `{asked}`: {error}"), hint)
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Failure::input(
             format!("study `{asked}` is not UTF-8 at byte {at}"),
-            "studies are YAML text",
+            "save it as UTF-8: studies are YAML text",
         )
     })?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");

@@ -1,6 +1,6 @@
-//! `bakeoff verify`: checks that a record is consistent, and that the reports beside it follow from it.
+//! `bakeoff verify`: checks that a record is consistent and that the reports beside it match it.
 //!
-//! Nothing is executed and nothing is written. Not here: what a record must hold (`bakeoff_report::verify`).
+//! It executes nothing and writes nothing. Not here: the rules for records (`bakeoff_report::verify`).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,10 +21,10 @@ use crate::commands::report::{FILES, PLAIN, Rendering};
 use crate::failure::Failure;
 use crate::messages;
 
-/// A report that is larger than this is none of ours, in bytes.
+/// Maximum bytes to read of a report. Larger files cannot be ours.
 const REPORT_MAX: u64 = 1 << 30;
 
-/// Verifies a run, prints what came of it, and answers by the exit code.
+/// Verifies a run and prints the results. The exit code says whether all hold.
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (text, record, complaints) = folder::read_with_text(&args.run)?;
     let links = chain::check(&text);
@@ -44,18 +44,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     Ok(if fails { ExitCode::from(PROVEN) } else { ExitCode::SUCCESS })
 }
 
-/// Compares the hash of the last line with the one that was published.
+/// Compares the hash of the last line with the published one.
 fn published_head(published: &str, head: &str) -> Verified {
     let outcome =
         if published.eq_ignore_ascii_case(head) { Outcome::Holds } else { Outcome::Fails };
     let seen = match outcome {
-        Outcome::Holds => "the last line is the one that was published".to_owned(),
-        _ => format!("the last line has the SHA-256 {head}, and {published} was published"),
+        Outcome::Holds => "the last line has the published SHA-256".to_owned(),
+        _ => format!("the last line has the SHA-256 {head} instead of the published {published}"),
     };
     Verified::new("head", outcome, seen)
 }
 
-/// Renders each report that is there again, and compares it.
+/// Renders each existing report again and compares it.
 fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
     let each = FILES.into_iter().filter_map(|(name, format)| {
         let file = File::open(folder.join(name)).ok()?;
@@ -71,16 +71,16 @@ fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
 
 fn report(name: &str, is_same: bool, header: &RunHeader) -> Verified {
     if is_same {
-        return Verified::new(name, Outcome::Holds, "it is what the record yields");
+        return Verified::new(name, Outcome::Holds, "matches the record");
     }
     let is_of_this_bakeoff =
         header.bakeoff_sha256.is_some() && header.bakeoff_sha256 == this_machine::own_sha256();
     match is_of_this_bakeoff {
-        true => Verified::new(name, Outcome::Fails, "it is not what the record yields"),
+        true => Verified::new(name, Outcome::Fails, "differs from what the record yields"),
         false => Verified::new(
             name,
             Outcome::CannotTell,
-            "it is not what this bakeoff makes of the record, which another build wrote; `bakeoff report` renders it again",
+            "differs, but another build of bakeoff wrote the record; `bakeoff report` renders it again",
         ),
     }
 }
@@ -95,14 +95,14 @@ fn table(found: &[Verified], head: &str) -> String {
     let sentence = match (fails, unknown) {
         (0, 0) => "The record is consistent.".to_owned(),
         (0, unknown) => {
-            format!("Nothing contradicts the record; {} cannot be told.", plural(unknown, "thing"))
+            format!("Nothing contradicts the record; could not check {}.", plural(unknown, "thing"))
         }
         (fails, _) => {
             format!("The record is inconsistent: {}.", plural(fails, "fault"))
         }
     };
     format!(
-        "{}\n{sentence}\nHead: {head}\n(the SHA-256 of the last line; where it is published, nobody can write the record anew)",
+        "{}\n{sentence}\nHead: {head}\n(the SHA-256 of the last line; publish it to make later changes to the record evident)",
         lines.collect::<String>()
     )
 }

@@ -1,18 +1,18 @@
-//! The signs that bars are drawn with, by what the terminal's locale can show.
+//! Draws bars with the characters that the terminal's locale can show.
 //!
-//! Not here: which bars there are (`commands::load`).
+//! Not here: the bars (`commands::load`).
 
-/// The signs that bars are drawn with.
+/// Characters for bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Glyphs {
-    /// Blocks of an eighth of a line each.
+    /// Block elements, in eighths of a line.
     Blocks,
-    /// Signs of ASCII, the denser the higher.
+    /// ASCII characters, denser for higher bars.
     Ascii,
 }
 
 impl Glyphs {
-    /// Returns the bar for a share above 0 of the highest one.
+    /// Returns the character for a share of the highest bar, above 0 and at most 1.
     pub(crate) fn bar(self, share: f64) -> char {
         let bars = match self {
             Self::Blocks => ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
@@ -23,7 +23,7 @@ impl Glyphs {
     }
 }
 
-/// Returns the signs that the locale has: what is not UTF-8 shows blocks as garbage.
+/// Returns the characters for the locale: blocks only for UTF-8.
 pub(crate) fn glyphs() -> Glyphs {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_for_locales_of_utf_8() {
+    fn blocks_need_a_utf_8_locale() {
         for (locale, glyphs) in [
             ("en_US.UTF-8", Glyphs::Blocks),
             ("C.utf8", Glyphs::Blocks),

@@ -1,6 +1,6 @@
-//! Words the events of a run: the sentences that are printed once, without the line that changes.
+//! Writes the text of a run's events, each printed once.
 //!
-//! Not here: when and where they are printed (`messages`), conclusions (`bakeoff_report`).
+//! Not here: the changing progress line (`messages`), conclusions (`bakeoff_report`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use bakeoff_core::units::{count_text, plural, rate_text, share_text, trials_text
 use bakeoff_engine::Live;
 use bakeoff_trial::event::{GateExtended, GateStarted, Resumed};
 
-/// Returns `1 min 25 s`, in steps that an estimate can bear.
+/// Returns a rounded duration, such as `1 min 25 s`.
 pub(super) fn left_text(left: Duration) -> String {
     match left.as_secs() {
         seconds if seconds < 60 => format!("{seconds} s"),
@@ -25,7 +25,8 @@ pub(super) fn left_text(left: Duration) -> String {
     }
 }
 
-/// Returns how a run is opened: `TITLE: 10 trials, seed 7, in runs/…`.
+/// Returns the first line of a run: `TITLE: 10 trials, seed 7, in runs/…`. Adds a line per load with too few operations
+/// for p99.
 pub(super) fn run_started(study: &Study, seed: u64, trials: usize, folder: &Path) -> String {
     let scale = if study.scale == 1.0 {
         String::new()
@@ -45,15 +46,15 @@ pub(super) fn run_started(study: &Study, seed: u64, trials: usize, folder: &Path
     text
 }
 
-/// Returns which percentile of response time is judged under a load that has too few operations for a p99. Those of a
-/// closed load that lasts for a time are unknown beforehand.
+/// Returns the percentile that replaces p99 under a load with too few operations. `None` if p99 is used, or if the
+/// number is unknown, as in a closed load for a time.
 fn few_operations(load: &Load) -> Option<String> {
     let operations = plan::forecast(load)?;
     let (name, _) = ranked::tail(operations);
     let (highest, quantile) = ranked::TAILS[0];
     (name != highest).then(|| {
         format!(
-            "load {}: about {} a trial: {name} takes the place of {highest}, which needs {}",
+            "load {}: about {} per trial, so {name} replaces {highest}, which needs {}",
             load.name,
             plural(operations, "operation"),
             count_text(ranked::sample_min(quantile))
@@ -61,10 +62,10 @@ fn few_operations(load: &Load) -> Option<String> {
     })
 }
 
-/// Returns with what a run goes on.
+/// Returns the first line of a resumed run.
 pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
     format!(
-        "{}: going on with {} of {}, seed {}, in {}",
+        "{}: resuming with {} of {} left, seed {}, in {}",
         resumed.title,
         count_text(resumed.missing as u64),
         trials_text(resumed.trials),
@@ -73,14 +74,12 @@ pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
     )
 }
 
-/// Returns `etcd of kv-stores, base against new`, how many trials there are and may be, and how long they
-/// take.
+/// Returns the first lines of a gate: its title, the number of trials, their time and what they can detect.
 pub(super) fn gate_started(started: &GateStarted<'_>) -> String {
     let GateStarted { study, gate, trials, takes } = started;
     let mut text = format!(
-        "{}\n  {} trials of base and of new in turn, {} in all, which take about {}: a loss of {} is \
-         found in nineteen of twenty merges where figures scatter by {} from trial to trial, and a \
-         merge that changes nothing is stopped at most once in a thousand",
+        "{}\n  {} trials of base and of new in turn, {} in all, take about {}\n  they find a loss of {} in 19 of 20 \
+         merges if figures scatter by {} between trials, and stop at most one in 1,000 merges that change nothing",
         study.title,
         study.trials,
         trials,
@@ -91,27 +90,26 @@ pub(super) fn gate_started(started: &GateStarted<'_>) -> String {
     if let Some(most) = gate.trials_max.filter(|&most| most > study.trials) {
         let longest = takes.mul_f64(f64::from(most) / f64::from(study.trials));
         text += &format!(
-            "\n  if they scatter more, it goes on until that is true: up to {most} trials of each, about {} \
-             in all",
+            "\n  if figures scatter more, the gate adds trials: up to {most} of each build, about {} in all",
             left_text(longest)
         );
     }
     text
 }
 
-/// Returns why a gate goes on.
+/// Returns the reason why a gate adds trials.
 pub(super) fn gate_extended(extended: &GateExtended<'_>) -> String {
     let GateExtended { gate, shortfall, before, trials, takes } = extended;
     format!(
-        "figures scatter by {} from trial to trial: to find a loss of {}, {trials} trials of each build \
-         are run, not {before}, which takes about {} more",
+        "figures scatter by {} between trials: finding a loss of {} needs {trials} trials of each build instead of \
+         {before}, about {} more",
         share_text((shortfall.scatter * 1000.0).round() / 1000.0),
         share_text(gate.detect),
         left_text(*takes),
     )
 }
 
-/// Returns how much figures may scatter for a gate's trials to be enough, in percent.
+/// Returns the largest scatter, in percent, at which a gate's trials are enough.
 fn scatter_text(losses: Losses, study: &Study) -> String {
     let places: usize = study.workloads.iter().map(|one| one.loads.len()).sum();
     let enough =
@@ -120,14 +118,14 @@ fn scatter_text(losses: Losses, study: &Study) -> String {
     if most == 0 { "less than 0.1 %".to_owned() } else { share_text(f64::from(most) / 1000.0) }
 }
 
-/// Returns how many clients work, and how they did in the last second.
+/// Returns the number of clients and the figures of the last second.
 pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
     let clients = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
     let Some(live) = live else { return clients };
-    // A second of a slow load has too few operations for a p99.
+    // One second of a slow load has too few operations for p99.
     let latency = match live.p99 {
         Percentile::TooFew { .. } => format!(", p50 {}", live.p50.text()),
-        // Of writes and reads that are driven apart.
+        // Writes and reads with separate clients have no common percentile.
         Percentile::Nothing => String::new(),
         p99 => format!(", p99 {}", p99.text()),
     };
@@ -138,7 +136,7 @@ pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
     format!("{clients}, {} s: {}/s{latency}{errors}", live.second + 1, count_text(live.verified))
 }
 
-/// Returns what came of a trial.
+/// Returns a trial's figures, or the reason why it is not valid.
 pub(super) fn trial_finished(record: &TrialRecord) -> String {
     let invalid = record.invalid_because();
     match (&record.outcome, invalid.first()) {
@@ -148,7 +146,6 @@ pub(super) fn trial_finished(record: &TrialRecord) -> String {
     }
 }
 
-/// Returns a trial's figures in a line.
 fn figures(record: &TrialRecord) -> String {
     let Some(measurement) = record.measurement() else { return "nothing was measured".to_owned() };
     let rate = measurement.throughput().map_or(0, |rate| rate.round() as u64);
@@ -168,7 +165,7 @@ fn figures(record: &TrialRecord) -> String {
     format!("{found}{}/s, p99 {p99}, {errors}", count_text(rate))
 }
 
-/// Returns the start of a text, with `…` where there is more.
+/// Returns the first 160 characters, and `…` if there are more.
 fn short(text: &str) -> String {
     let mut characters = text.chars();
     let start: String = characters.by_ref().take(160).collect();
@@ -183,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentile_that_takes_the_place_of_p99_is_said_beforehand() {
+    fn announces_the_percentile_that_replaces_p99() {
         let text = |rate: &str| {
             let load = format!("{{rate: {rate}, clients: 4, stop: {{after: 40s}}}}");
             let study = format!(
@@ -193,8 +190,8 @@ mod tests {
             let study = study::parse("t", "t.yaml", &study, &kinds()).expect("it is a study");
             run_started(&study, 7, 3, Path::new("/runs/1"))
         };
-        let expected = "T: 3 trials, seed 7, in /runs/1\nload slow: about 200 operations a trial: p95 takes \
-                        the place of p99, which needs 1,000";
+        let expected = "T: 3 trials, seed 7, in /runs/1\nload slow: about 200 operations per trial, so p95 \
+                        replaces p99, which needs 1,000";
         assert_eq!(text("5/s"), expected);
         assert!(!text("50/s").contains("p99"));
     }

@@ -1,6 +1,6 @@
-//! `bakeoff dbtester analyze`: reads the files of `control`, or dbtester's own, and writes tables, plots and the README.
+//! `bakeoff dbtester analyze`: reads the files of `control` or dbtester, and writes tables, plots and the README.
 //!
-//! Not here: what is made of the files (`bakeoff_compat::dbtester::analysis`).
+//! Not here: the analysis (`bakeoff_compat::dbtester::analysis`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::cli::AnalyzeArgs;
 use crate::failure::Failure;
 use crate::messages;
 
-/// The largest file that is read, in bytes: a day of metrics has some 30 MB.
+/// Maximum bytes of a file to read. A day of metrics has about 30 MB.
 const FILE_MAX: u64 = 1 << 30;
 
-/// Analyses the databases, prints their table, and says where the files are.
+/// Analyses the databases, prints their table, and names the folder of the files.
 pub(super) fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
     let file = ConfigFile::read(&args.config)?;
     let config = &file.config;
     if config.compared.is_empty() {
         return Err(Failure::input(
             format!("`{}` names no database in `all_database_id_list`", file.name),
-            "there is nothing to analyse",
+            "list the databases to analyse there",
         ));
     }
     let mut analyses = BTreeMap::new();
@@ -34,7 +34,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
         let found = config.analysis(database).ok_or_else(|| {
             let id = database.id();
             Failure::input(
-                format!("`{}` says nothing of `{id}` but its id", file.name),
+                format!("`{}` does not describe `{id}`", file.name),
                 "describe it in `datatbase_id_to_config_client_machine_agent_control`",
             )
         })?;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
     let analyzed = analysis::analyze(config, &inputs).map_err(|error| {
         Failure::input(
             error.to_string(),
-            "run `bakeoff dbtester control` again, or take the file's original",
+            "run `bakeoff dbtester control` again, or restore the original file",
         )
     })?;
     analyzed.notes.iter().for_each(|note| messages::warn(note));
@@ -67,12 +67,12 @@ fn read(path: &Path, database: Database) -> Result<String, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::input(
             format!("cannot read `{}` of `{}`: {why}", path.display(), database.id()),
-            "`bakeoff dbtester control` writes it; `--results DIR` names the folder that paths are relative to",
+            "`bakeoff dbtester control` writes it; set `--results DIR` to the folder that paths are relative to",
         )
     };
     read.map_err(|error| cannot(&error))?;
     match text.len() as u64 {
-        length if length > FILE_MAX => Err(cannot(&"it is too large")),
+        length if length > FILE_MAX => Err(cannot(&"it is larger than 1 GiB")),
         _ => Ok(text),
     }
 }

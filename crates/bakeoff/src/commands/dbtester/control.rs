@@ -1,6 +1,7 @@
-//! `bakeoff dbtester control`: runs a configuration's databases one after the other, and writes dbtester's files.
+//! `bakeoff dbtester control`: runs a configuration's databases in turn, and writes dbtester's files.
 //!
-//! Not here: the study (`study`), one trial (`trial`), the files' contents (`bakeoff_compat::dbtester::files`).
+//! Not here: the study (`study`), a trial (`bakeoff_trial::trial`), the files' contents
+//! (`bakeoff_compat::dbtester::files`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use crate::commands::run;
 use crate::failure::Failure;
 use crate::messages;
 
-/// Runs the databases, prints what came of it, and says where dbtester's files are.
+/// Runs the databases, prints the report, and names dbtester's files.
 pub(super) fn run(
     args: &ControlArgs,
     reporter: &mut dyn Reporter,
@@ -33,7 +34,7 @@ pub(super) fn run(
     notes.iter().for_each(|note| messages::warn(note));
     if args.disk_device.is_some() || args.network_interface.is_some() {
         messages::warn(
-            "disk and network are those of each node's own processes: no device is asked for",
+            "`--disk-device` and `--network-interface` are ignored: bakeoff samples each node's processes",
         );
     }
     if let Some(run) = &args.from {
@@ -53,7 +54,7 @@ pub(super) fn run(
     Ok(code)
 }
 
-/// Writes the files of a run that is there already.
+/// Writes the files of an existing run.
 fn from(
     file: &ConfigFile,
     databases: &[Planned<'_>],
@@ -75,16 +76,15 @@ fn from(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a folder that is not there, before anything is started: dbtester's own files go there, where one database
-/// alone is run.
+/// Rejects a missing `path_prefix` before anything is started. dbtester's files of a single database go there.
 fn refuse_missing_folder(file: &ConfigFile, args: &ControlArgs) -> Result<(), Failure> {
     let Located { value, at } = &file.config.client.prefix;
     let folder = args.path_prefix.as_deref().unwrap_or(value);
     if args.database_id.is_none() || folder.is_empty() || Path::new(folder).is_dir() {
         return Ok(());
     }
-    let what = format!("there is no folder `{folder}`");
-    let hint = "`--path-prefix .` leaves the files of `control` here";
+    let what = format!("folder `{folder}` does not exist");
+    let hint = "`--path-prefix .` writes the files of `control` to the current folder";
     if args.path_prefix.is_some() {
         return Err(Failure::input(what, hint));
     }
@@ -93,7 +93,7 @@ fn refuse_missing_folder(file: &ConfigFile, args: &ControlArgs) -> Result<(), Fa
     Err(sink.into_diagnostics().into())
 }
 
-/// Writes the files of one database, and says where they are.
+/// Writes the files of one database, and prints their paths.
 fn written(
     file: &ConfigFile,
     planned: &Planned<'_>,
@@ -107,11 +107,11 @@ fn written(
     };
     if trial.outcome != TrialOutcome::Completed {
         let why = trial.invalid_because().join("; ");
-        messages::warn(&format!("`{id}` leaves no files of dbtester's: {why}"));
+        messages::warn(&format!("no dbtester files for `{id}`: {why}"));
         return Ok(());
     }
     if let Some(why) = trial.invalid_because().first() {
-        messages::warn(&format!("the files of `{id}` are of a trial that is not valid: {why}"));
+        messages::warn(&format!("the files of `{id}` come from a trial that is not valid: {why}"));
     }
     let endpoints: Vec<String> =
         group.nodes.iter().map(|node| format!("{}:{}", node.host, node.database_port)).collect();
@@ -125,7 +125,7 @@ fn written(
     let made = match made {
         Ok(made) => made,
         Err(error) => {
-            messages::warn(&format!("`{id}` leaves no files of dbtester's: {error}"));
+            messages::warn(&format!("no dbtester files for `{id}`: {error}"));
             return Ok(());
         }
     };
@@ -134,7 +134,7 @@ fn written(
     for (role, text) in &made.client {
         let path = match analysis.paths.get(role) {
             Some(path) => path.clone(),
-            // The looks themselves: `analyze` reads the seconds alone.
+            // The raw samples: `analyze` reads only the interpolated ones.
             None => {
                 analysis.paths[&ResultFile::ClientMetricsInterpolated].replace("-interpolated", "")
             }
@@ -170,7 +170,7 @@ fn written(
         && !group.description.contains(version)
     {
         messages::warn(&format!(
-            "files and tables call `{id}` `{}`, as the configuration does; {} {version} ran",
+            "files and tables name `{id}` `{}` after the configuration, but {} {version} ran",
             group.tag(),
             group.database.product().name()
         ));
@@ -178,7 +178,7 @@ fn written(
     Ok(())
 }
 
-/// Returns the requests of a load.
+/// Returns the requests of a load; 0 if it stops after a time.
 fn requests(study: &Study, load: &str) -> u64 {
     let stop = study.loads.iter().find(|one| one.name == load).map(|load| load.stop);
     match stop {

@@ -1,7 +1,7 @@
-//! `bakeoff dbtester`: the commands of dbtester, on the loop, the record and the audits of `bakeoff run`.
+//! `bakeoff dbtester`: runs dbtester's commands with the loop, record and audits of `bakeoff run`.
 //!
-//! `control` turns a configuration into a study (`study`), has it run as any other, and writes dbtester's files from the
-//! record. `analyze` reads such files, ours or dbtester's own.
+//! `control` turns a configuration into a study (`study`), runs it, and writes dbtester's files from the record.
+//! `analyze` reads such files, from `control` or from dbtester.
 //!
 //! Not here: the configuration, the files, the tables (`bakeoff_compat::dbtester`).
 
@@ -24,7 +24,6 @@ use crate::cli::DbtesterCommand;
 use crate::failure::Failure;
 use crate::messages::{self, Messages};
 
-/// Obeys one of dbtester's commands.
 pub(crate) fn run(
     command: &DbtesterCommand,
     messages: &mut Messages,
@@ -43,29 +42,28 @@ pub(crate) fn run(
 }
 
 const AGENT: &str = "\
-There is no agent to start: `bakeoff dbtester control` starts the databases itself, samples and stops them, and leaves
-nothing that listens. This command ends at once with 0, so that scripts which start dbtester's agent go on. Its flags
-have these counterparts:
+There is no agent to start: `bakeoff dbtester control` starts, samples and stops the databases itself, and leaves
+nothing listening. This command exits at once with 0, so that scripts which start dbtester's agent continue. The
+agent's options have these counterparts:
   --etcd-exec, --consul-exec PATH         control --build ID=PATH
   --agent-port, --agent-log, *-data-dir   none: data and logs are in the run's folder, below `runs`
   --system-metrics-csv PATH               `server-system-metrics` files beside those that `analyze` reads";
 
-/// A configuration's file.
 struct ConfigFile {
-    /// Its path, as the user gave it.
+    /// Path as the user gave it.
     name: String,
     text: String,
     config: Config,
 }
 
 impl ConfigFile {
-    /// Reads it, and tells what dbtester ignored of it.
+    /// Reads the file, and warns of fields that dbtester ignored.
     fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::input(
                 format!("cannot read configuration `{name}`: {error}"),
-                "give a file of dbtester's: `--config FILE`",
+                "name a dbtester configuration: `--config FILE`",
             )
         })?;
         let (config, notes) = dbtester::read(&name, &text)?;
@@ -74,7 +72,7 @@ impl ConfigFile {
     }
 }
 
-/// Writes files, each below `folder` unless its path is absolute, and makes the folders that they lie in.
+/// Writes files, below `folder` unless a path is absolute, and creates their folders.
 fn write_all(folder: &Path, files: &[(String, String)]) -> Result<Vec<PathBuf>, Failure> {
     let mut written = Vec::new();
     for (name, text) in files {

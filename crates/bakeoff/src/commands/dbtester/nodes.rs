@@ -1,9 +1,9 @@
-//! Where the nodes of a configuration run.
+//! Finds machines for the nodes of a configuration.
 //!
-//! That is this machine, or with `--on` the machines of a places file: those whose addresses are the group's
-//! `peer_ips`, node by node.
+//! Nodes run on this machine, or with `--on` on the machines of a places file whose addresses match the group's
+//! `peer_ips`.
 //!
-//! Not here: how they are started (`cluster`), how machines are reached (`machines`).
+//! Not here: starting them (`bakeoff_trial::cluster`), reaching machines (`bakeoff_fleet::machines`).
 
 use std::net::IpAddr;
 
@@ -11,22 +11,21 @@ use bakeoff_compat::dbtester::Group;
 use bakeoff_core::places::{Machine, Places, Takes};
 use bakeoff_core::study::{DiagnosticSink, Endpoint, Servers};
 
-/// The nodes of one database.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Nodes {
     /// Started on this machine.
     Here {
-        /// Machines of the configuration that this one stands for.
+        /// Number of the configuration's machines that this one replaces.
         replaced: usize,
     },
-    /// Started on machines of a places file: their numbers there, node by node.
+    /// Started on machines of a places file: one index per node.
     On(Vec<usize>),
-    /// They run already, at these addresses.
+    /// Already running at these addresses.
     Running(Vec<Endpoint>),
 }
 
 impl Nodes {
-    /// Returns them as a study has them.
+    /// Returns the nodes as a study lists them.
     pub(super) fn servers(&self) -> Servers {
         match self {
             Self::Here { .. } | Self::On(_) => Servers::Started,
@@ -35,8 +34,8 @@ impl Nodes {
     }
 }
 
-/// Finds a place for the nodes of a group: on the machines of `places`, where there are any. `here`: this machine may
-/// stand for all others.
+/// Finds machines for the nodes of a group: in `places` if given, else this machine. `here` allows it to replace all
+/// others.
 pub(super) fn place(
     group: &Group,
     here: bool,
@@ -58,11 +57,11 @@ pub(super) fn place(
     match others.peek() {
         Some(node) if !here => {
             let what = format!(
-                "`{}` is another machine, and without `--on` databases are started on this one",
+                "`{}` is another machine, but without `--on` databases run on this one",
                 node.host
             );
-            let hint = "`--here` runs all nodes on this machine, `--on PLACES.yaml` each on its own; with \
-                        `step1_start_database: false` those that run there already are loaded";
+            let hint = "use `--here` to run all nodes on this machine, `--on PLACES.yaml` to run each on its own, or \
+                        `step1_start_database: false` to load nodes that already run there";
             sink.hint(&node.at, what, hint);
             None
         }
@@ -78,19 +77,19 @@ fn on(group: &Group, places: &Places, sink: &mut DiagnosticSink<'_>) -> Option<V
         let here = places.machines.iter().position(|one| Some(one.address) == address);
         let (what, hint) = match here {
             None => (
-                format!("`{}` is the address of no machine of the places file", node.host),
-                "give the machine that has it this `address`, and `servers: true`",
+                format!("no machine of the places file has the address `{}`", node.host),
+                "set `address` of its machine to it, and `servers: true`",
             ),
             Some(place) if places.machines[place].servers == Takes::Nothing => (
                 format!(
                     "`{}` is the address of `{}`, which takes no servers",
                     node.host, places.machines[place].name
                 ),
-                "say `servers: true` of it in the places file",
+                "set `servers: true` for it in the places file",
             ),
             Some(place) if found.contains(&place) => (
                 format!("`{}` is the address of two nodes", node.host),
-                "give each node a machine of its own",
+                "give each node its own machine",
             ),
             Some(place) => {
                 found.push(place);
@@ -103,8 +102,9 @@ fn on(group: &Group, places: &Places, sink: &mut DiagnosticSink<'_>) -> Option<V
     Some(found)
 }
 
-/// Returns the machines as a run takes them: those of the nodes first, in the order of the nodes, and besides them
-/// generators alone. Every database's nodes are on the first of the same machines; `None` where they are not.
+/// Returns the machines in the order that a run needs: those of the nodes first, in node order, then pure generators.
+///
+/// Returns `None` if the databases' nodes are not all on the first of the same machines.
 pub(super) fn in_order<'a>(
     places: &Places,
     nodes: impl Iterator<Item = &'a Nodes> + Clone,

@@ -1,9 +1,9 @@
-//! The study that a configuration of dbtester asks for.
+//! Turns a dbtester configuration into a study.
 //!
-//! Databases with the same benchmark share a workload and a load, so that a run compares them; clients may differ.
-//! What a study cannot be is refused with the configuration's own line.
+//! Databases with the same benchmark share a workload and a load, so that a run compares them. Their clients may
+//! differ. Values that no study can have are rejected with the configuration's line.
 //!
-//! Not here: its run (`control`), where nodes run (`nodes`).
+//! Not here: running it (`control`), machines of nodes (`nodes`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use bakeoff_core::study::{
     Operation, Payload, ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes,
     Workload,
 };
-use bakeoff_core::units::ByteCount;
+use bakeoff_core::units::{ByteCount, plural};
 use bakeoff_core::workload::{VALUE_SIZE_MIN, bare_size};
 use bakeoff_systems as systems;
 
@@ -26,39 +26,39 @@ use crate::commands::gate;
 use crate::failure::Failure;
 use bakeoff_fleet::machines;
 
-/// After this long without an answer an operation has failed; dbtester waited for ever.
+/// Timeout of an operation. dbtester had none.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Keys that an audit reads back.
 const AUDIT_KEYS: u64 = 10_000;
-/// The most stages that a study's load has.
+/// Maximum stages of a load.
 const STAGES_MAX: usize = 100;
-/// Flags that dbtester gives to the programs where a configuration says nothing.
+/// dbtester's default options for the programs.
 const ETCD_DEFAULTS: [(&str, &str); 2] =
     [("snapshot_count", "100000"), ("quota_size_bytes", "8000000000")];
 const ZOOKEEPER_DEFAULTS: [(&str, &str); 4] =
     [("tick_time", "2000"), ("init_limit", "5"), ("sync_limit", "5"), ("snap_count", "100000")];
 
-/// A study, and how it stands to the configuration.
+/// A study, and its relation to the configuration.
 pub(super) struct Asked<'a> {
     pub(super) study: Study,
     pub(super) databases: Vec<Planned<'a>>,
-    /// Remarks on what is not as the configuration has it.
+    /// Differences from the configuration.
     pub(super) notes: Vec<String>,
-    /// The machines of `--on`, in the order of the nodes.
+    /// Machines of `--on`, in node order.
     pub(super) places: Option<Places>,
 }
 
-/// A database of a configuration, and the system that stands for it.
+/// A database of a configuration and its system.
 pub(super) struct Planned<'a> {
     pub(super) group: &'a Group,
-    /// The system's name in the study.
+    /// Name of the system in the study.
     pub(super) system: String,
-    /// dbtester's clients on each connection.
+    /// dbtester's clients per connection.
     pub(super) clients_each: u64,
     pub(super) nodes: Nodes,
 }
 
-/// The work of a database's clients, as far as databases must have it in common to be compared.
+/// The part of a benchmark that databases must share to be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Work {
     kind: WorkType,
@@ -72,20 +72,19 @@ struct Work {
     in_flight: u32,
 }
 
-/// A load of one database.
+/// Load of one database.
 struct Clients {
     work: Work,
     stages: Vec<u32>,
 }
 
-/// Databases with the same work.
 struct Alike {
     work: Work,
-    /// Their systems' names, each with its clients by stage.
+    /// Names of the systems, each with its clients by stage.
     clients: Vec<(String, Vec<u32>)>,
 }
 
-/// Returns the study.
+/// Returns the study of a configuration and command line.
 pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Asked<'a>, Failure> {
     let chosen = chosen(file, args)?;
     let on = args.options.on.as_deref();
@@ -141,7 +140,7 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
             let ordered = nodes::in_order(places, databases.iter().map(|one| &one.nodes));
             Some(ordered.ok_or_else(|| {
                 Failure::input(
-                    "the databases have nodes on different machines, or in another order",
+                    "the databases use different machines, or the same in another order",
                     "run them one by one, each with `--database-id ID`",
                 )
             })?)
@@ -156,7 +155,7 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
     Ok(Asked { study, databases, notes, places })
 }
 
-/// The databases that are run.
+/// Returns the databases to run.
 fn chosen<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Vec<&'a Group>, Failure> {
     let config = &file.config;
     let groups = || config.groups.iter();
@@ -176,26 +175,24 @@ fn chosen<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Vec<&'a Group>
     }
 }
 
-/// Returns the system's name for a database: its id with hyphens, as names of studies have them.
+/// Returns the system's name for a database: its id with hyphens, since study names have no underscores.
 fn system_name(database: Database) -> String {
     database.id().replace("__", "-").replace('_', "-")
 }
 
-/// Returns what its clients do; reports what a study cannot have.
+/// Returns the clients of a database. Reports benchmarks that no study can have.
 fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
     let Benchmark { work, requests, connections, clients, steps, rate, .. } = &group.benchmark;
     let id = group.database.id();
     if matches!(group.database.product(), Product::Zetcd | Product::Cetcd) {
-        let what = format!("`{id}` is a proxy of 2016 whose program cannot be had any more");
-        let hint =
-            "take it out of `all_database_id_list`, or choose another one with `--database-id`";
+        let what = format!("the program of `{id}`, a proxy of 2016, is no longer available");
+        let hint = "remove it from `all_database_id_list`, or choose another database with `--database-id`";
         sink.hint(&group.at, what, hint);
         return None;
     }
     if !group.steps.stress.value {
-        let what = format!("`{id}` is not loaded, so that nothing can be measured");
-        let hint =
-            "write `step2_stress_database: true`; `bakeoff start` starts servers for other tools";
+        let what = format!("`{id}` is not loaded, so there is nothing to measure");
+        let hint = "set `step2_stress_database: true`, or use `bakeoff start` to start servers for other tools";
         sink.hint(&group.steps.stress.at, what, hint);
         return None;
     }
@@ -210,11 +207,12 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
     }
     let sweep = !steps.is_empty();
     if sweep && rate.value > 0 {
-        let what = format!("`{id}` has a rate and steps of clients, and one load cannot have both");
+        let what =
+            format!("`{id}` has a rate and steps of clients; a load can have only one of them");
         sink.hint(
             &rate.at,
             what,
-            "leave out one of them; at a rate, clients change nothing but the most at once",
+            "remove one; at a rate, clients only limit the concurrent requests",
         );
         return None;
     }
@@ -236,7 +234,7 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
             sink.hint(
                 &clients.at,
                 what,
-                "dbtester gave some connections one client more than others",
+                "dbtester gave some connections one more client; choose a multiple of `connection_number`",
             );
             return None;
         }
@@ -251,13 +249,18 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
             Ok(0) => sink.add(at, format!("`{id}` has no clients")),
             Ok(count) if u64::from(count) * u64::from(in_flight) > share => {
                 let what = format!(
-                    "`{id}` has {} clients, and {share} requests",
+                    "`{id}` has {} clients for only {share} requests",
                     u64::from(count) * u64::from(in_flight)
                 );
-                sink.hint(at, what, "another number of clients would be another experiment");
+                sink.hint(
+                    at,
+                    what,
+                    "raise `request_number` or lower the clients; bakeoff does not change either",
+                );
             }
             Ok(count) => counts.push(count),
-            Err(_) => sink.add(at, format!("`{count}` clients are more than anybody has")),
+            Err(_) => sink
+                .add(at, format!("`{count}` clients are more than the maximum of 4,294,967,295")),
         }
     }
     let benchmark = &group.benchmark;
@@ -276,8 +279,8 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
     (!counts.is_empty()).then_some(Clients { work, stages: counts })
 }
 
-/// Reports what a product or a study does not take: keys with fewer names than there are, values of some sizes, many
-/// requests on one connection, a connection for each request.
+/// Reports limits that a benchmark exceeds: too few key names, value sizes, requests per connection, a connection for
+/// each request.
 fn limits(group: &Group, kind: WorkType, in_flight: u64, sink: &mut DiagnosticSink<'_>) {
     let Benchmark { work, requests, clients, key_size, value_size, same_key, .. } =
         &group.benchmark;
@@ -294,22 +297,21 @@ fn limits(group: &Group, kind: WorkType, in_flight: u64, sink: &mut DiagnosticSi
     let most = own.value_size_max;
     if !(VALUE_SIZE_MIN..=most).contains(&value_size.value) {
         let what = format!(
-            "values of `{id}` have {VALUE_SIZE_MIN} to {most} bytes, not {}",
+            "values of `{id}` must have {VALUE_SIZE_MIN} to {most} bytes, not {}",
             value_size.value
         );
-        sink.hint(&value_size.at, what, "each value has to prove itself, and shorter ones cannot");
+        sink.hint(&value_size.at, what, "bakeoff verifies each value, which needs this minimum");
     }
     if in_flight > u64::from(own.in_flight_max) {
-        let what = format!("`{id}` has at most {} clients on each connection", own.in_flight_max);
+        let what = format!("`{id}` can have at most {} clients per connection", own.in_flight_max);
         sink.hint(&clients.at, what, "raise `connection_number`");
     }
     if kind == WorkType::ReadOneshot && !own.connection_each {
-        let what = format!("`{id}` has sessions, and none is opened for one request alone");
+        let what = format!("`{id}` uses sessions, so bakeoff opens none for a single request");
         sink.hint(&work.at, what, "write `type: read`");
     }
 }
 
-/// Returns the options of a database's program.
 fn options(
     group: &Group,
     args: &ControlArgs,
@@ -337,8 +339,8 @@ fn options(
             put(&[], "jute-maxbuffer", "java_d_jute_max_buffer", "");
             if given("max_client_connections").is_some() {
                 notes.push(
-                    "`max_client_connections` has no counterpart: all clients come from one address, and ZooKeeper is \
-                     told not to limit it"
+                    "`max_client_connections` is ignored: all clients share one address, so bakeoff removes \
+                     ZooKeeper's limit"
                         .to_owned(),
                 );
             }
@@ -351,8 +353,8 @@ fn options(
     Some(options)
 }
 
-/// Returns the size of ZooKeeper's heap, where one is asked for; none, with a report, where it is no size or more than
-/// this machine has.
+/// Returns the size of ZooKeeper's heap, if one is set. Reports an invalid size, and one that exceeds this machine's
+/// memory, and returns `None`.
 fn heap(
     group: &Group,
     args: &ControlArgs,
@@ -363,7 +365,7 @@ fn heap(
     }
     let flag = |name: &str| group.flags.get(name);
     let Some(Flag { value, at }) = flag("java_xmx").or(flag("java_xms")) else { return Some(None) };
-    // Java's letters are powers of 1024.
+    // Java's suffixes are powers of 1024.
     let size = match value.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
         Some(number) => {
             let letter = value[number.len()..].to_ascii_uppercase();
@@ -372,23 +374,20 @@ fn heap(
         None => value.clone(),
     };
     let Ok(ByteCount(bytes)) = size.parse() else {
-        sink.add(at, format!("`{value}` is not a size as Java has it"));
+        sink.add(at, format!("`{value}` is not a Java heap size, such as `512m`"));
         return None;
     };
     let here = group.steps.start.value && args.options.on.is_none();
     let (nodes, memory) = (group.nodes.len() as u64, bakeoff_fleet::environment::memory_bytes());
     if here && memory > 0 && bytes.saturating_mul(nodes) > memory {
-        let what = format!(
-            "{nodes} heaps of {value} are more than the {} of this machine",
-            ByteCount(memory)
-        );
-        sink.hint(at, what, "`--zookeeper-heap 512MiB` gives ZooKeeper another heap");
+        let what = format!("{nodes} heaps of {value} exceed this machine's {}", ByteCount(memory));
+        sink.hint(at, what, "set a smaller heap with `--zookeeper-heap 512MiB`");
         return None;
     }
     Some(Some(size))
 }
 
-/// Gives a system the program or the version that a flag names.
+/// Sets the program or version of a system by `--build`.
 fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), Failure> {
     let id = group.database.id();
     for (of, asked) in &args.build {
@@ -396,7 +395,7 @@ fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), F
         if Database::find(of).is_none() {
             let hint = study::suggest(of, known, "dbtester's databases:");
             return Err(Failure::input(
-                format!("--build: `{of}` is no database of dbtester"),
+                format!("--build: `{of}` is not a dbtester database"),
                 hint,
             ));
         }
@@ -409,7 +408,7 @@ fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), F
     Ok(())
 }
 
-/// Adds remarks on what is not as the configuration has it.
+/// Adds notes on differences from the configuration.
 fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String>) {
     let replaced: usize = databases
         .iter()
@@ -420,8 +419,9 @@ fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String
         .sum();
     if replaced > 0 {
         notes.push(format!(
-            "this machine stands for {replaced} of the configuration's machines: the nodes of a database and its clients \
-             share CPUs, disk and loopback"
+            "this machine replaces {} of the configuration: the nodes of a database and its clients share CPUs, disk \
+             and loopback",
+            plural(replaced as u64, "machine")
         ));
     }
     let alike = |one: &System, other: &System| {
@@ -431,8 +431,8 @@ fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String
     for (place, one) in started.iter().enumerate() {
         if let Some(other) = started[place + 1..].iter().find(|other| alike(one, other)) {
             notes.push(format!(
-                "`{}` and `{}` run the same program: an id of dbtester's names no version, and `--build ID=VERSION` gives \
-                 one",
+                "`{}` and `{}` run the same program, because dbtester's ids select no version; set one with \
+                 `--build ID=VERSION`",
                 one.name, other.name
             ));
         }
@@ -441,22 +441,23 @@ fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String
         let (id, steps) = (planned.group.database.id(), &planned.group.steps);
         if steps.start.value && !steps.stop.value {
             notes.push(format!(
-                "`{id}` is stopped at the end all the same: bakeoff leaves nothing running"
+                "`step3_stop_database: false` of `{id}` is ignored: bakeoff leaves nothing running"
             ));
         }
         let Benchmark { connections, clients, steps, .. } = &planned.group.benchmark;
         if steps.is_empty() && clients.value < connections.value {
             notes.push(format!(
-                "`{id}` has more connections than clients; those without a client are not opened"
+                "`{id}` has more connections than clients; bakeoff opens one per client"
             ));
         }
     }
     if databases.iter().any(|planned| planned.group.steps.upload.value) {
-        notes.push("nothing is uploaded; the files that would have been are in the folder that `analyze` reads".to_owned());
+        notes.push(
+            "bakeoff uploads nothing; the files are in the folder that `analyze` reads".to_owned(),
+        );
     }
 }
 
-/// Puts the study together.
 fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
     let config = &file.config;
     let stem = std::path::Path::new(&file.name).file_stem();
@@ -513,8 +514,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
     }
 }
 
-/// Returns what tells the names of workloads and loads apart: the products that do the work, numbered where that is not
-/// enough.
+/// Returns a suffix per workload and load name: the products, numbered if they repeat. One workload has none.
 fn suffixes(systems: &[System], works: &[Alike]) -> Vec<String> {
     if works.len() == 1 {
         return vec![String::new()];
@@ -568,7 +568,7 @@ fn workload(work: &Work, load: &Load, suffix: &str, systems: Vec<String>) -> Wor
     }
 }
 
-/// Takes the places out of diagnostics: they are of the study, which the user has never seen.
+/// Removes line numbers from diagnostics: they refer to the generated study, which the user has never seen.
 fn without_places(diagnostics: Diagnostics) -> Failure {
     let mut diagnostics = diagnostics;
     diagnostics.0.iter_mut().for_each(|one| one.place = None);

@@ -1,4 +1,4 @@
-//! Studies of configurations, and what no study can be.
+//! Tests the studies of dbtester configurations, and rejected configurations.
 
 use bakeoff_core::study::{Arrivals, KeyOrder, ReadConsistency, Servers, Stop};
 use clap::Parser as _;
@@ -7,7 +7,7 @@ use super::study::{Asked, asked};
 use super::*;
 use crate::cli::{Cli, Command, ControlArgs};
 
-/// A configuration of three databases, each with a benchmark of its own.
+/// Returns a configuration of three databases with one benchmark each.
 fn configuration(benchmarks: [&str; 3]) -> String {
     let ids = ["etcd__v3_3", "zookeeper__r3_5_3_beta", "consul__v1_0_2"];
     let group = |(id, benchmark): (&str, &str)| {
@@ -36,7 +36,7 @@ fn file(text: String) -> ConfigFile {
     ConfigFile { name: "t.yaml".to_owned(), text, config }
 }
 
-/// Asks for the study of this text, and yields what it is refused with.
+/// Returns the error of a configuration that is rejected.
 fn refused(text: String, more: &[&str]) -> String {
     match asked(&file(text), &args(more)) {
         Err(failure) => failure.to_string(),
@@ -97,7 +97,7 @@ fn steps_are_stages_and_a_rate_is_an_open_load() {
 }
 
 #[test]
-fn a_database_that_runs_is_loaded_wherever_it_is() {
+fn running_database_is_loaded_at_its_address() {
     let one = format!("{WRITES}, connection_number: 1, client_number: 1");
     let text = configuration([&one, &one, &one]).replace("127.0.0.1", "10.0.0.7");
     let text = text.replace("step1_start_database: true", "step1_start_database: false");
@@ -106,17 +106,17 @@ fn a_database_that_runs_is_loaded_wherever_it_is() {
     let [etcd] = &study.systems[..] else { panic!("{:?}", study.systems) };
     let Servers::Running(endpoints) = &etcd.servers else { panic!("{:?}", etcd.servers) };
     assert_eq!(endpoints[0].authority(), "10.0.0.7:2379");
-    assert!(etcd.options.is_empty(), "nothing is set of what runs already");
+    assert!(etcd.options.is_empty(), "options of a running database are not set");
 }
 
 #[test]
-fn benchmarks_that_are_none_are_refused_with_their_place() {
+fn rejects_invalid_benchmarks_with_their_line() {
     let good = format!("{WRITES}, connection_number: 1, client_number: 1");
-    let told = |etcd: &str| refused(configuration([etcd, &good, &good]), &[]);
+    let error = |etcd: &str| refused(configuration([etcd, &good, &good]), &[]);
     let check = |etcd: &str, expected: &[&str]| {
-        let told = told(etcd);
+        let error = error(etcd);
         for part in expected.iter().chain(&["\n --> t.yaml:6:", "^"]) {
-            assert!(told.contains(part), "`{part}` is not in:\n{told}");
+            assert!(error.contains(part), "`{part}` is not in:\n{error}");
         }
     };
     check(
@@ -125,11 +125,11 @@ fn benchmarks_that_are_none_are_refused_with_their_place() {
     );
     check(
         &format!("{WRITES}, connection_number: 9000, client_number: 9000"),
-        &["`etcd__v3_3` has 9000 clients, and 5000 requests"],
+        &["`etcd__v3_3` has 9000 clients for only 5000 requests"],
     );
     check(
         &format!("{WRITES}, connection_number: 1, client_number: 500"),
-        &["`etcd__v3_3` has at most 100 clients on each connection"],
+        &["`etcd__v3_3` can have at most 100 clients per connection"],
     );
     check(
         &format!("{WRITES}, connection_client_numbers: [1, 2], rate_limit_requests_per_second: 10"),
@@ -148,25 +148,31 @@ fn benchmarks_that_are_none_are_refused_with_their_place() {
         "value_size_bytes: 2",
         1,
     );
-    let told = refused(small, &[]);
-    assert!(told.contains("values of `etcd__v3_3` have 5 to 1500000 bytes, not 2"), "{told}");
+    let error = refused(small, &[]);
+    assert!(
+        error.contains("values of `etcd__v3_3` must have 5 to 1500000 bytes, not 2"),
+        "{error}"
+    );
 }
 
 #[test]
-fn lacks_of_a_product_are_refused() {
+fn rejects_unsupported_benchmarks_of_a_product() {
     let good = format!("{WRITES}, connection_number: 1, client_number: 1");
     let oneshot = "type: read-oneshot, request_number: 10, connection_number: 1, client_number: 1";
-    let told = refused(configuration([&good, oneshot, &good]), &[]);
-    assert!(told.contains("`zookeeper__r3_5_3_beta` has sessions, and none is opened"), "{told}");
+    let error = refused(configuration([&good, oneshot, &good]), &[]);
+    assert!(
+        error.contains("`zookeeper__r3_5_3_beta` uses sessions, so bakeoff opens none"),
+        "{error}"
+    );
     let heap = configuration([&good, &good, &good]).replace(
         "  zookeeper__r3_5_3_beta:\n",
         "  zookeeper__r3_5_3_beta:\n    zookeeper__r3_5_3_beta: {java_xmx: 900000G}\n",
     );
-    let told = refused(heap.clone(), &[]);
-    assert!(told.contains("1 heaps of 900000G are more than the "), "{told}");
+    let error = refused(heap.clone(), &[]);
+    assert!(error.contains("1 heaps of 900000G exceed this machine's "), "{error}");
     let with_heap = file(heap);
     let Asked { study, .. } = asked(&with_heap, &args(&["--zookeeper-heap", "512MiB"])).unwrap();
     assert_eq!(study.systems[1].options["heap"], "512MiB");
-    let told = refused(configuration([&good, &good, &good]), &["--build", "etcd=3.6"]);
-    assert!(told.contains("--build: `etcd` is no database of dbtester"), "{told}");
+    let error = refused(configuration([&good, &good, &good]), &["--build", "etcd=3.6"]);
+    assert!(error.contains("--build: `etcd` is not a dbtester database"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! `bakeoff manifests`: what a study of ingress gateways needs on a Kubernetes cluster of the user's, and the
-//! study with `endpoints` to go with it.
+//! `bakeoff manifests`: writes the Kubernetes manifests that a study of ingress gateways needs, and a study with
+//! `endpoints` to run with them.
 //!
-//! All numbers are the study's own: limits of gateways and sidecars, the size of the application's answers.
-//! Control planes are installed by their vendors' charts, to which values are written; what is compared
-//! (gateways, sidecars, application) is written out. Nothing is applied.
+//! All numbers come from the study: limits of gateways and sidecars, size of the application's answers. Vendor charts
+//! install control planes, with the values written here. The compared parts (gateways, sidecars, application) are
+//! manifests. Nothing is applied.
 //!
-//! Not here: the resources themselves (`resources`), how YAML is written (`yaml`).
+//! Not here: the resources (`resources`), YAML output (`yaml`).
 
 mod readme;
 mod resources;
@@ -24,13 +24,11 @@ use crate::failure::Failure;
 use crate::messages;
 use resources::PreparedSystem;
 
-/// A file to write.
 struct Written {
     name: &'static str,
     text: String,
 }
 
-/// Writes the files.
 pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
     let StudyText { name, file, text } = study_text(&args.study)?;
     let study = study::parse(&name, &file, &text, &systems::kinds())?;
@@ -41,7 +39,7 @@ pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
     if there.next().is_some() {
         return Err(Failure::input(
             format!("`{}` is not empty", out.display()),
-            "name a folder that is not there yet: files in it might be meant for another cluster",
+            "name a new folder: existing files might belong to another cluster",
         ));
     }
     for Written { name, text } in &files {
@@ -50,16 +48,16 @@ pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
     }
     let names: Vec<String> =
         files.iter().map(|file| out.join(file.name).display().to_string()).collect();
-    messages::output(&format!("{}\n\n{} says how to use them", names.join("\n"), names[0]));
+    messages::output(&format!("{}\n\n{} describes how to use them", names.join("\n"), names[0]));
     Ok(())
 }
 
-/// All files, the one that explains the others first.
+/// Returns all files, the README first.
 fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Written>, Failure> {
     let contenders = contenders(study)?;
     let endpoints = with_endpoints(text, &contenders, node);
     let file = format!("{STUDY} of {name}");
-    // What was written has to be a study: a node that is no host shows here.
+    // Parse the result: an invalid `--node` shows up here.
     study::parse(name, &file, &endpoints, &systems::kinds())?;
     let yaml = |documents: Vec<Value>| yaml::documents(&documents);
     let has = |plane| contenders.iter().any(|one| one.plane == Some(plane));
@@ -82,33 +80,36 @@ fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Writte
     Ok(files)
 }
 
-/// The study of what then runs.
+/// Name of the study to run against the manifests.
 const STUDY: &str = "study.yaml";
 
-/// The systems of a study as a cluster has them.
+/// Returns the systems of a study, or an error if one cannot run in Kubernetes.
 fn contenders(study: &Study) -> Result<Vec<PreparedSystem<'_>>, Failure> {
     let mut contenders = Vec::new();
     for (number, system) in (0..).zip(&study.systems) {
         let one = PreparedSystem::new(system, number).ok_or_else(|| {
             Failure::input(
-                format!("system `{}` of kind `{}` cannot be had in Kubernetes", system.name, system.kind),
-                "manifests are written for systems of the kinds `ingress-gateway` and `application`",
+                format!(
+                    "system `{}` of kind `{}` cannot run in Kubernetes",
+                    system.name, system.kind
+                ),
+                "use systems of kind `ingress-gateway` or `application`",
             )
         })?;
         let begins = one.name.starts_with(|first: char| first.is_ascii_lowercase());
         if !begins || one.name.ends_with('-') {
             return Err(Failure::input(
                 format!("system `{}` cannot have that name in Kubernetes", one.name),
-                "names of services there begin with a letter and end with a letter or a digit",
+                "rename it: service names begin with a letter and end with a letter or a digit",
             ));
         }
         if let Some((kind, option)) = resources::left_out(system) {
             return Err(Failure::input(
                 format!(
-                    "`{option}` of kind `{kind}` in system `{}` cannot be had in Kubernetes",
+                    "`{option}` of kind `{kind}` in system `{}` has no counterpart in Kubernetes",
                     one.name
                 ),
-                "manifests would be those of another study: leave it out",
+                "remove it from the study",
             ));
         }
         contenders.push(one);
@@ -122,21 +123,21 @@ fn contenders(study: &Study) -> Result<Vec<PreparedSystem<'_>>, Failure> {
         let first = alike.next();
         if alike.any(|other| Some(other) != first) {
             return Err(Failure::input(
-                format!("study `{}` has control planes of one kind that differ", study.name),
-                "a cluster has one of each: give them the same version, nodes and options",
+                format!("study `{}` has different control planes of one kind", study.name),
+                "a cluster has one of each kind: set the same version, nodes and options",
             ));
         }
     }
     if contenders.iter().all(|one| one.plane.is_none()) {
         return Err(Failure::input(
             format!("study `{}` has no system of kind `ingress-gateway`", study.name),
-            "`bakeoff manifests ingress` is what there is",
+            "try the shipped one: `bakeoff manifests ingress`",
         ));
     }
     Ok(contenders)
 }
 
-/// The study's own text with endpoints in place of its systems: what is done to them stays word for word.
+/// Returns the study's text with endpoints instead of its systems. All other lines stay as they are.
 fn with_endpoints(text: &str, contenders: &[PreparedSystem<'_>], node: &str) -> String {
     let host = if node.contains(':') { format!("[{node}]") } else { node.to_owned() };
     let mut out = String::new();

@@ -1,10 +1,10 @@
-//! Writes the instructions for the files, step by step.
+//! Writes the README with the steps to use the files.
 
 use bakeoff_systems::declaration::Plane;
 
 use super::resources::PreparedSystem;
 
-/// The text that stands beside them.
+/// Returns the README's text.
 pub(super) fn text(contenders: &[PreparedSystem<'_>], study: &str) -> String {
     let has = |plane| contenders.iter().any(|one| one.plane == Some(plane));
     let mut steps = vec!["kubectl apply -f namespaces.yaml".to_owned()];
@@ -36,34 +36,33 @@ pub(super) fn text(contenders: &[PreparedSystem<'_>], study: &str) -> String {
     }
     let rows: Vec<String> = contenders.iter().map(row).collect();
     format!(
-        "# Ingress gateways on a cluster of your own\n\n\
-         Written by `bakeoff manifests` from a study; change the study and write them again. Both control planes \
-         may run at once: each system has a namespace of its own. The charts are the vendors', whose repositories \
-         `helm repo add` has made known as `hashicorp` and `istio`; their versions go with those of the study, and \
-         with each other: both products use the resources of Kubernetes' Gateway API, which Consul's chart brings \
-         along. Consul's server claims a volume, so the cluster needs a default StorageClass.\n\n\
+        "# Ingress gateways on your own cluster\n\n\
+         `bakeoff manifests` wrote these files from a study. To change them, change the study and write them again. \
+         Both control planes can run at once, because each system has its own namespace. The charts come from the \
+         vendors' repositories: add them with `helm repo add` under the names `hashicorp` and `istio`. Their versions \
+         match the study. They also match each other: both products use Kubernetes' Gateway API, whose resources \
+         Consul's chart installs. Consul's server claims a volume, so the cluster needs a default StorageClass.\n\n\
          ```\n{}\n```\n\n\
          ## How to reach them\n\n\
-         Each system has a node port, which `{study}` names. Where nodes cannot be reached from where the load \
-         is made, change the services to `type: LoadBalancer` and write their addresses, with port 8080, into `{study}`: \
-         `kubectl get services --all-namespaces`. `kubectl port-forward` is no way to reach what is to be \
-         measured.\n\n\
+         Each system has a node port, listed in `{study}`. If the load generator cannot reach the nodes, change the \
+         services to `type: LoadBalancer` and write their addresses (`kubectl get services --all-namespaces`), with \
+         port 8080, into `{study}`. Do not measure through `kubectl port-forward`.\n\n\
          | system | namespace | node port | limits of its gateway | Deployment of its gateway |\n\
          | --- | --- | --- | --- | --- |\n{}\n\n\
          Each answers with 200:\n\n\
          ```\ncurl -i http://NODE:PORT/\n```\n\n\
          ## The run\n\n\
          ```\nbakeoff run {study}\n```\n\n\
-         The proxies are those of the products, each with an Envoy of its own version and Istio's with filters of its \
-         own: that all are the same Envoy, as the study says, is so where bakeoff starts them. \
-         bakeoff starts nothing there: whether limits hold, and how long a gateway was throttled, only the \
-         cluster knows (`container_cpu_cfs_throttled_seconds_total`).\n",
+         Each product brings its own version of Envoy, and Istio's has additional filters. The study's statement that \
+         all use the same Envoy only holds if bakeoff starts them. bakeoff starts nothing on this cluster. Ask the \
+         cluster whether limits hold and how long a gateway was throttled \
+         (`container_cpu_cfs_throttled_seconds_total`).\n",
         steps.join("\n"),
         rows.join("\n"),
     )
 }
 
-/// Returns which of HashiCorp's charts installs a version of Consul; `None` where that is not known.
+/// Returns the option for HashiCorp's chart version that installs a version of Consul. `None` if it is unknown.
 fn consul_chart(version: &str) -> Option<String> {
     let (major, rest) = version.split_once('.')?;
     let minor = rest.split('.').next()?;
@@ -81,9 +80,9 @@ fn consul_chart(version: &str) -> Option<String> {
 fn row(one: &PreparedSystem<'_>) -> String {
     let (name, namespace, port) = (one.name, one.namespace(), one.node_port());
     let limits = match one.plane {
-        None => "it has none".to_owned(),
+        None => "none".to_owned(),
         Some(_) => one.gateway_limits(),
     };
-    let deployment = one.gateway_deployment().unwrap_or_else(|| "it has none".to_owned());
+    let deployment = one.gateway_deployment().unwrap_or_else(|| "none".to_owned());
     format!("| {name} | {namespace} | {port} | {limits} | {deployment} |")
 }

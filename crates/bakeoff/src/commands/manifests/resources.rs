@@ -1,31 +1,30 @@
-//! The resources of Kubernetes, Consul and Istio, from the systems of a study.
+//! Builds the resources of Kubernetes, Consul and Istio for the systems of a study.
 //!
-//! Each system has a namespace with an application of its own, so that no other's requests reach it.
+//! Each system has its own namespace and application, so that no other system's requests reach it.
 
 use bakeoff_core::study::{Limits, System};
 use bakeoff_systems as systems;
 use bakeoff_systems::declaration::{Does, InKubernetes, Plane};
 use serde_json::{Value, json};
 
-/// The ports inside the cluster.
+/// Port of all services inside the cluster.
 const PORT: u16 = 8080;
-/// The first of the node ports, one a system; from Kubernetes' own range.
+/// First node port, from Kubernetes' range; one per system.
 const NODE_PORT: u16 = 30_800;
-/// The CPUs that a container requests at most, as the charts of both products have it: limits above it are what it
-/// may use, not what has to be free.
+/// Maximum CPUs that a container requests, as in the charts of both products. Limits above it allow more use but
+/// reserve nothing.
 const REQUEST_CPU_MAX: f64 = 0.1;
 const REQUEST_MEMORY_MAX: u64 = 128 << 20;
-/// An application whose answer is the text that it is started with.
+/// Image of an application that answers with the text of its `-text` argument.
 const IMAGE: &str = "hashicorp/http-echo:1.0";
-/// The bytes in an answer where a study says nothing, as kind `application` has it.
+/// Default answer size in bytes, as for kind `application`.
 const SIZE: usize = 255;
 
-/// Returns the role of a kind in a cluster; `None` where no manifests are written for it.
+/// Returns the role of a system's kind in a cluster. `None` if it cannot run there.
 fn in_kubernetes(system: &System) -> Option<InKubernetes> {
     systems::by_kind(&system.kind)?.declares().in_kubernetes
 }
 
-/// A system of the study.
 pub(super) struct PreparedSystem<'a> {
     pub(super) name: &'a str,
     /// `None` for the application without a mesh.
@@ -39,7 +38,7 @@ pub(super) struct PreparedSystem<'a> {
 }
 
 impl<'a> PreparedSystem<'a> {
-    /// The system with this number; `None` when it is none of a kind that can be had.
+    /// Prepares the system with this number. `None` if its kind cannot run in Kubernetes.
     pub(super) fn new(system: &'a System, number: u16) -> Option<Self> {
         let part = |role: &str| system.parts.get(role);
         let does = |system: &System| in_kubernetes(system).map(|one| one.does);
@@ -47,7 +46,7 @@ impl<'a> PreparedSystem<'a> {
             Does::Answers => (system, None),
             Does::PassesOn => {
                 let Does::Controls(plane) = does(part("control-plane")?)? else { return None };
-                // What others would be in a container, nobody knows here.
+                // Other kinds have no known container.
                 let answers = |part: &&System| does(part) == Some(Does::Answers);
                 (part("application").filter(answers)?, Some(plane))
             }
@@ -78,7 +77,8 @@ impl<'a> PreparedSystem<'a> {
         format!("{}-gateway", self.name)
     }
 
-    /// Returns where the gateway's Deployment is, and its name: Consul's chart has all of them in its own namespace.
+    /// Returns the namespace and name of the gateway's Deployment. Consul's chart puts all of them in its own
+    /// namespace.
     pub(super) fn gateway_deployment(&self) -> Option<String> {
         let name = self.gateway_name();
         match self.plane? {
@@ -87,7 +87,7 @@ impl<'a> PreparedSystem<'a> {
         }
     }
 
-    /// The version of its control plane, where the study says one.
+    /// Returns the version of the control plane, if the study sets one.
     pub(super) fn version(&self) -> Option<&'a str> {
         self.control_plane?.version.as_deref()
     }
@@ -100,7 +100,6 @@ impl<'a> PreparedSystem<'a> {
         json!({"name": name, "namespace": self.namespace()})
     }
 
-    /// Returns the limits of the gateway in words.
     pub(super) fn gateway_limits(&self) -> String {
         let message = |limits: &Limits| {
             let cpu = limits.cpu.map(|cpu| format!("CPU {}", cpu_text(cpu)));
@@ -118,7 +117,7 @@ fn of_plane<'a>(
     contenders.iter().filter(move |one| one.plane == Some(plane))
 }
 
-/// Cores as Kubernetes writes them: `100m`, `2`.
+/// Formats cores for Kubernetes: `100m`, `2`.
 fn cpu_text(cores: f64) -> String {
     let thousandths = (cores * 1000.0).round() as u64;
     match thousandths % 1000 {
@@ -127,7 +126,7 @@ fn cpu_text(cores: f64) -> String {
     }
 }
 
-/// Bytes as Kubernetes writes them: `100Mi`, `1Gi`.
+/// Formats bytes for Kubernetes: `100Mi`, `1Gi`.
 fn memory_text(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")] {
         if bytes > 0 && bytes.is_multiple_of(unit) {
@@ -137,7 +136,7 @@ fn memory_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// `resources` of a container; `None` without limits.
+/// Returns a container's `resources`; `None` without limits.
 fn resources(limits: Option<&Limits>) -> Option<Value> {
     let limits = limits.filter(|limits| limits.cpu.is_some() || limits.memory.is_some())?;
     let mut resources = json!({"limits": {}, "requests": {}});
@@ -152,15 +151,15 @@ fn resources(limits: Option<&Limits>) -> Option<Value> {
     Some(resources)
 }
 
-/// `resources` of a container without limits: it says something, as the charts' own limits hold where
-/// nothing is said.
+/// Returns the `resources` of a container without limits. It sets requests, because the charts apply their own limits
+/// to an empty value.
 fn unlimited() -> Value {
     json!({"requests": {
         "cpu": cpu_text(REQUEST_CPU_MAX), "memory": memory_text(REQUEST_MEMORY_MAX),
     }})
 }
 
-/// Returns the first option of a system or its parts that manifests would leave out: the kind, and the option.
+/// Returns the kind and the first option of a system or part that manifests cannot express.
 pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
     for part in system.members() {
         let kind = part.kind.as_str();
@@ -180,7 +179,7 @@ pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
     None
 }
 
-/// The marks by which a mesh adds a sidecar to a pod, and what that sidecar may use.
+/// Returns the annotations that make a mesh add a sidecar, with the sidecar's resources.
 fn sidecar_marks(one: &PreparedSystem<'_>) -> Value {
     let mut marks = json!({});
     let mut mark = |name: &str, value: String| marks[name] = value.into();
@@ -217,7 +216,6 @@ fn sidecar_marks(one: &PreparedSystem<'_>) -> Value {
     marks
 }
 
-/// A namespace for each system.
 pub(super) fn namespaces(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     let one = |one: &PreparedSystem<'_>| {
         let mut labels = json!({"app.kubernetes.io/part-of": "bakeoff"});
@@ -233,7 +231,6 @@ pub(super) fn namespaces(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     contenders.iter().map(one).collect()
 }
 
-/// The application of each system.
 pub(super) fn applications(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     contenders.iter().flat_map(application).collect()
 }
@@ -245,7 +242,7 @@ fn application(one: &PreparedSystem<'_>) -> Vec<Value> {
     if one.plane == Some(Plane::Istio) {
         template_labels["sidecar.istio.io/inject"] = "true".into();
     }
-    // The application ends its answer with a line break of its own.
+    // The application appends a line break to its answer.
     let words = "bakeoff's test application answers this, whatever it is asked for. ";
     let text: String = words.chars().cycle().take(one.size.saturating_sub(1)).collect();
     let mut container = json!({
@@ -286,7 +283,7 @@ fn application(one: &PreparedSystem<'_>) -> Vec<Value> {
     ]
 }
 
-/// Values for the chart that installs Consul: its gateways are part of it.
+/// Returns the values for Consul's chart, which also installs the gateways.
 pub(super) fn consul_values(contenders: &[PreparedSystem<'_>]) -> Value {
     let gateway = |one: &PreparedSystem<'_>| {
         let ports = json!([{"port": PORT, "nodePort": one.node_port()}]);
@@ -301,7 +298,7 @@ pub(super) fn consul_values(contenders: &[PreparedSystem<'_>]) -> Value {
     let plane = of_plane(contenders, Plane::Consul).find_map(|one| one.control_plane);
     let mut global = json!({"name": "consul"});
     let mut server = json!({"replicas": plane.map_or(1, |plane| plane.nodes)});
-    // A whole version is an image; of a part of one the chart knows the newest.
+    // Only a full version names an image. For a partial one, the chart uses its newest.
     let whole = |version: &&str| version.split('.').count() == 3;
     if let Some(version) = plane.and_then(|plane| plane.version.as_deref()).filter(whole) {
         global["image"] = format!("hashicorp/consul:{version}").into();
@@ -319,7 +316,7 @@ pub(super) fn consul_values(contenders: &[PreparedSystem<'_>]) -> Value {
     })
 }
 
-/// The listeners of Consul's gateways.
+/// Returns the listeners of Consul's gateways.
 pub(super) fn consul_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     let resource = |kind: &str, metadata: Value, spec: Value| {
         json!({
@@ -338,7 +335,7 @@ pub(super) fn consul_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
                 one.metadata(&one.gateway_name()),
                 json!({"listeners": listeners}),
             ),
-            // Where access control is on, who may call is said; where it is off this changes nothing.
+            // Access control needs an intention. Without access control it has no effect.
             resource(
                 "ServiceIntentions",
                 one.metadata(&application),
@@ -352,7 +349,7 @@ pub(super) fn consul_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     of_plane(contenders, Plane::Consul).flat_map(one).collect()
 }
 
-/// Istio's gateways, whose Envoy its webhook adds, and what they listen for.
+/// Returns Istio's gateways and their listeners. Istio's webhook adds the Envoy.
 pub(super) fn istio_gateways(contenders: &[PreparedSystem<'_>]) -> Vec<Value> {
     of_plane(contenders, Plane::Istio).flat_map(istio_gateway).collect()
 }

@@ -1,4 +1,4 @@
-//! Manifests are YAML, carry the study's own numbers, and come with a study that can be read.
+//! Tests that manifests are valid YAML with the study's numbers, and that the study with them parses.
 
 use bakeoff_core::study::{ReadConsistency, shipped};
 use granit_parser::{Event, Parser, ScalarStyle};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::*;
 
-/// The documents of a YAML text, read by a parser that knows nothing of what wrote it.
+/// Parses YAML documents with an independent parser.
 fn read(text: &str) -> Vec<Value> {
     enum Open {
         List(Vec<Value>),
@@ -61,7 +61,7 @@ fn named(files: &[Written], name: &str) -> String {
 }
 
 #[test]
-fn every_manifest_is_yaml_that_says_what_was_meant() {
+fn manifests_parse_back_to_their_resources() {
     let (study, _) = ingress();
     let contenders = contenders(&study).unwrap();
     let meant = [
@@ -80,10 +80,10 @@ fn every_manifest_is_yaml_that_says_what_was_meant() {
             }
         }
     }
-    assert_eq!(files.len(), meant.len() + 2, "and what explains them, and the study");
+    assert_eq!(files.len(), meant.len() + 2, "plus the README and the study");
 }
 
-/// The resources of the container with this name, wherever it is.
+/// Returns the `resources` of a deployment's first container.
 fn resources_of(documents: &[Value], deployment: &str) -> Value {
     let is = |one: &&Value| one["kind"] == "Deployment" && one["metadata"]["name"] == deployment;
     let found = documents.iter().find(is).unwrap_or_else(|| panic!("no {deployment}"));
@@ -91,7 +91,7 @@ fn resources_of(documents: &[Value], deployment: &str) -> Value {
 }
 
 #[test]
-fn limits_are_those_of_the_study() {
+fn limits_come_from_the_study() {
     let files = written();
     let values = &read(&named(&files, "consul-values.yaml"))[0];
     let gateways = values["ingressGateways"]["gateways"].as_array().unwrap();
@@ -112,7 +112,7 @@ fn limits_are_those_of_the_study() {
     let resources = resources_of(&istio, "istio-default-gateway");
     assert_eq!(resources["limits"]["cpu"], "2");
     assert_eq!(resources["requests"]["memory"], "128Mi", "what has to be free");
-    // Sidecars have theirs by marks on the pods.
+    // Annotations on the pods set the limits of sidecars.
     let applications = named(&files, "applications.yaml");
     assert!(
         applications.contains("\"sidecar.istio.io/proxyCPULimit\": \"2\"")
@@ -124,7 +124,7 @@ fn limits_are_those_of_the_study() {
         "| consul-tuned | bakeoff-consul-tuned | 30802 | CPU 250m, memory 500Mi | \
                  consul/consul-consul-tuned-gateway |"
     ));
-    // Another study, other numbers.
+    // A changed study changes the numbers.
     let (_, text) = ingress();
     let text = text.replace("cpu: 0.25, memory: 500MiB", "cpu: 0.3, memory: 1500KiB");
     let study = study::parse("mine", "mine.yaml", &text, &systems::kinds()).unwrap();
@@ -134,7 +134,7 @@ fn limits_are_those_of_the_study() {
     assert!(named(&files, STUDY).contains("http://[::1]:30800"));
 }
 
-/// The manifests of the shipped study, changed so.
+/// Returns the manifests of the shipped study with `from` replaced.
 fn changed(from: &str, to: &str) -> Result<Vec<Written>, Failure> {
     let (_, text) = ingress();
     assert!(text.contains(from), "{from}");
@@ -144,12 +144,12 @@ fn changed(from: &str, to: &str) -> Result<Vec<Written>, Failure> {
 }
 
 #[test]
-fn charts_get_no_limits_that_the_study_lacks() {
+fn charts_get_no_limits_without_study_limits() {
     let files = changed("limits: {cpu: 0.1, memory: 100MiB}\n", "nodes: 1\n").unwrap();
     let values = &read(&named(&files, "consul-values.yaml"))[0];
     let gateway = &values["ingressGateways"]["gateways"][0];
     let requests = serde_json::json!({"requests": {"cpu": "100m", "memory": "128Mi"}});
-    assert_eq!(gateway["resources"], requests, "the chart's own would be 100m and 100Mi");
+    assert_eq!(gateway["resources"], requests, "the chart's defaults are 100m and 100Mi");
     assert!(
         named(&files, "README.md")
             .contains("| consul-default | bakeoff-consul-default | 30800 | none |")
@@ -163,7 +163,7 @@ fn charts_get_no_limits_that_the_study_lacks() {
     let marks = applications.lines().filter(|line| line.contains("sidecar.istio.io/proxy"));
     let marks: Vec<String> = marks.map(|line| line.trim().replace('"', "")).collect();
     let expected = ["sidecar.istio.io/proxyCPU: 100m", "sidecar.istio.io/proxyMemory: 128Mi"];
-    assert_eq!(marks, expected, "nothing but requests: the chart's own would be 2 and 1Gi");
+    assert_eq!(marks, expected, "only requests: the chart's defaults are 2 and 1Gi");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn installs_the_versions_of_the_study() {
     let values = &read(&named(&files, "consul-values.yaml"))[0];
     assert_eq!(values["global"]["image"], "hashicorp/consul:1.20.1");
     assert_eq!(values["server"]["extraConfig"], r#"{"performance":{"raft_multiplier":1}}"#);
-    // Of a version that nothing is known of, the newest chart is as good as any.
+    // An unknown version gets the newest chart.
     let files = changed("version: 1.20.1", "version: 1.2.3").unwrap();
     assert!(named(&files, "README.md").contains("hashicorp/consul --namespace"));
 }
@@ -193,18 +193,18 @@ fn refuses_options_that_manifests_would_leave_out() {
     };
     let direct = "direct: {kind: application}";
     let slow = "direct: {kind: application, options: {delay: 5ms}}";
-    refused(direct, slow, "`delay` of kind `application` in system `direct` cannot be had");
+    refused(direct, slow, "`delay` of kind `application` in system `direct` has no counterpart");
     let pinned = "direct: {kind: application, limits: {cpus: [0]}}";
-    refused(direct, pinned, "`cpus` of kind `application` in system `direct` cannot be had");
+    refused(direct, pinned, "`cpus` of kind `application` in system `direct` has no counterpart");
     refused("  direct:", "  2direct:", "system `2direct` cannot have that name in Kubernetes");
     let first = "limits: {cpu: 0.25, memory: 500MiB}\n    parts:\n      application: {kind: application}\n      \
                  control-plane: {kind: consul, version: 1.20.1";
     let other = first.replace("1.20.1", "1.21.0");
-    refused(first, &other, "study `mine` has control planes of one kind that differ");
+    refused(first, &other, "study `mine` has different control planes of one kind");
 }
 
 #[test]
-fn the_study_that_goes_with_them_differs_in_its_systems_alone() {
+fn written_study_differs_only_in_its_systems() {
     let (before, _) = ingress();
     let text = named(&written(), STUDY);
     let after = study::parse("ingress", STUDY, &text, &systems::kinds()).unwrap();
@@ -216,11 +216,11 @@ fn the_study_that_goes_with_them_differs_in_its_systems_alone() {
     assert_eq!((&before.workloads, &before.loads), (&after.workloads, &after.loads));
     assert_eq!(before.published, after.published);
     assert_eq!(before.workloads[0].reads, ReadConsistency::Linearizable);
-    assert!(!text.contains("yaml-language-server"), "the schema is not beside it");
+    assert!(!text.contains("yaml-language-server"), "there is no schema beside it");
 }
 
 #[test]
-fn an_answer_has_the_size_that_the_study_expects() {
+fn answer_size_matches_the_study() {
     let (study, _) = ingress();
     let expected = study.workloads[0].request().unwrap().body_size.unwrap() as usize;
     let applications = read(&named(&written(), "applications.yaml"));
@@ -235,15 +235,12 @@ fn an_answer_has_the_size_that_the_study_expects() {
 }
 
 #[test]
-fn refuses_kinds_that_kubernetes_cannot_have() {
+fn rejects_kinds_that_cannot_run_in_kubernetes() {
     let (_, quickstart) =
         shipped::shipped().iter().find(|(name, _)| *name == "quickstart").unwrap();
     let study = study::parse("quickstart", "q.yaml", quickstart, &systems::kinds()).unwrap();
     let message = files(&study, "quickstart", quickstart, "n").err().unwrap().to_string();
-    assert!(
-        message.contains("system `etcd` of kind `etcd` cannot be had in Kubernetes"),
-        "{message}"
-    );
+    assert!(message.contains("system `etcd` of kind `etcd` cannot run in Kubernetes"), "{message}");
     let (study, text) = ingress();
     let message = files(&study, "ingress", text, "no host").err().unwrap().to_string();
     assert!(message.contains("is not an endpoint"), "{message}");

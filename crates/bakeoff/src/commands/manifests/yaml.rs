@@ -1,10 +1,9 @@
-//! Values as YAML that people read and change: blocks, no braces.
+//! Writes values as YAML for people to edit: blocks, no braces.
 //!
-//! Texts are quoted unless they cannot be taken for anything else.
+//! Quotes strings that YAML could take for another type.
 
 use serde_json::Value;
 
-/// Documents, one after the other.
 pub(super) fn documents(documents: &[Value]) -> String {
     let texts: Vec<String> = documents.iter().map(document).collect();
     texts.join("---\n")
@@ -16,7 +15,7 @@ fn document(value: &Value) -> String {
     out
 }
 
-/// A value that begins on a line of its own.
+/// Writes a value that begins on its own line.
 fn block(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -42,7 +41,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes the value behind a name and its colon.
+/// Writes the value after a name and its colon.
 fn after(value: &Value, indent: usize, out: &mut String) {
     if is_block(value) {
         out.push('\n');
@@ -54,7 +53,7 @@ fn after(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes the value behind the dash of a list.
+/// Writes the value after the dash of a list.
 fn item_of(value: &Value, indent: usize, out: &mut String) {
     if is_block(value) {
         let mut own = String::new();
@@ -83,12 +82,12 @@ fn pad(indent: usize, out: &mut String) {
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(string) => text(string),
-        // JSON's own forms of numbers, truth, null and of what is empty are YAML's.
+        // JSON numbers, booleans, null and empty values are valid YAML.
         other => other.to_string(),
     }
 }
 
-/// A text, plain where YAML 1.1 and 1.2 both take it for one.
+/// Writes a string, unquoted if YAML 1.1 and 1.2 both read it as a string.
 fn text(string: &str) -> String {
     let begins = string.starts_with(|c: char| c.is_ascii_alphabetic());
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '/' | '_');
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_could_be_something_else_is_quoted() {
+    fn ambiguous_strings_are_quoted() {
         for string in
             ["on", "No", "1", "1.5", "", "a: b", "- a", "#", "*", "{", "null", "100m", "a\nb"]
         {
