@@ -1,11 +1,9 @@
-//! The report's page in a real browser: Chromium, headless, driven over its DevTools pipe.
+//! Tests the report's page in a real browser: headless Chromium, driven over its DevTools pipe.
 //!
-//! Where there is no browser and none can be fetched, every test is reported as ignored, with the
-//! reason, and counted on the last line; in CI that is a failure unless the machine lacks what is
-//! needed to fetch one.
+//! Without a browser, every test is reported as ignored with the reason, and counted on the last line. In CI that is a
+//! failure, unless the machine lacks the means to fetch one.
 //!
-//! Not here: what stands in the page (`bakeoff-report`'s `tests/reports`), where the browser comes from
-//! (`support/chromium`).
+//! Not here: contents of the page (`bakeoff-report`'s `tests/reports`), finding the browser (`support/chromium`).
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
@@ -41,12 +39,11 @@ use serde_json::{Value, json};
 use skip::Skipped;
 use tempfile::TempDir;
 
-/// The time in which a page must load. The aim is a second; a machine that builds meanwhile is slower.
+/// Maximum load time of a page. The aim is one second; a machine that builds meanwhile is slower.
 const LOADED_WITHIN_MS: f64 = 5000.0;
 
 static CHROMIUM: LazyLock<Result<Chromium, Missing>> = LazyLock::new(Chromium::find);
 
-/// A browser with one page.
 struct Browser {
     process: Child,
     to: ChildStdin,
@@ -70,8 +67,7 @@ impl Browser {
         let dir = tempfile::tempdir().expect("there is room for a profile");
         let mut process = chromium
             .command(dir.path())
-            // Its sandbox needs rights that neither root in a container nor every user has; all that
-            // is opened is our own.
+            // Its sandbox needs rights that root in a container and some users lack. All opened pages are our own.
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"])
             .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
@@ -129,7 +125,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// Opens a page from a file, as from a mail attachment.
+    /// Opens a page from a file, like a mail attachment.
     fn open(&mut self, page: &str) {
         let path = self.dir.path().join("report.html");
         std::fs::write(&path, page).expect("a page can be written");
@@ -161,7 +157,7 @@ impl Browser {
         }
     }
 
-    /// Returns the page's errors, and its requests to anybody.
+    /// Returns the page's errors and its network requests.
     fn troubles(&self) -> Vec<String> {
         let trouble = |event: &Value| {
             let params = &event["params"];
@@ -181,7 +177,7 @@ impl Browser {
     }
 }
 
-/// Opens all sections.
+/// Script that unfolds all sections.
 const UNFOLD: &str = "document.querySelectorAll('.fold').forEach(one => one.open = true)";
 
 fn page(record: &Record) -> String {
@@ -208,14 +204,14 @@ fn a_large_page_opens_without_a_word_on_the_console() {
     assert_eq!(sections, json!(expected));
     let open = browser.ask("document.querySelectorAll('details[open]').length");
     assert_eq!(open, 0, "only the first screen is open");
-    // A link to a section unfolds it.
+    // A link to a section unfolds the section.
     browser.ask("document.querySelector('nav a[href=\"#time\"]').click()");
     let unfolded = browser.ask(
         "new Promise(done => setTimeout(() => done(document.querySelector('#time .fold').open), 300))",
     );
     assert_eq!(unfolded, true);
     browser.ask(UNFOLD);
-    // Each section has something in it that takes room, each chart a name and a description.
+    // Each section has visible content, each chart a name and a description.
     let heights = browser
         .ask("Math.min(...[...document.querySelectorAll('section')].map(one => one.offsetHeight))");
     assert!(heights.as_f64().is_some_and(|least| least > 80.0), "{heights}");
@@ -245,8 +241,8 @@ fn nothing_but_the_page_itself_may_run_or_be_fetched() {
          setTimeout(() => done([seen.sort(), window.ran === undefined]), 300) })",
     );
     assert_eq!(violations, json!([["img-src", "script-src-elem", "style-src-elem"], true]));
-    // The same that must be found when a page does it.
-    assert!(!browser.troubles().is_empty(), "the browser tells of what it refused");
+    // The same check must find such requests of a page.
+    assert!(!browser.troubles().is_empty(), "the browser reports refusals");
 }
 
 fn foreign_text_is_shown_and_never_executed() {
@@ -284,7 +280,7 @@ fn nothing_is_wider_than_a_phone() {
 fn every_control_can_be_reached_and_used_by_keyboard() {
     let mut browser = Browser::start();
     browser.open(&SMALL);
-    // A section is unfolded by keyboard.
+    // The keyboard unfolds a section.
     browser.ask("document.querySelector('#systems summary').focus()");
     browser.key("Enter", 13);
     assert_eq!(browser.ask("document.querySelector('#systems .fold').open"), true);
@@ -342,7 +338,7 @@ fn every_control_can_be_reached_and_used_by_keyboard() {
     browser.ask("document.querySelector('figure summary').focus()");
     browser.key("Enter", 13);
     assert_eq!(browser.ask("document.querySelector('figure details').open"), true);
-    // The numbers of a chart over time become a table when they are looked at.
+    // The numbers of a chart over time become a table on demand.
     browser.ask("document.querySelector('#time figure details').open = true");
     let table = browser.ask(
         "new Promise(done => setTimeout(() => done(document.querySelectorAll('#time figure details \
@@ -386,7 +382,7 @@ fn without_javascript_everything_can_be_read() {
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.open(&SMALL);
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": false}));
-    browser.ask(UNFOLD); // as a reader does, by the browser's own means
+    browser.ask(UNFOLD); // like a reader, without scripts
     assert_eq!(browser.ask("document.getElementById('theme').hidden"), true, "no script ran");
     let shown = browser.ask(
         "[...document.querySelectorAll('.picked')].map(one => \
@@ -394,7 +390,7 @@ fn without_javascript_everything_can_be_read() {
     );
     let shown = shown.as_array().expect("a list").clone();
     assert!(!shown.is_empty());
-    // One trial of each system, or none where none was run.
+    // One trial of each system that ran.
     assert!(shown.iter().all(|count| count == 1), "{shown:?}");
     assert_eq!(browser.ask("document.querySelector('.pick').offsetHeight"), 0);
 }
@@ -420,7 +416,7 @@ fn a_file_is_saved_from_the_page() {
             "file-csv" => assert_eq!(text, expected),
             _ => {
                 let value: Value = serde_json::from_str(&text).expect("it is JSON");
-                // Reading a number may change its last digit: so both are read.
+                // Parsing may change a number's last digit, so both are parsed.
                 let again: Value = serde_json::from_str(&expected).expect("it is JSON");
                 assert!(value == again, "the saved JSON differs");
             }
@@ -432,7 +428,7 @@ fn a_file_is_saved_from_the_page() {
 fn wait_for_file(path: &Path) -> String {
     let give_up = Instant::now() + Duration::from_secs(20);
     loop {
-        // Chromium gives a file its name when it is whole.
+        // Chromium renames a complete file.
         if let Ok(text) = std::fs::read_to_string(path)
             && !text.is_empty()
         {

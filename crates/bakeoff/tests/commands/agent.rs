@@ -1,4 +1,4 @@
-//! The agent behind a child's pipe: what it starts, tells, and ends.
+//! Tests the agent behind a child's pipe: the processes it starts, reports and ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn agent() -> Arc<Agent> {
     Arc::new(Agent::begin("here", &Carrier::Child, &[sent()]).unwrap())
 }
 
-/// An agent that prepared a run's folder in `data`.
+/// Returns an agent that prepared a run's folder in `data`.
 fn prepared(data: &Path) -> (Arc<Agent>, PathBuf) {
     let agent = agent();
     let folder: PathBuf = agent.ask(&prepare(data, Vec::new())).unwrap();
@@ -60,7 +60,7 @@ fn runs(pid: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// The id that a server wrote into its log.
+/// Returns the id that a server logged.
 fn pid(process: &Process) -> String {
     let mut pid = String::new();
     wait_for("a process id in the log", || {
@@ -71,7 +71,7 @@ fn pid(process: &Process) -> String {
 }
 
 #[test]
-fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
+fn agent_starts_signals_restarts_and_kills_servers() {
     let data = tempfile::tempdir().unwrap();
     let (agent, folder) = prepared(data.path());
     let process = launch(&agent, &folder, "a-1", "echo $$; exec sleep 600");
@@ -83,7 +83,7 @@ fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
     assert!(process.is_alive());
     let stopped = process.terminate(Duration::from_secs(5));
     assert_eq!((stopped.exit, stopped.forced), (Exit::Signal(15), false));
-    // One that ends by itself is told of with its code, and the end of its log.
+    // A server that ends by itself is reported with its code and the end of its log.
     let ends = launch(&agent, &folder, "b-1", "echo no port; exit 3");
     wait_for("its end", || ends.exit() == Some(Exit::Code(3)));
     assert_eq!(ends.log_tail(5).lines, ["no port"]);
@@ -94,7 +94,7 @@ fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
 }
 
 #[test]
-fn folders_outside_of_the_run_are_refused() {
+fn rejects_folders_outside_of_the_run() {
     let data = tempfile::tempdir().unwrap();
     let (agent, folder) = prepared(data.path());
     let precious = data.path().join("precious");
@@ -119,7 +119,7 @@ fn folders_outside_of_the_run_are_refused() {
 }
 
 #[test]
-fn agent_and_its_servers_keep_to_the_cpus_that_they_were_given() {
+fn agent_and_servers_stay_on_their_cpus() {
     let allowed = |line: &str| line.split_whitespace().last().unwrap().to_owned();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let own = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).map(allowed);
@@ -129,7 +129,7 @@ fn agent_and_its_servers_keep_to_the_cpus_that_they_were_given() {
     let refused = agent.ask::<PathBuf>(&prepare(data.path(), vec![1023])).unwrap_err();
     assert!(refused.to_string().contains("bakeoff cannot use CPU 1023 there"), "{refused}");
     let folder: PathBuf = agent.ask(&prepare(data.path(), vec![last])).unwrap();
-    // What the agent starts, and its own threads: those that were there and those that came later.
+    // Includes the agent's children and its threads, old and new.
     let script =
         "grep -hs Cpus_allowed_list /proc/self/status /proc/$PPID/task/*/status; exec sleep 600";
     let process = launch(&agent, &folder, "a-1", script);
@@ -147,7 +147,7 @@ fn everything_ends_with_the_pipe() {
     let data = tempfile::tempdir().unwrap();
     for how in ["dropped", "killed"] {
         let (agent, folder) = prepared(data.path());
-        // A grandchild in a session of its own is as much the agent's as the server.
+        // A grandchild in its own session belongs to the agent like the server.
         let script = "echo $$; setsid sleep 7042 & exec sleep 7041";
         let process = launch(&agent, &folder, "a-1", script);
         let server = pid(&process);
@@ -175,7 +175,7 @@ fn everything_ends_with_the_pipe() {
 }
 
 #[test]
-fn clocks_of_an_agent_are_known_within_half_a_round_trip() {
+fn clock_offset_is_known_within_half_a_round_trip() {
     let agent = agent();
     let offset = agent.offset().unwrap();
     let before = std::time::Instant::now();
@@ -217,7 +217,7 @@ fn files_arrive_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_connection_is_carried_both_ways() {
+fn tunnel_carries_both_directions() {
     let agent = agent();
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
@@ -246,13 +246,13 @@ fn a_connection_is_carried_both_ways() {
 }
 
 #[test]
-fn a_connection_of_a_tunnel_is_one_of_the_server() {
+fn tunnel_connection_reaches_the_server() {
     let agent = agent();
     let dialer = agent.dialer();
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     let within = Duration::from_secs(5);
-    // Much comes back, and is read slowly: all of it arrives, and then the end.
+    // A large answer is read slowly: all of it arrives, then the end.
     let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let expected = sent.clone();
     let server = std::thread::spawn(move || {
@@ -271,13 +271,13 @@ fn a_connection_of_a_tunnel_is_one_of_the_server() {
     let (listener, asked) = server.join().unwrap();
     assert_eq!(&asked, b"more!");
 
-    // Whoever closes, the server hears of it.
+    // The server sees a close by either side.
     let ours = dialer.connect(address, within).unwrap();
     let (mut accepted, _) = listener.accept().unwrap();
     drop(ours);
     assert_eq!(accepted.read(&mut [0; 8]).unwrap(), 0);
 
-    // The end of the agent is one of its connections too, and nothing is connected after it.
+    // The agent's end closes its connections, and later connects fail.
     let mut ours = dialer.connect(address, within).unwrap();
     let (mut accepted, _) = listener.accept().unwrap();
     drop(agent);
@@ -286,7 +286,7 @@ fn a_connection_of_a_tunnel_is_one_of_the_server() {
     let lost = dialer.connect(address, within).unwrap_err();
     assert!(lost.to_string().contains("the run has ended"), "{lost}");
 
-    // Errors are those that connecting there had.
+    // Errors are those of the connection attempt there.
     let agent = self::agent();
     close_for_all(listener);
     let refused = agent.dialer().connect(address, within).unwrap_err();
@@ -294,7 +294,7 @@ fn a_connection_of_a_tunnel_is_one_of_the_server() {
 }
 
 #[test]
-fn a_killed_agent_ends_its_tunnels() {
+fn killed_agent_ends_its_tunnels() {
     let data = tempfile::tempdir().unwrap();
     let (agent, folder) = prepared(data.path());
     let process = launch(&agent, &folder, "a-1", "echo $$; exec sleep 600");
@@ -313,7 +313,7 @@ fn a_killed_agent_ends_its_tunnels() {
 }
 
 #[test]
-fn a_program_that_is_no_agent_is_told_as_it_was_heard() {
+fn shows_the_output_of_a_program_that_is_not_an_agent() {
     let begin = |program: &str| {
         let sent = Sent { path: program.into(), ..sent() };
         Agent::begin("there", &Carrier::Child, &[sent]).err().unwrap().to_string()
@@ -328,7 +328,7 @@ fn a_program_that_is_no_agent_is_told_as_it_was_heard() {
 }
 
 #[test]
-fn bytes_that_are_no_request_are_refused_and_end_the_agent() {
+fn invalid_requests_end_the_agent() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
         .arg("agent")
         .stdin(Stdio::piped())

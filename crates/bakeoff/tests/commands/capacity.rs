@@ -1,9 +1,9 @@
-//! Studies that look for the highest rate that keeps an objective, against the canary.
+//! Tests searches for the highest rate that keeps an objective, against the canary.
 //!
-//! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
-//! the clients by the time.
+//! The highest rate of a canary with a fixed delay is known: clients divided by delay.
 //!
-//! Searches take longer than all other tests here. Tests begin in the order of their names: by this one they begin early.
+//! Searches take longer than all other tests here. Tests start in the order of their module names, and this one is
+//! early.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::canary::search;
 use crate::support::{Bench, Busy, Ran, Run, array, figure, reasons, text};
 
-/// A study of these systems, whose one load looks for a rate.
+/// Returns a study of these systems with one search.
 fn study(systems: &str, load: &str, trials: u32) -> String {
     format!(
         "title: t\nsystems:\n{systems}workloads:\n  reads: {{mix: {{get: 1}}, keys: {{count: 100}}, \
@@ -26,7 +26,7 @@ fn canary(name: &str, delay: &str) -> String {
     format!("  {name}: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n")
 }
 
-/// Answers take so long that what a busy machine adds to them is little.
+/// Long delays, so that a busy machine adds little to them.
 const LOAD: &str =
     "rate: 150/s, clients: 20, warmup: 0s, stop: {after: 700ms}, find: {objective: p90 < 600ms}";
 
@@ -40,7 +40,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
     let run = run.expect("the machine had time for a trial of one of three runs");
     let comparison = &run.report["comparisons"][0];
     assert_eq!(run.trials().len(), 6);
-    // 20 clients by 50 ms are 400/s, and by 100 ms 200/s. A p90 needs 100 operations in a try.
+    // 20 clients and 50 ms give 400/s, 100 ms give 200/s. A p90 needs 100 operations per try.
     for (place, most) in [(0, 400.0), (1, 200.0)] {
         let system = &comparison["systems"][place];
         for trial in array(&system["trials"]) {
@@ -50,7 +50,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
                 "{reasons:?}"
             );
             if !reasons.is_empty() {
-                continue; // the machine had no time for it
+                continue; // the machine was too busy
             }
             let rate = figure(trial, "highest_rate_per_second");
             assert!((most * 0.6..=most * 1.06).contains(&rate), "{rate} of {most}: {trial}");
@@ -61,7 +61,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
             let confirmed = |one: &&Value| one["confirming"] == true && one["kept"] == true;
             let last = tries.iter().rfind(confirmed).expect("it was confirmed");
             assert_eq!(last["rate_per_second"], rate);
-            // And then the bound was tried again, and did not hold.
+            // The bound was tried again, and failed.
             let last = tries.last().unwrap();
             assert!(
                 last["kept"] == false && last["rate_per_second"].as_f64() > Some(rate),
@@ -71,7 +71,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
             let above = broken.filter_map(|one| one["rate_per_second"].as_f64());
             let least = above.filter(|&broken| broken > rate).fold(f64::INFINITY, f64::min);
             assert!(least <= rate * 1.12, "{least} was broken, and {rate} found");
-            // Its figures are those of the try that confirmed it.
+            // The trial's figures come from the confirming try.
             let throughput = figure(trial, "throughput_mean_per_second");
             assert!((throughput / rate - 1.0).abs() < 0.2, "{throughput} at {rate}");
             assert!(figure(trial, "seconds") < 2.5, "{trial}");
@@ -124,7 +124,7 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
     assert_eq!(figure(trial, "highest_rate_per_second"), 0.0);
     let sentence = text(&run.report["comparisons"][0]["sentence"]);
     if !reasons(trial).is_empty() {
-        // The machine had no time for it.
+        // The machine was too busy.
         return assert!(sentence.contains("slow has no valid trial"), "{sentence}");
     }
     let says = "slow kept its objective at no rate under reads/limit";
@@ -140,18 +140,18 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
 }
 
 #[test]
-fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
+fn try_beside_a_busy_neighbour_is_void() {
     let _alone = search();
-    // What others do on this machine may hide the neighbour.
-    let told: Vec<String> = (0..3).map_while(|_| beside_busy_neighbours().err()).collect();
-    assert!(told.len() < 3, "in none of 3 attempts: {told:#?}");
+    // Other work on this machine may hide the neighbour.
+    let misses: Vec<String> = (0..3).map_while(|_| beside_busy_neighbours().err()).collect();
+    assert!(misses.len() < 3, "in none of 3 attempts: {misses:#?}");
 }
 
-/// Begins a search beside busy neighbours at a rate that is kept, and doubles it to one that is not. Returns the try
-/// that does not name them, or is not void where it was not kept.
+/// Runs a search beside busy neighbours, from a rate that is kept to twice that rate. Returns a try that misses them,
+/// or that is not void although it failed.
 fn beside_busy_neighbours() -> Result<(), String> {
     let bench = Bench::new(&study(&canary("one", "50ms"), &LOAD.replace("150/s", "300/s"), 1));
-    // As many as there are CPUs, so that they stand out among other neighbours.
+    // One per CPU, to stand out among other neighbours.
     let neighbours = [(); 2].map(|()| Busy::begin(&["sh"]).expect("there is `sh`"));
     let mut command = bench.command();
     interrupt_after(3, command.arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"), &bench);
@@ -186,13 +186,13 @@ fn interrupted_search_keeps_its_tries() {
     let stages = array(&trial["stages"]);
     assert!(stages.len() >= 2 && stages[0]["tried"]["rate"] == 150.0, "{stages:?}");
     assert!(stages.iter().all(|stage| stage["tried"].is_object()), "{stages:?}");
-    // And it can be shown.
+    // The interrupted run can be rendered.
     let shown =
         Ran::run(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
     assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
 }
 
-/// Runs a study's search, and interrupts it once it has told of so many tries.
+/// Runs a search, and interrupts it after a number of reported tries.
 fn interrupt_after(tries: usize, command: &mut Command, bench: &Bench) {
     let log = bench.path().join("stderr");
     command.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(&log).unwrap());

@@ -1,10 +1,9 @@
 //! Tests the effect of a canary's faults on figures, to the last operation where they can be counted.
 //!
-//! Each test tells the canary to do one thing wrong, runs a study against it as a user would, and
-//! looks for the fault by its name in what comes out. Bounds are wide: they tell a check that works
-//! from one that does not, on a machine as slow and noisy as may be.
+//! Each test injects one fault, runs a study as a user would, and looks for the fault's name in the results. Bounds are
+//! wide, so that tests pass on a slow and noisy machine but fail if a check does not work.
 //!
-//! Not here: which check says it, and in which words (`tests/faults`).
+//! Not here: which check reports a fault, and its message (`tests/faults`).
 
 use crate::support::canary::alone;
 use crate::support::{AUDITS, Bench, Run, array, text};
@@ -33,7 +32,7 @@ const UNFILLED: &str = "{mix: {put: 50, get: 50}, keys: {count: 100}, fill: fals
 const UPDATES: &str = "{mix: {put: 50, get: 50}, keys: {count: 50}}";
 const SHORT: &str = "{clients: 4, stop: {operations: 1000}}";
 
-/// The run says that the trial must not be used, and why.
+/// Asserts that the trial is not valid for these reasons.
 #[track_caller]
 fn is_invalid(run: &Run, reasons: &[&str]) {
     assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);
@@ -44,7 +43,7 @@ fn is_invalid(run: &Run, reasons: &[&str]) {
     }
 }
 
-/// Returns how many keys an audit of the one trial found to be `lost` or `wrong`.
+/// Returns the keys that an audit of the only trial found `lost` or `wrong`.
 #[track_caller]
 fn found(run: &Run, when: &str, what: &str) -> u64 {
     let audits = array(&run.trial()["audits"]);
@@ -53,7 +52,7 @@ fn found(run: &Run, when: &str, what: &str) -> u64 {
 }
 
 #[test]
-fn one_lost_write_among_many_fails_the_trial() {
+fn one_lost_write_fails_the_trial() {
     let load = "{clients: 4, stop: {operations: 2000}}";
     let run = canary("lose: 0.1%", ONCE, load);
     is_invalid(&run, &["after the load: ", " are lost and "]);
@@ -68,7 +67,7 @@ fn lost_update_fails_the_trial() {
 }
 
 #[test]
-fn a_write_lost_on_restart_fails_the_trial() {
+fn write_lost_on_restart_fails_the_trial() {
     let run = canary("lose-on-restart: 5%", ONCE, SHORT);
     is_invalid(&run, &["after kill -9 and restart of all nodes: ", " are lost and "]);
     assert_eq!(run.audit(AUDITS[0]), "passed", "until the restart nothing is wrong");
@@ -76,7 +75,7 @@ fn a_write_lost_on_restart_fails_the_trial() {
     assert!(found(&run, AUDITS[1], "lost") > 0);
 }
 
-/// A canary with these options, all of whose nodes are killed while clients write.
+/// Runs a study of a canary whose nodes are all killed during writes.
 fn killed_under_load(options: &str) -> Run {
     let run = Bench::new(&format!(
         "title: A canary\n\
@@ -96,12 +95,15 @@ fn early_acknowledgement_fails_the_trial_when_killed_under_load() {
     let run = killed_under_load("sync: none, write-every: 300ms");
     assert_eq!(run.audit(AUDITS[0]), "passed", "until the kill nothing is wrong");
     assert_eq!(run.audit(AUDITS[1]), "failed");
-    is_invalid(&run, &["after kill -9 and restart of all nodes: ", "a write is said to be"]);
+    is_invalid(
+        &run,
+        &["after kill -9 and restart of all nodes: ", "the system claims to acknowledge a write"],
+    );
     assert!(found(&run, AUDITS[1], "lost") + found(&run, AUDITS[1], "wrong") > 0);
 }
 
 #[test]
-fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
+fn honest_canary_passes_a_reported_kill_under_load() {
     let run = killed_under_load("sync: none");
     assert_eq!(run.audit(AUDITS[1]), "passed", "{}", run.invalid_because());
     let audits = array(&run.trial()["audits"]);
@@ -117,7 +119,7 @@ fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
 }
 
 #[test]
-fn a_corrupted_value_fails_the_trial_and_counts_as_wrong() {
+fn corrupted_value_fails_the_trial_and_counts_as_wrong() {
     let run = canary("corrupt: 5%", GETS, SHORT);
     is_invalid(&run, &["answers: ", " wrong answers; key `bakeoff/"]);
     assert_eq!(run.figure("requests_verified") + run.figure("errors_wrong_value"), 1000.0);
@@ -125,7 +127,7 @@ fn a_corrupted_value_fails_the_trial_and_counts_as_wrong() {
 }
 
 #[test]
-fn a_stale_read_fails_the_trial_and_counts_as_stale() {
+fn stale_read_fails_the_trial_and_counts_as_stale() {
     let run = canary("stale: 20%", UPDATES, "{clients: 4, stop: {operations: 2000}}");
     is_invalid(&run, &["answers: ", "stale answers; key `bakeoff/"]);
     assert!(run.figure("errors_stale_value") > 5.0);
@@ -133,7 +135,7 @@ fn a_stale_read_fails_the_trial_and_counts_as_stale() {
 }
 
 #[test]
-fn a_truncated_body_is_no_success() {
+fn truncated_body_is_not_a_success() {
     let run = canary("truncate: 5%", GETS, SHORT);
     let errors = run.figure("errors");
     assert!(errors > 5.0, "{}", run.trial());
@@ -144,18 +146,18 @@ fn a_truncated_body_is_no_success() {
 
 #[test]
 fn end_of_connection_with_the_last_bytes_is_seen_at_once() {
-    // A whole timeout for each would take minutes.
+    // One timeout each would take minutes.
     let run = canary("truncate: 5%", GETS, SHORT);
     assert_eq!(run.figure("errors_timeout"), 0.0, "{}", run.trial());
     assert!(run.figure("response_max_ms") < 9000.0, "{}", run.trial());
 }
 
 #[test]
-fn closed_connections_fail_puts_and_have_gets_sent_again() {
+fn closed_connections_fail_puts_and_repeat_gets() {
     let run = canary("refuse: 5%", UNFILLED, SHORT);
     assert!(run.figure("errors_closed") > 5.0, "{}", run.trial());
     assert!(run.figure("requests_reissued") > 5.0, "{}", run.trial());
-    // The first request of a connection is not sent again.
+    // The first request of a connection is not repeated.
     let failed = run.figure("errors_closed") + run.figure("errors_reset");
     assert_eq!(run.figure("requests_verified") + failed, 1000.0);
     assert!(run.figure("connections_lost") >= failed);
@@ -169,7 +171,7 @@ fn garbage_counts_as_protocol_errors() {
 }
 
 #[test]
-fn quick_errors_are_no_throughput() {
+fn quick_errors_do_not_count_as_throughput() {
     let run = canary("error: 60%", UNFILLED, "{clients: 4, stop: {operations: 2000}}");
     let (verified, errors) = (run.figure("requests_verified"), run.figure("errors_status"));
     assert_eq!(verified + errors, 2000.0);
@@ -182,21 +184,21 @@ fn quick_errors_are_no_throughput() {
 }
 
 #[test]
-fn stall_shows_in_response_times_of_all_requests_due_in_it() {
+fn stall_shows_in_response_times_of_all_requests_due_during_it() {
     let _alone = alone();
     let stall = "stall: 1s, stall-after: 2s";
     let run = canary(stall, GETS, "{clients: 8, rate: 300/s, warmup: 0s, stop: {after: 4s}}");
     assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
-    // 1200 operations; about 300 fell due in the stall, and half of those waited over half of it.
+    // 1,200 operations; about 300 were due during the stall, and half of those waited more than half of it.
     let delayed = slower_than(&run, 100.0);
     assert!(delayed >= 200.0, "only {delayed} operations show the stall");
     assert!(run.figure("response_max_ms") >= 800.0, "{}", run.trial());
-    // Only as many as there are clients were under way: service time alone would hide the stall.
+    // Only one request per client was in flight, so service time alone would hide the stall.
     assert!(run.figure("service_p95_ms") < 500.0, "{}", run.trial());
     assert!(run.figure("response_p90_ms") > 100.0, "{}", run.trial());
 }
 
-/// Returns how many operations of the one trial took longer, from its histograms in the record.
+/// Returns the operations of the only trial that took longer, from its histograms.
 fn slower_than(run: &Run, milliseconds: f64) -> f64 {
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
@@ -210,17 +212,17 @@ fn slower_than(run: &Run, milliseconds: f64) -> f64 {
 }
 
 #[test]
-fn a_delay_shows_in_latency() {
+fn delay_shows_in_latency() {
     let delay = canary("delay: 50ms", GETS, "{clients: 8, stop: {operations: 200}}");
     assert_eq!(delay.figure("errors"), 0.0);
     assert!(delay.figure("response_min_ms") >= 45.0, "{}", delay.trial());
     assert!(delay.figure("service_p50_ms") >= 45.0);
-    // Closed: eight clients that wait 50 ms each cannot have more than 160 a second.
+    // Closed load: eight clients at 50 ms cannot exceed 160/s.
     assert!(delay.figure("throughput_mean_per_second") <= 170.0);
 }
 
 #[test]
-fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
+fn delay_of_a_tenth_shows_only_in_the_tail() {
     let options = "delay: 300ms, delay-share: 5%";
     let run = canary(options, GETS, "{clients: 16, stop: {operations: 1200}}");
     assert!(run.figure("response_p99_ms") >= 280.0, "{}", run.trial());
@@ -228,18 +230,18 @@ fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
 }
 
 #[test]
-fn died_server_shows_as_errors_and_time_without_connection() {
+fn server_death_shows_as_errors_and_outage() {
     let load = "{clients: 4, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
-    // With a delay each client waits for an answer nearly always, and so when it dies.
+    // With a delay, each client is almost always waiting for an answer, also when the server dies.
     let run = canary("die-after: 2s, delay: 5ms", GETS, load);
     assert!(run.figure("requests_verified") > 0.0, "{}", run.trial());
-    // Those under way when it died are to be sent again, and find nobody.
+    // Requests in flight at its death are repeated, and find no server.
     assert!(run.figure("errors_refused") >= 4.0, "{}", run.trial());
     assert!(run.figure("connections_lost") > 4.0, "{}", run.trial());
-    // Four clients, each about two seconds.
+    // Four clients for about two seconds each.
     let disconnected = run.figure("disconnected_seconds");
     assert!((2.0..17.0).contains(&disconnected), "{disconnected}");
-    // The time is not lost from the picture: the slowest response is a whole timeout.
+    // The outage stays visible: the slowest response is a full timeout.
     let slowest = run.trial()["figures"]["at_least"]["response_max_ms"].as_f64();
     assert!(slowest.is_some_and(|slowest| slowest >= 490.0), "{}", run.trial());
     let events = array(&run.trial()["events"]);
@@ -250,7 +252,7 @@ fn died_server_shows_as_errors_and_time_without_connection() {
 }
 
 #[test]
-fn server_that_dies_while_it_is_filled_ends_the_trial_at_once() {
+fn server_death_while_filling_ends_the_trial() {
     let filled = "{mix: {get: 1}, keys: {count: 100000}}";
     let began = std::time::Instant::now();
     let run =
@@ -268,8 +270,8 @@ fn dropped_operations_of_a_lost_server_are_counted() {
     let run = canary("die-after: 2s", GETS, load);
     let all = run.figure("requests_verified") + run.figure("errors");
     assert!((390.0..=401.0).contains(&all), "{all} of 400 are accounted for: {}", run.trial());
-    // What waited for a connection as long as its timeout has failed by then; what was due in the
-    // last half second had not waited that long when the load ended.
+    // Operations that waited for a connection for their timeout have failed. Those due in the last half second were
+    // still waiting at the end.
     assert!(run.figure("errors_refused") > 50.0, "{}", run.trial());
     let dropped = run.figure("errors_unsent");
     assert!((10.0..100.0).contains(&dropped), "{dropped} dropped: {}", run.trial());

@@ -1,5 +1,4 @@
-//! The command line as users and their scripts meet it: what goes where, which exit code, and what
-//! is left after the worst.
+//! Tests the command line for users and scripts: output streams, exit codes, and leftovers after failures.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -13,7 +12,7 @@ use crate::support::canary::alone;
 use crate::support::under_way::{LONG, UnderWay};
 use crate::support::{Bench, Ran, array, bakeoff, figure, has, record, text};
 
-/// A study of one canary that takes no time to speak of.
+/// A study of one canary that takes almost no time.
 const QUICK: &str = "\
 title: A quick one
 systems:
@@ -42,7 +41,7 @@ fn has_no_escape_codes(ran: &Ran) {
 }
 
 #[test]
-fn json_goes_to_standard_output_and_nothing_else_does() {
+fn json_is_alone_on_standard_output() {
     let bench = quick(&[]);
     let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
@@ -60,14 +59,14 @@ fn writes_no_escape_codes_to_a_pipe() {
     for arguments in [&["--help"][..], &["systems"], &["studies"], &["run", "--help"]] {
         has_no_escape_codes(&Ran::run(bakeoff().args(arguments)).ends_with(0));
     }
-    // Whatever the user's terminal is said to be.
+    // Independent of `TERM`.
     let mut command = quick(&[]).command();
     command.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1");
     has_no_escape_codes(&Ran::run(&mut command));
 }
 
 #[test]
-fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
+fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let _alone = alone();
     let out = tempfile::tempdir().unwrap();
     let mut command = bakeoff();
@@ -80,7 +79,7 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     assert!(Path::new(page).is_file(), "{page}");
     assert_eq!(lines.next(), Some(""));
     assert!(lines.next().is_some_and(|line| line.starts_with("`--all` shows ")), "{}", ran.stdout);
-    // The first lines answer; nothing but where the run comes from stands above.
+    // The first lines give the answer; only the path of the run is above.
     let sentence = ran.stdout.lines().nth(4).unwrap_or_default();
     assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
     assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
@@ -94,9 +93,8 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     }
 }
 
-/// A report is a function of the record alone.
 #[test]
-fn a_report_needs_nothing_but_the_record() {
+fn report_needs_only_the_record() {
     let bench = quick(&[]);
     let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let elsewhere = tempfile::tempdir().unwrap();
@@ -121,10 +119,10 @@ fn a_report_needs_nothing_but_the_record() {
         assert!(to.is_file());
     }
     let odd = report(&["--output", "report.pdf"]).ends_with(2);
-    odd.complains(&["`report.pdf` does not tell the report's form", "--format"]);
+    odd.complains(&["`report.pdf` selects no report format", "--format"]);
 }
 
-/// A record of a quick run, to be damaged.
+/// Returns the record of a quick run, for tests to damage.
 fn some_record() -> String {
     let bench = quick(&[("trials: 1", "trials: 2")]);
     Ran::run(&mut bench.command()).ends_with(0);
@@ -132,7 +130,7 @@ fn some_record() -> String {
 }
 
 #[test]
-fn damaged_record_is_read_up_to_its_damage() {
+fn damaged_record_is_read_up_to_the_damage() {
     let whole = some_record();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("record.jsonl");
@@ -147,7 +145,7 @@ fn damaged_record_is_read_up_to_its_damage() {
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
     assert_eq!(lines.len(), 4, "the run, two trials, the end");
 
-    // Killed while it wrote the second trial.
+    // Killed while writing the second trial.
     let torn = format!("{}{}{}", lines[0], lines[1], &lines[2][..lines[2].len() / 2]);
     let ran = report(&torn).ends_with(0).complains(&["record.jsonl: line 3: torn"]);
     assert_eq!(trials_of(&ran), (1, false));
@@ -156,7 +154,7 @@ fn damaged_record_is_read_up_to_its_damage() {
     let ran = report(&garbage).ends_with(0).complains(&["line 2: not a line of a record"]);
     assert_eq!(trials_of(&ran), (2, true));
 
-    // Nothing can be made of these.
+    // These are not records.
     let newer = whole.replacen("\"format\":3", "\"format\":999", 1);
     assert_ne!(newer, whole);
     report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
@@ -169,7 +167,7 @@ fn damaged_record_is_read_up_to_its_damage() {
 }
 
 #[test]
-fn unknown_study_is_refused_with_a_list_of_studies() {
+fn rejects_unknown_study_with_a_list_of_studies() {
     let ran = Ran::run(bakeoff().args(["run", "mine"])).ends_with(2);
     ran.complains(&["cannot read study `mine`", "hint: ", "quickstart", "kv-stores", "demo"]);
     let ran = Ran::run(bakeoff().args(["run", "quikstart"])).ends_with(2);
@@ -213,7 +211,7 @@ fn study_errors_name_file_line_and_column() {
 }
 
 #[test]
-fn bad_flags_are_bad_input() {
+fn bad_options_are_bad_input() {
     let bench = quick(&[]);
     for arguments in [["--scale", "0"], ["--scale", "-1"], ["--trials", "0"], ["--threads", "0"]] {
         let ran = Ran::run(bench.command().args(arguments)).ends_with(2);
@@ -242,7 +240,7 @@ fn silent_endpoint_ends_the_run_before_anything_starts() {
 }
 
 #[test]
-fn a_port_in_use_is_named_before_anything_is_started() {
+fn reports_a_port_in_use_before_starting_anything() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port().to_string();
     let bench = quick(&[]);
@@ -253,8 +251,8 @@ fn a_port_in_use_is_named_before_anything_is_started() {
 }
 
 #[test]
-fn ports_begin_where_asked() {
-    // One that was free a moment ago, below those that the kernel gives away.
+fn ports_begin_at_the_base_port() {
+    // A port that was just free, below the ephemeral range.
     let mut port = 15_000;
     while TcpListener::bind(("127.0.0.1", port)).is_err() {
         port += 1;
@@ -271,7 +269,7 @@ fn ports_begin_where_asked() {
 }
 
 #[test]
-fn a_missing_java_runtime_is_said_with_a_hint() {
+fn reports_missing_java_with_a_hint() {
     let empty = tempfile::tempdir().unwrap();
     let bench = quick(&[("canary: {kind: canary}", "zookeeper: {kind: zookeeper}")]);
     let mut command = bench.command();
@@ -283,7 +281,7 @@ fn a_missing_java_runtime_is_said_with_a_hint() {
     doctor.args(["doctor", "quickstart"]).env("PATH", empty.path()).env_remove("JAVA_HOME");
     let doctor = Ran::run(&mut doctor).ends_with(3);
     assert!(
-        doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("mend: "),
+        doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("fix: "),
         "{}",
         doctor.stdout
     );
@@ -311,16 +309,15 @@ fn scaled_study_is_marked_in_all_outputs() {
     assert!(again.stdout.contains("0.01"), "{}", again.stdout);
 }
 
-/// A run under way; killed if the test fails.
 #[test]
 fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
     for signal in [Signal::INT, Signal::TERM] {
         let mut run = UnderWay::start(LONG);
-        // There is no telling from outside when a whole second was measured: canaries are quick.
+        // The test cannot see when a full second was measured, because canaries are fast.
         std::thread::sleep(Duration::from_secs(3));
         let asked = Instant::now();
         run.signal(signal);
-        // `timeout` sends its signal to the process and to its group: that is one request.
+        // `timeout` signals the process and its group: that counts as one request.
         run.signal(signal);
         let (code, out) = run.ends_within(Duration::from_secs(15));
         assert_eq!(code, Some(130), "{}", run.stderr());
@@ -344,9 +341,9 @@ fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_it_at_once() {
+fn second_ctrl_c_ends_the_run_at_once() {
     let mut run = UnderWay::start(LONG);
-    // A study that does not end by itself when it is asked to has the second signal.
+    // A study that ignores the first signal gets the second one.
     run.signal(Signal::INT);
     std::thread::sleep(Duration::from_millis(1100));
     run.signal(Signal::INT);
@@ -362,16 +359,16 @@ fn output_that_cannot_be_written_is_an_error() {
         let output = bakeoff().args(arguments).stdout(full()).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(5), "{arguments:?}: {stderr}");
-        assert!(stderr.contains("standard output could not be written"), "{stderr}");
+        assert!(stderr.contains("cannot write to standard output"), "{stderr}");
     }
-    // Whoever reads the beginning alone has had enough.
+    // A reader of only the first lines closes the pipe.
     let mut child = bakeoff().arg("systems").stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn each_run_has_a_folder_of_its_own() {
+fn each_run_has_its_own_folder() {
     let bench = quick(&[]);
     for _ in 0..2 {
         Ran::run(&mut bench.command()).ends_with(0);
@@ -424,7 +421,7 @@ fn explanations_hold_their_key_facts() {
     let systems = ["operations", "replication", "acknowledges", "reads", "option"];
     shows(&["systems"], &systems);
     let doctor = Ran::run(bakeoff().args(["doctor", "demo"])).ends_with(0);
-    assert!(doctor.stdout.contains("demo: everything is here"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("demo: nothing is missing"), "{}", doctor.stdout);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the servers that a trial begins on: its own, or those that were kept.
+//! Tests fresh and kept clusters.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::canary::Canary;
 use crate::support::{Bench, Ran, array, folders, wait_for};
 
-/// Writes 400 keys into one directory; then lists directories of ten of which one has that name.
+/// Writes 400 keys into one directory, then lists directories of ten keys, one of which has the same name.
 const STUDY: &str = "\
 title: One after the other
 systems:
@@ -27,14 +27,14 @@ fn trials(record: &[Value]) -> Vec<&Value> {
     record.iter().filter(|line| line["line"] == "trial").collect()
 }
 
-/// Returns how many logs of servers are below a folder of trials or kept clusters.
+/// Returns the number of server logs below a folder of trials or kept clusters.
 fn logs(dir: &Path) -> usize {
     let logs = |dir: &Path| std::fs::read_dir(dir.join("logs")).map_or(0, Iterator::count);
     folders(dir).iter().map(|one| logs(one)).sum()
 }
 
 #[test]
-fn a_kept_cluster_serves_all_trials_and_is_cleared_between_them() {
+fn kept_cluster_is_cleared_between_trials() {
     let run = Bench::new(STUDY).run().ended_well();
     let record = run.record();
     assert_eq!(trials(&record).len(), 4);
@@ -49,7 +49,7 @@ fn a_kept_cluster_serves_all_trials_and_is_cleared_between_them() {
 }
 
 #[test]
-fn a_fresh_cluster_serves_one_trial() {
+fn fresh_cluster_serves_one_trial() {
     let run = Bench::new(&STUDY.replace("clusters: kept\n", "")).run().ended_well();
     let dir = run.bench.runs().remove(0);
     assert_eq!((logs(&dir.join("kept")), logs(&dir.join("trials"))), (0, 4));
@@ -66,7 +66,7 @@ fn unusable_kept_cluster_leaves_no_data() {
     assert!(!dir.join("kept/canary/nodes").exists(), "its data is thrown away");
 }
 
-/// A study of canaries at these endpoints.
+/// Returns a study of running canaries at these endpoints.
 fn of_own(endpoints: &[String], seconds: u32) -> Bench {
     let endpoints: Vec<String> = endpoints.iter().map(|one| format!("\"http://{one}\"")).collect();
     Bench::new(&format!(
@@ -78,10 +78,10 @@ fn of_own(endpoints: &[String], seconds: u32) -> Bench {
 }
 
 #[test]
-fn own_cluster_that_lacks_a_minority_of_its_nodes_is_studied_with_a_warning() {
+fn missing_minority_of_a_running_cluster_is_a_warning() {
     let canary = Canary::start("");
     let port = canary.address.port();
-    // Both names are those of one server, so that all that answer have the same keys.
+    // Both names belong to one server, so both have the same keys.
     let (one, two) = (canary.address.to_string(), format!("localhost:{port}"));
     let (dead, deader) = ("127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned());
     let bench = of_own(&[one.clone(), dead.clone(), two.clone()], 1);
@@ -97,7 +97,7 @@ fn own_cluster_that_lacks_a_minority_of_its_nodes_is_studied_with_a_warning() {
 }
 
 #[test]
-fn own_cluster_that_dies_has_lost_nothing_and_tells_what_stays_on_it() {
+fn reports_keys_left_on_a_cluster_that_died() {
     let canary = Canary::start("");
     let bench = of_own(&[canary.address.to_string()], 3);
     let mut command = bench.command();
@@ -105,13 +105,13 @@ fn own_cluster_that_dies_has_lost_nothing_and_tells_what_stays_on_it() {
     wait_for("the load", Duration::from_secs(60), || canary.stat("puts") > 100);
     drop(canary);
     let ran = Ran::from_output(begun.wait_with_output().unwrap());
-    let left = "up to 50 keys of bakeoff's may be left on the cluster: no node removed them";
+    let left = "bakeoff may have left up to 50 keys on the cluster: no node removed them";
     assert!(ran.stderr.contains(left), "{}", ran.stderr);
     assert!(!ran.stdout.contains("failed the audit"), "{}", ran.stdout);
     let record = bench.record();
     let audit = trials(&record)[0]["audits"][0].to_string();
     assert!(
-        audit.contains("not-checked") && audit.contains("not say that they are lost"),
+        audit.contains("not-checked") && audit.contains("whether they are lost is unknown"),
         "{audit}"
     );
 }

@@ -1,5 +1,4 @@
-//! `bakeoff compare` as continuous integration meets it: two runs of the canary, what is printed, and
-//! the exit code.
+//! Tests `bakeoff compare` as CI uses it: output and exit code for two runs of the canary.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,8 +11,8 @@ use crate::support::{Bench, Ran, bakeoff, reasons, trials};
 const FAST: &str = "2ms";
 const SLOW: &str = "25ms";
 
-/// Five short trials of a canary that answers after [`FAST`] or [`SLOW`], in a folder of their own that the first
-/// value holds. They are run once for all tests.
+/// Returns a run of five short trials with a delay of [`FAST`] or [`SLOW`], in its own folder. Each runs once for all
+/// tests.
 fn ran(delay: &str) -> (TempDir, PathBuf) {
     static RECORDS: [OnceLock<String>; 2] = [OnceLock::new(), OnceLock::new()];
     let record = RECORDS[usize::from(delay == SLOW)].get_or_init(|| {
@@ -46,7 +45,7 @@ fn compare(base: &Path, new: &Path, arguments: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
 }
 
-/// Puts four more runs beside this one: the same trials, as if run on other days.
+/// Adds four copies of a run, as if run on other days.
 fn on_other_days(run: &Path) {
     let record = std::fs::read_to_string(run.join("record.jsonl")).unwrap();
     let (first, rest) = record.split_once('\n').unwrap();
@@ -60,7 +59,7 @@ fn on_other_days(run: &Path) {
 }
 
 #[test]
-fn nothing_is_proven_from_two_runs_alone() {
+fn two_runs_prove_nothing() {
     let ((_kept, fast), (_also, slow)) = (ran(FAST), ran(SLOW));
     let condition = ["--fail-if", "throughput < -20%"];
     let alone = compare(&fast, &slow, &condition);
@@ -74,19 +73,19 @@ fn nothing_is_proven_from_two_runs_alone() {
             "throughput < -20%: cannot tell",
         ],
     );
-    // Further runs are found beside the base, or where they are said to be.
+    // Further runs are found beside the base or by `--history`.
     on_other_days(&fast);
     assert_eq!(compare(&fast, &slow, &condition).code, Some(6));
-    let elsewhere = slow.parent().unwrap().to_str().unwrap();
-    let ran = compare(&fast, &slow, &[&condition[..], &["--history", elsewhere]].concat());
+    let history = slow.parent().unwrap().to_str().unwrap();
+    let ran = compare(&fast, &slow, &[&condition[..], &["--history", history]].concat());
     assert_eq!(ran.code, Some(7), "{}", ran.stdout);
     let missing = compare(&fast, &slow, &["--history", "/nowhere/at/all"]);
     assert_eq!(missing.code, Some(2), "{}", missing.stdout);
-    says(&missing.stderr, &["`/nowhere/at/all` of --history is no folder"]);
+    says(&missing.stderr, &["`/nowhere/at/all` of --history is not a folder"]);
 }
 
 #[test]
-fn regression_is_proven_beyond_limits_alone() {
+fn only_regressions_beyond_the_limit_are_proven() {
     let ((_kept, fast), (_also, slow)) = (ran(FAST), ran(SLOW));
     on_other_days(&fast);
     on_other_days(&slow);
@@ -95,16 +94,16 @@ fn regression_is_proven_beyond_limits_alone() {
             conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();
         compare(base, new, &arguments)
     };
-    // A tenth of the throughput, and ten times the response time: beyond what a busy machine adds.
+    // A tenth of the throughput and ten times the response time: more than a busy machine adds.
     let ran = fails(&fast, &slow, &["throughput < -20%"]);
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["throughput < -20%: proven", "work/load canary", "options.delay"]);
     assert_eq!(fails(&fast, &slow, &["work/load canary: p50 > +20%"]).code, Some(6));
-    // The other way round nothing got worse, and that is sure, too.
+    // In the other direction nothing got worse, which is proven too.
     let ran = fails(&slow, &fast, &["throughput < -20%"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stdout);
     says(&ran.stdout, &["throughput < -20%: does not hold"]);
-    // Proven beats what nobody can tell.
+    // A proven condition takes precedence over an inconclusive one.
     let ran = fails(&fast, &slow, &["service p99.9 < -49%", "throughput < -20%"]);
     assert_eq!(ran.code, Some(6), "{}", ran.stdout);
     assert_eq!(compare(&fast, &slow, &[]).code, Some(0));
@@ -123,14 +122,14 @@ fn regression_is_proven_beyond_limits_alone() {
 }
 
 #[test]
-fn too_few_trials_cannot_tell() {
+fn too_few_trials_are_inconclusive() {
     let (_kept, run) = ran(FAST);
     let record = std::fs::read_to_string(run.join("record.jsonl")).unwrap();
-    // The run as it was when it was killed after two trials.
+    // The run as if killed after two trials.
     let torn: String = record.split_inclusive('\n').take(3).collect();
     let short = run.join("short.jsonl");
     std::fs::write(&short, torn).unwrap();
-    // Of trials that the machine had no time for there is nothing to compare.
+    // A too busy machine leaves no trials to compare.
     let valid = |run: &Path| {
         let report = Ran::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0).stdout;
         let report: Value = serde_json::from_str(&report).expect("one JSON document");
@@ -140,13 +139,13 @@ fn too_few_trials_cannot_tell() {
     let ran = compare(&run, &short, &["--fail-if", "throughput < -5%"]);
     assert_eq!(ran.code, Some(7), "{}", ran.stdout);
     says(&ran.stdout, &["cannot tell", &too_few, "the new run is incomplete"]);
-    // A run is what it is: nothing changed from itself to itself, and nothing is proven.
+    // A run compared with itself has no changes.
     let ran = compare(&run, &run, &["--fail-if", "throughput < -95%", "--fail-if", "errors > 5%"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stdout);
 }
 
 #[test]
-fn a_bad_condition_is_an_error_with_its_place() {
+fn rejects_a_bad_condition_with_its_position() {
     let (_kept, run) = ran(FAST);
     let check = |condition: &str, expected: &[&str]| {
         let ran = compare(&run, &run, &["--fail-if", condition]);

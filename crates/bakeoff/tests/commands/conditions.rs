@@ -1,6 +1,6 @@
-//! Conditions as services that run builds are told of them: JUnit files, and annotations of GitHub Actions.
+//! Tests the outcome of conditions in CI: JUnit files and GitHub Actions annotations.
 //!
-//! Not here: the forms in full (`bakeoff_report::ci`), judging (`load`, `compare`, `gate`).
+//! Not here: the formats in full (`bakeoff_report::ci`), judging (`load`, `compare`, `gate`).
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::support::canary::{Canary, alone};
 use crate::support::{Ran, bakeoff};
 
-/// A record of a run that compares with itself.
+/// A record to compare with itself.
 const RECORD: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../bakeoff-report/tests/records/format-1.jsonl");
 
@@ -20,7 +20,7 @@ fn has(text: &str, expected: &[&str]) {
     }
 }
 
-/// Answers each request with a failure whose text would like to be obeyed by GitHub's runner.
+/// Starts a server whose error text contains GitHub workflow commands.
 fn hostile() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,14 +42,14 @@ fn hostile() -> SocketAddr {
     address
 }
 
-/// Returns the lines that GitHub's runner obeys.
-fn obeyed(ran: &Ran) -> Vec<&str> {
+/// Returns the lines that GitHub's runner executes.
+fn executed(ran: &Ran) -> Vec<&str> {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
     lines.filter(|line| line.trim_start().starts_with("::") || line.contains("##[")).collect()
 }
 
 #[test]
-fn conditions_of_a_load_are_junit_cases_and_whether_it_is_valid_is_one() {
+fn load_conditions_and_validity_are_junit_cases() {
     let _alone = alone();
     let canary = Canary::with_value("--delay 5ms");
     let file = canary.dir.path().join("junit.xml");
@@ -70,11 +70,11 @@ fn conditions_of_a_load_are_junit_cases_and_whether_it_is_valid_is_one() {
         ],
     );
     assert!(!xml.contains("geheim"), "{xml}");
-    assert_eq!(obeyed(&ran), [""; 0], "nobody said that GitHub reads");
+    assert_eq!(executed(&ran), [""; 0], "without `GITHUB_ACTIONS`");
 }
 
 #[test]
-fn command_that_fails_before_it_judges_leaves_no_earlier_answer() {
+fn early_failure_replaces_an_earlier_junit_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("junit.xml");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -93,7 +93,7 @@ fn command_that_fails_before_it_judges_leaves_no_earlier_answer() {
 }
 
 #[test]
-fn github_is_told_of_conditions_and_obeys_no_text_of_a_server() {
+fn github_annotations_defuse_server_text() {
     let _alone = alone();
     let url = format!("http://{}/", hostile());
     let load = ["load", &url, "--for", "300ms", "-c", "2"];
@@ -103,27 +103,27 @@ fn github_is_told_of_conditions_and_obeys_no_text_of_a_server() {
     };
     let ran = github(&conditions);
     has(&ran.stdout, &["status 500: ", "owned"]);
-    let [errors, p99, valid] = obeyed(&ran)[..] else { panic!("{ran:?}") };
+    let [errors, p99, valid] = executed(&ran)[..] else { panic!("{ran:?}") };
     assert_eq!(errors, "::error title=bakeoff load%3A errors > 1%25::errors is 100 %25");
     let unknown = "::warning title=bakeoff load%3A p99 > 1s::p99 is unknown: there was no success";
     assert_eq!(p99, unknown);
     has(valid, &["::error title=bakeoff load%3A is valid::errors: "]);
     has(&ran.stderr, &["::error title="]);
-    // Without conditions nothing is judged, and the same texts are obeyed no more.
-    assert_eq!(obeyed(&github(&[])), [""; 0]);
+    // Without conditions nothing is judged, and the texts stay harmless.
+    assert_eq!(executed(&github(&[])), [""; 0]);
     let json = github(&["--json"]);
-    assert_eq!(obeyed(&json), [""; 0]);
+    assert_eq!(executed(&json), [""; 0]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let what = json["error_examples"][0]["what"].as_str().unwrap();
-    assert!(what.contains("##[add-path]"), "JSON says the same to whoever reads it: {what}");
-    // Elsewhere texts stay as they are.
+    assert!(what.contains("##[add-path]"), "JSON keeps its value: {what}");
+    // Outside of GitHub texts stay unchanged.
     let plain = Ran::run(bakeoff().args(load).args(conditions)).ends_with(1);
     has(&plain.stdout, &["##[add-path]"]);
     assert!(!plain.stderr.contains("::error title="), "{}", plain.stderr);
 }
 
 #[test]
-fn conditions_that_a_comparison_cannot_judge_are_errors_of_junit_and_warnings_of_github() {
+fn inconclusive_conditions_are_junit_errors_and_github_warnings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("junit.xml");
     let compare = |command: &mut std::process::Command, file: &Path| {
@@ -139,9 +139,9 @@ fn conditions_that_a_comparison_cannot_judge_are_errors_of_junit_and_warnings_of
             "name=\"throughput &lt; -5%\">\n      <error type=\"cannot-tell\"",
         ],
     );
-    let obeyed = obeyed(&ran);
-    assert_eq!(obeyed.len(), 1, "{obeyed:?}");
-    has(obeyed[0], &["::warning title=bakeoff compare%3A throughput < -5%25::"]);
-    // Which file there is without a condition says nothing.
+    let lines = executed(&ran);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    has(lines[0], &["::warning title=bakeoff compare%3A throughput < -5%25::"]);
+    // Without a condition there is no file to judge.
     Ran::run(bakeoff().args(["compare", RECORD, RECORD, "--junit"]).arg(&file)).ends_with(2);
 }

@@ -1,16 +1,16 @@
-//! Faults that people write in studies, targets, flags and files: each is told with its place and a hint.
+//! Tests messages for mistakes in studies, targets, options and files: each has its position and a hint.
 //!
-//! `outputs/diagnostics.txt` holds what is printed for each, and the exit code. It is there to be read: whoever changes a
-//! message reads what a user will. With `BLESS=1` it is written anew.
+//! `outputs/diagnostics.txt` holds each message and its exit code. Read it after changing a message. `BLESS=1` writes
+//! it anew.
 //!
-//! Not here: the places of a study's faults one by one (core's `study::parse`).
+//! Not here: positions of all mistakes in studies (`bakeoff_core::study::parse`).
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::support::{Ran, bakeoff};
 
-/// A study that is right, in which one thing after the other is spoilt.
+/// A valid study, into which each case puts one mistake.
 const STUDY: &str = "\
 title: Which is faster?
 systems:
@@ -26,7 +26,7 @@ loads:
     stop: {after: 1s}
 ";
 
-/// Faults of the study: what stands there, and what somebody wrote in its place.
+/// Mistakes in the study: name, original text and replacement.
 const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("a tab for indentation", "    keys:", "\tkeys:"),
     ("a bracket that nothing closes", "{put: 1}", "{put: 1"),
@@ -72,8 +72,8 @@ const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("keys too short for their count", "{count: 1000}", "{count: 1000, size: 1}"),
     ("values too large", "{count: 1000}", "{count: 1000}\n    values: {size: 2MiB}"),
     ("a size that means two things", "{count: 1000}", "{count: 1000}\n    values: {size: 1m}"),
-    ("reads that nobody has", "{put: 1}", "{get: 1}\n    reads: strong"),
-    ("reads of what nobody wrote", "{put: 1}", "{get: 1}\n    fill: false"),
+    ("reads of an unknown consistency", "{put: 1}", "{get: 1}\n    reads: strong"),
+    ("reads of keys that were never written", "{put: 1}", "{get: 1}\n    fill: false"),
     (
         "more operations than unique keys",
         "{count: 1000}",
@@ -101,7 +101,7 @@ const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("samples too often", "title: Which is faster?", "title: Which is faster?\nsample-every: 1ms"),
 ];
 
-/// Faults of requests: fields of a workload of a `process`.
+/// Mistakes in requests: fields of a workload of a `process`.
 const IN_REQUESTS: &[(&str, &str)] = &[
     ("a word that stands for nothing", "mix: {request: 1}, request: {path: \"/{kye}\"}"),
     ("a word without keys", "mix: {request: 1}, request: {path: \"/{key}\"}"),
@@ -109,7 +109,7 @@ const IN_REQUESTS: &[(&str, &str)] = &[
     ("a path without its slash", "mix: {request: 1}, request: {path: items}"),
     ("a method in small letters", "mix: {request: 1}, request: {path: /, method: get}"),
     ("a header of bakeoff's own", "mix: {request: 1}, request: {path: /, headers: {Host: a}}"),
-    ("a status that is none", "mix: {request: 1}, request: {path: /, expect: {status: 2000}}"),
+    ("an invalid status", "mix: {request: 1}, request: {path: /, expect: {status: 2000}}"),
     ("a table that is not there", "mix: {request: 1}, request: {path: /, rows: {file: users.csv}}"),
     (
         "a secret in the study",
@@ -117,17 +117,17 @@ const IN_REQUESTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Faults of the command line. `URL` is an address that nobody listens at.
+/// Mistakes on the command line. Nothing listens at `URL`.
 const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a command that is spelled wrong", &["rnu", "quickstart"]),
     ("a study that is not there", &["run", "mine.yaml"]),
     ("a shipped study that is spelled wrong", &["run", "quickstrat"]),
     ("a scale of nothing", &["run", "demo", "--scale", "0"]),
-    ("a port that is none", &["run", "demo", "--base-port", "70000"]),
+    ("an invalid port", &["run", "demo", "--base-port", "70000"]),
     ("no URL", &["load"]),
     ("a scheme that is not spoken", &["load", "ftp://127.0.0.1/"]),
     ("a port that no machine has", &["load", "http://127.0.0.1:99999/"]),
-    ("nobody who listens", &["load", "URL", "-n", "1"]),
+    ("a server that does not run", &["load", "URL", "-n", "1"]),
     ("no clients of a load", &["load", "URL", "-c", "0"]),
     ("more clients than requests", &["load", "URL", "-c", "10", "-n", "5"]),
     ("a time without its unit", &["load", "URL", "--for", "10"]),
@@ -135,7 +135,7 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a condition without its comparison", &["load", "URL", "--fail-if", "p99 20ms"]),
     ("a condition without its unit", &["load", "URL", "--fail-if", "p99 > 20"]),
     ("a header without its colon", &["load", "URL", "-H", "authorization secret"]),
-    ("a status that is none", &["load", "URL", "--expect-status", "ok"]),
+    ("an invalid status", &["load", "URL", "--expect-status", "ok"]),
     ("targets that are not there", &["load", "--targets", "targets.txt"]),
     ("a target without its method", &["load", "--targets", "spoilt.txt"]),
     ("a search without an objective", &["load", "URL", "--find-max"]),
@@ -147,14 +147,14 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("runs of a folder that is not there", &["history", "--out", "no-such-folder"]),
     ("one run to compare", &["compare", "latest"]),
     ("a system that there is not", &["install", "etdc"]),
-    ("a version that nobody knows", &["install", "consul@0.1"]),
+    ("an unknown version", &["install", "consul@0.1"]),
     ("a duration of another tool", &["wrk", "-d", "500ms", "URL"]),
     ("fewer requests than workers", &["hey", "-n", "5", "-c", "10", "URL"]),
     ("a gate of a study with two systems", &["gate", "quickstart", "--new", "./new"]),
 ];
 
-/// Runs a command in a folder, and adds what it said.
-fn tell(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
+/// Runs a command in a folder, and appends its output.
+fn append_output(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
     let ran = Ran::run(bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments));
     assert!(ran.code.is_some_and(|code| code != 0), "{what}: nothing is wrong with it: {ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
@@ -170,7 +170,7 @@ fn tell(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
 }
 
 #[test]
-fn diagnostics_have_their_place_and_a_hint() {
+fn diagnostics_have_a_position_and_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let study = |text: &str| std::fs::write(dir.path().join("my.yaml"), text).unwrap();
     let mut said = String::new();
@@ -181,14 +181,14 @@ fn diagnostics_have_their_place_and_a_hint() {
             text.push_str("  counted: {clients: 2, stop: {operations: 50}}\n");
         }
         study(&text);
-        tell(&mut said, what, dir.path(), &["run", "my.yaml"]);
+        append_output(&mut said, what, dir.path(), &["run", "my.yaml"]);
     }
     for (what, workload) in IN_REQUESTS {
         study(&format!(
             "title: Which is faster?\nsystems:\n  web: {{kind: process, process: {{command: [sleep, \"{{port}}\"]}}}}\n\
              workloads:\n  pages: {{{workload}}}\nloads:\n  steady: {{clients: 1, stop: {{after: 1s}}}}\n"
         ));
-        tell(&mut said, what, dir.path(), &["run", "my.yaml"]);
+        append_output(&mut said, what, dir.path(), &["run", "my.yaml"]);
     }
     std::fs::write(dir.path().join("spoilt.txt"), "http://127.0.0.1:1/\nx-token hunter2\n")
         .unwrap();
@@ -197,7 +197,7 @@ fn diagnostics_have_their_place_and_a_hint() {
             .iter()
             .map(|word| if *word == "URL" { "http://127.0.0.1:1/" } else { word })
             .collect();
-        tell(&mut said, what, dir.path(), &arguments);
+        append_output(&mut said, what, dir.path(), &arguments);
     }
     assert!(!said.contains("hunter2"), "a secret is shown");
     let told = said.matches("\n[exit code ").count();

@@ -1,10 +1,10 @@
-//! Tests that a claim of disks is held against the syncs of the running servers.
+//! Tests that syncs of the running servers are compared with a claim of disks.
 //!
-//! Not here: real systems with a switch that turns syncs off (`servers`), what counts prove (`bakeoff_core`).
+//! Not here: real systems with a switch that turns syncs off (`servers`), judging counts (`bakeoff_core`).
 
 use crate::support::{Bench, Ran, Run, array, bakeoff, text};
 
-/// Three canaries: one syncs, one says so and does not, one says that it does not.
+/// Three canaries: one syncs, one claims to but does not, one claims nothing.
 const STUDY: &str = "title: Three canaries\n\
     systems:\n  synced: {kind: canary, options: {sync: each}}\n  \
     claimed: {kind: canary, options: {sync: claimed}}\n  \
@@ -21,7 +21,7 @@ fn cells<'a>(run: &'a Run, what: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_canary_that_syncs_less_than_it_claims_loses_its_claim() {
+fn canary_that_syncs_less_than_it_claims_loses_its_claim() {
     let run = Bench::new(STUDY).run();
     crate::support::nothing_runs_in(run.bench.path());
     let syncs = cells(&run, "syncs observed");
@@ -40,6 +40,6 @@ fn a_canary_that_syncs_less_than_it_claims_loses_its_claim() {
     let shown = Ran::run(bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0])).stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
     assert!(place("claimed claims one node's disk") < place("total seconds"), "{shown}");
-    // It is no fault of the trial: its figures are what such a system does.
+    // The trial stays valid: its figures describe such a system.
     assert!(array(&run.report["findings"]).iter().all(|one| !text(one).contains("not valid")));
 }

@@ -1,14 +1,13 @@
 //! Tests that the engine's measurements add up: counts to the last operation, histograms to the last value.
 //!
-//! Nothing here depends on how quick the machine is. Seen from outside, through the record, against
-//! the canary.
+//! The tests read the record of runs against the canary, and do not depend on the speed of the machine.
 
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::support::{Bench, array, decode};
 
-/// The stages of the one trial of a canary.
+/// Returns the stages of a canary's only trial.
 fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value> {
     let bench = Bench::new(&format!(
         "title: A canary\n\
@@ -34,7 +33,7 @@ fn count(value: &Value) -> u64 {
 const MIXED: &str = "{mix: {put: 50, get: 45, list: 5}, keys: {count: 100, per-directory: 20}}";
 
 #[test]
-fn counted_load_does_exactly_its_operations_on_any_threads() {
+fn counted_load_runs_exactly_its_operations_on_any_threads() {
     for (clients, threads, load) in [(1, 1, ""), (7, 2, ""), (5, 4, ""), (7, 3, ", rate: 2000/s")] {
         let load = format!("{{clients: {clients}{load}, stop: {{operations: 997}}}}");
         let stages = stages("", MIXED, &load, threads);
@@ -47,7 +46,7 @@ fn counted_load_does_exactly_its_operations_on_any_threads() {
 }
 
 #[test]
-fn a_sweep_shares_its_operations_among_its_stages_to_the_last() {
+fn sweep_splits_all_operations_among_its_stages() {
     let stages = stages("", MIXED, "{clients: [1, 2, 5], stop: {operations: 1000}}", 2);
     let clients: Vec<u64> = stages.iter().map(|stage| count(&stage["clients"])).collect();
     assert_eq!(clients, [1, 2, 5]);
@@ -60,7 +59,7 @@ fn a_sweep_shares_its_operations_among_its_stages_to_the_last() {
 }
 
 #[test]
-fn seconds_add_up_to_the_whole_histogram_by_histogram() {
+fn histograms_per_second_add_up_to_the_total() {
     for load in
         ["clients: 3", "clients: 6, rate: 300/s", "clients: 4, rate: 300/s, arrivals: poisson"]
     {
@@ -88,14 +87,13 @@ fn seconds_add_up_to_the_whole_histogram_by_histogram() {
 }
 
 #[test]
-fn no_operation_is_done_before_it_was_sent_nor_sent_before_it_was_due() {
+fn due_sent_and_done_times_are_in_order() {
     let load = "{clients: 4, rate: 400/s, warmup: 0s, stop: {after: 2s}}";
     let stages = stages("delay: 10ms", "{mix: {get: 1}, keys: {count: 50}}", load, 2);
     let measured = &stages[0]["measurement"];
     let get = &measured["operations"]["get"];
     let (response, service) = (decode(&get["response"]), decode(&get["service"]));
-    // 4 clients that wait 10 ms each cannot have 400 a second: those that were never sent are among
-    // what never got an answer, with the time that they had waited.
+    // Four clients at 10 ms cannot exceed 400/s. Unsent operations count as unanswered, with the time they waited.
     let dropped = get["errors"]["unsent"]["count"].as_u64().unwrap_or(0);
     assert_eq!(response.len(), service.len());
     assert_eq!(decode(&get["unanswered"]).len(), dropped);
@@ -112,17 +110,17 @@ fn no_operation_is_done_before_it_was_sent_nor_sent_before_it_was_due() {
 }
 
 #[test]
-fn a_closed_load_waits_for_each_answer_so_response_and_service_are_one() {
+fn response_equals_service_time_in_a_closed_load() {
     let load = "{clients: 4, stop: {operations: 400}}";
     let stages = stages("delay: 10ms", "{mix: {get: 1}, keys: {count: 50}}", load, 1);
     let measured = &stages[0]["measurement"];
     let get = &measured["operations"]["get"];
     let (response, service) = (decode(&get["response"]), decode(&get["service"]));
-    // Only what the generator itself needs lies between: far less than the answer's 10 ms.
+    // The difference is the generator's own time, far below the 10 ms of an answer.
     let between = response.value_at_quantile(0.5) as f64 / service.value_at_quantile(0.5) as f64;
     assert!((0.99..1.5).contains(&between), "{between}");
     assert_eq!(decode(&measured["slip"]).len(), 0, "a closed load is never late");
-    // A client's operations follow each other: all their times lie one after another.
+    // A client's operations do not overlap, so their times add up.
     let waited = service.mean() * service.len() as f64 / 1e9;
     let (window, clients) = (seconds(&measured["window"]), 4.0);
     assert!(waited <= window * clients * 1.01, "{waited} s waited in {window} s by {clients}");

@@ -1,4 +1,4 @@
-//! The fairness sheet and the machine baseline of real runs.
+//! Tests the fairness sheet and the machine baseline of real runs.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::support::{BASELINE_FOR, Bench, Ran, array, text, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The demo in small: what differs is whether the log is synced.
+/// A small demo: only the sync of the log differs.
 const STUDY: &str = "title: Two canaries\n\
     systems:\n  synced: {kind: canary, options: {sync: each}}\n  \
     unsynced: {kind: canary, options: {sync: none}}\n\
@@ -16,7 +16,7 @@ const STUDY: &str = "title: Two canaries\n\
     trials: 1\n";
 
 #[test]
-fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
+fn sheet_of_one_system_twice_shows_only_option_differences() {
     let run = Bench::new(STUDY).run();
     crate::support::nothing_runs_in(run.bench.path());
     let sheet = &run.report["fairness"];
@@ -25,7 +25,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     let differing: Vec<(&str, &str)> = rows
         .iter()
         .filter(|row| ["matters", "decides"].contains(&text(&row["weight"])))
-        // How long answers wait in the generator differs from trial to trial, as what else runs here.
+        // Receive lag differs between trials, like other work on this machine.
         .filter(|row| row["what"] != "answers waited in the generator")
         .map(|row| (text(&row["what"]), text(&row["weight"])))
         .collect();
@@ -39,7 +39,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     assert_eq!(text(&cells[0]), "on one node's disk");
     assert_eq!(text(&cells[1]), "in the page cache of one node");
 
-    // The difference stands above every table of what a user reads.
+    // The difference is above every table of the report.
     let finding = "acknowledged writes are not equally safe: synced acknowledges a write on one \
                    node's disk; unsynced acknowledges a write in the page cache of one node; a power \
                    cut may take what unsynced acknowledged";
@@ -52,7 +52,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     assert!(place(finding) < place(output));
     assert!(place(output) < place("total seconds"));
 
-    // A put of 64 and 256 bytes has as many and a head; its answer is a head alone.
+    // A put of 64 and 256 bytes sends those and a head; its answer is only a head.
     let bytes = |what: &str| text(&row(what)["cells"][0]).to_owned();
     let count = |text: &str| text.strip_suffix(" B").unwrap().parse::<f64>().unwrap();
     let (sent, received) = (bytes("bytes per request"), bytes("bytes per response"));
@@ -61,7 +61,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
 }
 
 #[test]
-fn run_begins_with_the_machine_baseline() {
+fn run_starts_with_the_machine_baseline() {
     let run = Bench::new(STUDY).run();
     crate::support::nothing_runs_in(run.bench.path());
     let header = &run.record()[0];
@@ -77,21 +77,21 @@ fn run_begins_with_the_machine_baseline() {
     for point in appends.iter().chain(array(&floor["round_trips"])) {
         assert!(number(point, "per_second") > 0.0, "{point}");
     }
-    // More clients share each sync: that cannot make them much fewer, whatever else the disk does.
+    // More clients share each sync, so the rate cannot drop much, whatever else the disk does.
     let rate = |place: usize| number(&appends[place], "per_second");
     assert!(rate(1) > rate(0) / 2.0, "{floor}");
     for point in array(&floor["round_trips"]) {
-        // Below a second of CPU for each, and never nothing at all.
+        // More than zero and below a second of CPU each.
         let generator = number(point, "generator_cpu_us");
         assert!(generator > 0.0 && generator < 1e6, "{point}");
         assert!(number(point, "server_cpu_us") < 1e6, "{point}");
     }
-    // Nothing of it stays, and every stage of every system is held against it.
+    // Its files are gone, and every stage of every system is compared with it.
     assert!(!run.bench.runs()[0].join("floor").exists());
     let bounds = array(&run.report["comparisons"][0]["floor"]);
     assert_eq!(bounds.len(), 4, "{bounds:#?}");
     for bound in bounds {
-        // Only what waits for the disk is held against it.
+        // Only synced appends are compared with it.
         let waits = bound["system"] == "synced";
         assert_eq!(bound["disk"].is_null(), !waits, "{bound}");
         let limits = if waits { &["disk", "loopback"][..] } else { &["loopback"][..] };

@@ -1,7 +1,6 @@
-//! `bakeoff gate` as continuous integration meets it: two builds of one system in turn, what is printed,
-//! and the exit code.
+//! Tests `bakeoff gate` as CI uses it: output and exit code for two builds of one system.
 //!
-//! The builds are bakeoff's own server by its options, scripts that become it, and etcd where there is one.
+//! The builds are bakeoff's own server with options, scripts that execute it, and etcd if available.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ loads:
 trials: 50
 ";
 
-/// Two canaries, one of which a gate leaves out.
+/// Two canaries; a gate uses only one.
 fn canaries() -> Bench {
     Bench::new(&format!(
         "title: A short one\n\
@@ -44,7 +43,7 @@ fn says(text: &str, expected: &[&str]) {
     }
 }
 
-/// An executable script below the bench.
+/// Writes an executable script into the bench.
 fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
     let path = bench.path().join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -68,10 +67,10 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
             "Report: ",
         ],
     );
-    // How long it takes is said before anything is started.
+    // The duration is announced before anything starts.
     says(
         ran.stderr.split("[1/12]").next().unwrap(),
-        &["6 trials of base and of new in turn, 12 in all, which take about "],
+        &["6 trials of base and of new in turn, 12 in all, take about "],
     );
     let run = bench.runs().pop().expect("it left a run");
     let lines = record(&run);
@@ -81,7 +80,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
         array(&header["study"]["systems"]).iter().map(|one| text(&one["name"])).collect();
     assert_eq!(names, ["base", "new"]);
     assert_eq!(header["gate"]["system"], "canary");
-    // Others read it as they read any run, and it can be judged again from its record alone.
+    // Other commands read it like any run, and `--resume` judges it again from the record.
     let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     says(&report.stdout, &["base sustained"]);
     let history = Ran::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
@@ -95,10 +94,10 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     assert_eq!(json["gate"]["system"], "canary");
     assert!(text(&json["gate"]["verdict"]).starts_with("stop: "));
     let junit = bench.path().join("junit.xml");
-    let mut told = bakeoff();
-    told.arg("gate").arg("--junit").arg(&junit).arg("--resume").arg(&run);
-    let told = Ran::run(told.env("GITHUB_ACTIONS", "true")).ends_with(6);
-    says(&told.stderr, &["::error title=bakeoff gate%3A work/load%3A throughput"]);
+    let mut again = bakeoff();
+    again.arg("gate").arg("--junit").arg(&junit).arg("--resume").arg(&run);
+    let annotated = Ran::run(again.env("GITHUB_ACTIONS", "true")).ends_with(6);
+    says(&annotated.stderr, &["::error title=bakeoff gate%3A work/load%3A throughput"]);
     let xml = std::fs::read_to_string(&junit).unwrap();
     says(
         &xml,
@@ -111,7 +110,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let markdown = ["gate", "--format", "markdown", "--resume"];
     let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
-    // The other way round nothing is lost.
+    // In the other direction nothing is lost.
     let faster = ["--system", "canary", "--base-option", "delay=50ms", "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
@@ -119,7 +118,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
 }
 
 #[test]
-fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
+fn resumed_gate_is_judged_as_a_whole() {
     let bench = canaries();
     let slower = ["--system", "canary", "--new-option", "delay=50ms", "--trials", "6"];
     let mut begun = gate(&bench, &slower);
@@ -137,7 +136,7 @@ fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
     assert!((12..=13).contains(&trials), "the one that was broken off may be there: {trials}");
 }
 
-/// Two services that answer after 2 or 4 ms, by how many of them were started before.
+/// Two services whose delay is 2 or 4 ms, by the number of earlier starts.
 fn scattering() -> (Bench, [&'static str; 4]) {
     let bench = Bench::new(&format!(
         "title: A service\n\
@@ -165,7 +164,12 @@ fn scattered_figures_get_more_trials() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stderr,
-        &["4 trials of base", "up to 400 trials of each", "figures scatter by ", "are run, not 4,"],
+        &[
+            "4 trials of base",
+            "up to 400 of each build",
+            "figures scatter by ",
+            "of each build instead of 4",
+        ],
     );
     let lines = record(&bench.runs().pop().unwrap());
     let extended: Vec<&Value> = lines.iter().filter(|line| line["line"] == "extended").collect();
@@ -176,7 +180,7 @@ fn scattered_figures_get_more_trials() {
     let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     let json: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(json["trials_planned"], 2 * trials);
-    // Judged again, it needs no more.
+    // A second judgement adds no trials.
     assert_eq!(Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
 }
 
@@ -186,12 +190,12 @@ fn gate_adds_no_useless_trials() {
     let few = ["--detect", "20%", "--max-trials", "8"];
     let ran = Ran::run(&mut gate(&bench, &[&builds[..], &few].concat()));
     assert_eq!(ran.code, Some(7), "{}{}", ran.stdout, ran.stderr);
-    says(&ran.stderr, &["up to 8 trials of each", "[12/12]"]);
+    says(&ran.stderr, &["up to 8 of each build", "[12/12]"]);
     says(&ran.stdout, &["inconclusive: no condition is proven"]);
 }
 
 #[test]
-fn a_command_is_replaced_by_another() {
+fn gate_replaces_the_command_of_a_process() {
     let bench = Bench::new(&format!(
         "title: A service\n\
          systems:\n  web: {{kind: process, process: {{command: [./no-such-server, \"127.0.0.1:{{port}}\", \
@@ -207,7 +211,7 @@ fn a_command_is_replaced_by_another() {
     script(&bench, "old/server", &server("2ms"));
     script(&bench, "new/server", &server("25ms"));
     script(&bench, "copy/server", &server("2ms"));
-    // The only system need not be named.
+    // `--system` is optional for a single system.
     let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &builds("./new/server")));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
@@ -229,7 +233,7 @@ fn a_command_is_replaced_by_another() {
 }
 
 #[test]
-fn refuses_bad_gates_before_anything_is_started() {
+fn rejects_bad_gates_before_starting_anything() {
     let bench = canaries();
     let check = |arguments: &[&str], expected: &[&str]| {
         let ran = Ran::run(&mut gate(&bench, arguments));
@@ -243,10 +247,10 @@ fn refuses_bad_gates_before_anything_is_started() {
         &canary(&[]),
         &["base and new are the same program with the same options", "`--new-option`"],
     );
-    check(&canary(&["--new", "./x"]), &["of kind `canary` is part of bakeoff", "NAME=VALUE"]);
+    check(&canary(&["--new", "./x"]), &["kind `canary` is part of bakeoff", "NAME=VALUE"]);
     check(&canary(&["--new-option", "dely=1ms"]), &["no option `dely`", "did you mean `delay`?"]);
     check(&canary(&["--new-option", "delay=soon"]), &["`soon`"]);
-    check(&canary(&["--new-option", "delay"]), &["an option is NAME=VALUE"]);
+    check(&canary(&["--new-option", "delay"]), &["write NAME=VALUE, such as `delay=2ms`"]);
     check(&["--system", "canry"], &["has no system `canry`", "did you mean `canary`?"]);
     let option = |more: &[&'static str]| canary(&[&["--new-option", "delay=1ms"], more].concat());
     check(
@@ -254,7 +258,7 @@ fn refuses_bad_gates_before_anything_is_started() {
         &["--fail-if: `work/none` is not in this gate; known: `work/load`", "^^^^^^^^^"],
     );
     check(&option(&["--fail-if", "throughput < 5"]), &["`5` is not a change"]);
-    check(&option(&["--detect", "0%"]), &["a loss is from 0.1% to 90%"]);
+    check(&option(&["--detect", "0%"]), &["it must be from 0.1% to 90%"]);
     check(&option(&["--trials", "2"]), &["2 is not in 3..=1000"]);
     assert!(bench.runs().is_empty());
     let etcd = Bench::new(&format!(
@@ -270,7 +274,7 @@ fn refuses_bad_gates_before_anything_is_started() {
         &["--system", "kv", "--base", "3.5", "--new", "newest"],
         &["--new `newest` is neither a program nor a version", "`./newest`"],
     );
-    check(&["--system", "kv", "--new", "./etcd"], &["--new: there is no program `./etcd`"]);
+    check(&["--system", "kv", "--new", "./etcd"], &["--new: program `./etcd` not found"]);
     check(&["--system", "kv", "--new", "consul@1.20"], &["a version of `consul`"]);
     check(&["--system", "kv", "--base", "3.5", "--new", "v3.5"], &["the same program"]);
     check(&["--system", "there", "--new", "3.5"], &["`there` runs already"]);
@@ -278,19 +282,19 @@ fn refuses_bad_gates_before_anything_is_started() {
     says(&run.stderr, &["cannot read `/nowhere`"]);
 }
 
-/// The blocks of this kind in a document.
+/// Returns the code blocks of this language in a document.
 fn blocks(document: &str, kind: &str) -> Vec<String> {
     let fence = format!("```{kind}\n");
     let parts = document.split(&fence).skip(1);
     parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Checks that the document's files are YAML, and only call bakeoff with flags that exist.
+/// Checks that the YAML files in the documents are valid and call bakeoff with existing options.
 #[test]
-fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
+fn documented_ci_files_are_valid_yaml() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
     let document = std::fs::read_to_string(document).unwrap();
-    // Studies alone stand in blocks of `yaml`, which other tests read as such.
+    // Blocks of `yaml` hold only studies, which other tests read.
     let studies = blocks(&document, "yaml");
     let files = [studies.as_slice(), &blocks(&document, "yml")].concat();
     assert_eq!((studies.len(), files.len()), (1, 3), "a study, GitHub's and GitLab's");
@@ -313,17 +317,17 @@ fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
         }
     }
     assert_eq!(calls, 2);
-    // The study runs as it stands there, as far as reading it goes.
+    // The study parses as it is.
     let bench = Bench::new(&files[0]);
     let ran = Ran::run(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
-    says(&ran.stderr, &["--base: there is no program `./old`"]);
+    says(&ran.stderr, &["--base: program `./old` not found"]);
     assert!(has("sh"));
 }
 
 #[test]
 fn doubled_memory_fails_the_gate() {
     let bench = canaries();
-    // It is taken under the load, in windows far shorter than the samples of a second.
+    // Memory is read during the load, in windows far below the one-second samples.
     let builds = ["--base-option", "hold=64MiB", "--new-option", "hold=128MiB"];
     let asked = ["--system", "canary", "--trials", "6", "--fail-if", "memory > 50%"];
     let ran = Ran::run(&mut gate(&bench, &[&builds[..], &asked].concat()));

@@ -1,7 +1,6 @@
-//! `bakeoff hey` as a user of hey runs it, against servers that do what a script says.
+//! Tests `bakeoff hey` as a user of hey runs it, against scripted servers.
 //!
-//! Not here: how flags are read and what the summary looks like to the last blank
-//! (`src/compat/hey`), and hey itself, which is no part of these tests.
+//! Not here: parsing of options and exact layout of the summary (`bakeoff_compat::hey`), and hey itself.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::support::canary::Canary;
 use crate::support::{Ran, bakeoff, wait_for};
 
-/// An HTTP server that answers each request as a function of its number and its head says.
+/// An HTTP server that answers each request by a function of its number and head.
 struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -22,12 +21,12 @@ struct Server {
 }
 
 impl Server {
-    /// `answer` gets a request's number and its text, and says what to write; nothing closes.
+    /// `answer` gets a request's number and text, and returns the answer. Connections stay open.
     fn start(answer: impl Fn(usize, &str) -> String + Send + Sync + 'static) -> Self {
         Self::start_with(None, answer)
     }
 
-    /// The same over TLS, with a certificate that nobody trusts.
+    /// Starts the same server over TLS with an untrusted certificate.
     fn start_tls(
         alpn: &[u8],
         answer: impl Fn(usize, &str) -> String + Send + Sync + 'static,
@@ -71,7 +70,7 @@ impl Server {
         Self { address, requests, connections }
     }
 
-    /// A server that says hello.
+    /// Starts a server that answers `hello`.
     fn hello() -> Self {
         Self::start(|_, _| response(200, "hello\n"))
     }
@@ -89,8 +88,7 @@ impl Server {
     }
 }
 
-/// One connection: whole requests in, what is answered out. A connection counts with its first
-/// request, so that one which was only a look does not.
+/// Serves a connection. It counts only with its first request, so that a mere probe does not.
 fn serve(
     mut socket: impl Read + Write,
     seen: &Mutex<Vec<String>>,
@@ -142,7 +140,7 @@ fn hey(args: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("hey").args(args))
 }
 
-/// The figure behind a label of the summary.
+/// Returns the figure after a label of the summary.
 #[track_caller]
 fn figure(stdout: &str, label: &str) -> f64 {
     let line = stdout.lines().find_map(|line| line.strip_prefix(&format!("  {label}:\t")));
@@ -160,7 +158,7 @@ fn holds(ran: &Ran, parts: &[&str]) {
 #[test]
 fn run_sends_all_requests_and_prints_the_summary_of_hey() {
     let server = Server::hello();
-    // On one thread: where there are two, one may have sent all before the other had a CPU.
+    // One thread: with two, one may send all before the other gets a CPU.
     let ran = hey(&["-n", "107", "-c=10", "-cpus=1", &server.url()]).ends_with(0);
     assert_eq!(server.count(), 107); // hey would have sent 100
     assert_eq!(server.connections.load(Ordering::Relaxed), 10);
@@ -187,7 +185,7 @@ fn run_sends_all_requests_and_prints_the_summary_of_hey() {
 }
 
 #[test]
-fn a_request_goes_out_as_hey_sends_it() {
+fn request_equals_the_one_of_hey() {
     let server = Server::hello();
     let url = format!("{}a?b=c", server.url());
     let args =
@@ -214,7 +212,7 @@ fn a_request_goes_out_as_hey_sends_it() {
 }
 
 #[test]
-fn a_body_is_read_from_a_file_and_a_missing_file_is_bad_input() {
+fn body_file_must_exist() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
     std::fs::write(&file, "from a file").unwrap();
@@ -226,7 +224,7 @@ fn a_body_is_read_from_a_file_and_a_missing_file_is_bad_input() {
 }
 
 #[test]
-fn failed_answers_are_in_heys_lines_and_successes_on_standard_error() {
+fn failures_count_in_heys_lines_and_successes_go_to_stderr() {
     let server = Server::start(|number, _| match number % 4 {
         0 => response(503, "busy"),
         _ => response(200, "hello\n"),
@@ -247,7 +245,7 @@ fn successes_per_second(ran: &Ran) -> f64 {
 }
 
 #[test]
-fn a_run_of_errors_alone_ends_with_1() {
+fn run_with_only_errors_ends_with_1() {
     let server = Server::start(|_, _| response(500, "oops"));
     let ran = hey(&["-n", "50", "-c", "5", &server.url()]).ends_with(1);
     holds(&ran, &["[500]\t50 responses"]);
@@ -258,7 +256,7 @@ fn a_run_of_errors_alone_ends_with_1() {
     ]);
 }
 
-/// Each fifth answer is a 503 after half a second. The other forms print that, and so do ours.
+/// Each fifth answer is a 503 after half a second. hey and wrk print that, and so do we.
 #[test]
 fn slow_failures_stay_in_the_percentiles_of_hey_and_wrk() {
     let server = Server::start(|number, _| match number % 5 {
@@ -284,7 +282,7 @@ fn slow_failures_stay_in_the_percentiles_of_hey_and_wrk() {
 }
 
 #[test]
-fn server_that_ends_in_the_run_is_said_and_ends_with_1() {
+fn reports_a_server_that_ends_during_the_run() {
     let canary = Canary::start("--delay 5ms --die-after 2s");
     let ran = hey(&["-z", "4s", "-c", "4", &canary.url("/health")]).ends_with(1);
     assert!(ran.stderr.contains("nothing succeeded from "), "{}", ran.stderr);
@@ -310,7 +308,7 @@ fn counts_agree_with_the_canary() {
             &format!("  [{garbage}]\tprotocol: "),
         ],
     );
-    // The first request of a connection is reset, a later one met its end.
+    // The first request of a connection sees a reset, a later one an end.
     let of = |kind: &str| {
         let line = ran.stdout.lines().find(|line| line.contains(&format!("]\t{kind}: ")));
         line.and_then(|line| line.trim().strip_prefix('[')?.split(']').next()?.parse::<u64>().ok())
@@ -320,7 +318,7 @@ fn counts_agree_with_the_canary() {
 }
 
 #[test]
-fn no_certificate_is_checked() {
+fn accepts_any_certificate() {
     let server = Server::start_tls(b"http/1.1", |_, _| response(200, "hello\n"));
     let url = format!("https://{}/", server.address);
     let ran = hey(&["-n", "20", "-c", "2", &url]).ends_with(0);
@@ -328,10 +326,10 @@ fn no_certificate_is_checked() {
 }
 
 #[test]
-fn http2_is_spoken_over_tls_where_it_is_asked_for() {
+fn h2_option_uses_http2_over_tls() {
     let server = Server::start_tls(b"h2", |_, _| String::new());
     let url = format!("https://{}/", server.address);
-    hey(&["-h2", "-n", "1", "-c", "1", &url]).ends_with(4); // the server hangs up at once
+    hey(&["-h2", "-n", "1", "-c", "1", &url]).ends_with(4); // the server closes at once
     assert_eq!(server.first(), "PRI * HTTP/2.0\r\n\r\n");
 
     let plain = Server::hello();
@@ -341,7 +339,7 @@ fn http2_is_spoken_over_tls_where_it_is_asked_for() {
 }
 
 #[test]
-fn silent_server_costs_the_timeout_alone() {
+fn silent_server_costs_one_timeout() {
     let server = Server::start(|_, _| {
         thread::sleep(Duration::from_secs(60));
         String::new()
@@ -349,11 +347,11 @@ fn silent_server_costs_the_timeout_alone() {
     let begun = Instant::now();
     let ran = hey(&["-n", "4", "-c", "4", "-t", "1", &server.url()]).ends_with(1);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    holds(&ran, &["  [4]\ttimeout", "50% in 1.0"]); // a timeout is in the percentiles
+    holds(&ran, &["  [4]\ttimeout", "50% in 1.0"]); // timeouts count in the percentiles
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_at_once() {
+fn reports_a_missing_server_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ran = hey(&[&format!("http://{free}/")]).ends_with(4);
     assert_eq!(ran.stdout, "");
@@ -361,7 +359,7 @@ fn a_server_that_is_not_there_is_said_at_once() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_answer() {
+fn csv_has_one_line_per_answer() {
     let server = Server::start(|number, _| response(if number % 2 == 0 { 200 } else { 404 }, "x"));
     let ran = hey(&["-n", "30", "-c", "3", "-o", "csv", &server.url()]).ends_with(0);
     let mut lines = ran.stdout.lines();
@@ -384,7 +382,7 @@ fn csv_has_a_line_for_each_answer() {
 }
 
 #[test]
-fn a_rate_limit_holds_for_each_worker() {
+fn rate_limit_holds_for_each_worker() {
     let server = Server::hello();
     let ran = hey(&["-n", "20", "-c", "2", "-q", "20", &server.url()]).ends_with(0);
     let total = figure(&ran.stdout, "Total");
@@ -395,7 +393,7 @@ fn a_rate_limit_holds_for_each_worker() {
 }
 
 #[test]
-fn a_run_by_time_goes_on_for_that_time() {
+fn timed_run_lasts_its_time() {
     let server = Server::hello();
     let ran = hey(&["-z", "700ms", "-c", "2", &server.url()]).ends_with(0);
     let total = figure(&ran.stdout, "Total");
@@ -428,7 +426,7 @@ fn redirects_are_followed_on_the_same_server_unless_forbidden() {
 }
 
 #[test]
-fn a_proxy_gets_the_whole_url_and_https_through_one_is_refused() {
+fn proxy_gets_the_full_url_and_https_is_rejected() {
     let proxy = Server::hello();
     let address = proxy.address.to_string();
     let args = ["-n", "4", "-c", "2", "-x", &address, "http://example.invalid:81/a?b"];
@@ -441,7 +439,7 @@ fn a_proxy_gets_the_whole_url_and_https_through_one_is_refused() {
 }
 
 #[test]
-fn without_keep_alive_each_request_has_a_connection() {
+fn disable_keepalive_opens_a_connection_per_request() {
     let server = Server::start(|_, request| {
         assert!(request.contains("\r\nConnection: close\r\n"), "{request}");
         response(200, "x")
@@ -451,7 +449,7 @@ fn without_keep_alive_each_request_has_a_connection() {
 }
 
 #[test]
-fn bad_input_is_said_and_ends_with_2() {
+fn bad_input_ends_with_2() {
     let cases: [(&[&str], &str); 9] = [
         (&[], "no URL"),
         (&["-n", "10", "-c", "20", "http://h/"], "-n cannot be less than -c"),
@@ -497,7 +495,7 @@ fn interrupted_hey_run_prints_its_figures() {
 }
 
 #[test]
-fn a_link_by_the_name_of_hey_is_hey() {
+fn link_named_hey_runs_hey() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("hey");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bakeoff"), &link).unwrap();

@@ -1,5 +1,5 @@
-//! A load against servers that misbehave ends in time, with every operation counted once and by
-//! kind, and calls nothing a success that was none.
+//! Tests loads against misbehaving servers: they end in time, count every operation once and by kind, and count only
+//! real successes.
 //!
 //! Not here: wrong answers to key-value requests (`checks`).
 
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::hostile::{Behaviour, Hostile};
-use crate::support::http2::{Http2, Ways};
+use crate::support::http2::{Http2, Http2Behaviour};
 use crate::support::schema::Schemas;
 use crate::support::{Bench, Ran, bakeoff, skipped};
 
-/// Far more than any of these loads may take; a machine may be busy.
+/// Maximum time of a load, far above the expected one because a machine may be busy.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Loads a server for a second with four clients that wait half a second for an answer.
@@ -36,7 +36,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Every request failed, in one of these ways, and each was counted once.
+/// Asserts that every request failed in one of these ways and was counted once.
 #[track_caller]
 fn fails(behaviour: Behaviour, kinds: &[&str], more: &[&str]) -> Value {
     let server = Hostile::start(behaviour);
@@ -66,7 +66,7 @@ fn answers_without_http_are_protocol_errors() {
 }
 
 #[test]
-fn early_end_of_a_connection_is_no_success() {
+fn early_end_of_a_connection_is_not_a_success() {
     fails(Behaviour::TruncatedBody, &["protocol", "reset"], &[]);
     fails(Behaviour::ClosesUnanswered, &["reset"], &[]);
     fails(Behaviour::Resets, &["reset"], &[]);
@@ -77,13 +77,13 @@ fn silent_servers_time_out() {
     for behaviour in [Behaviour::NeverAnswers, Behaviour::Drips] {
         let result = fails(behaviour, &["timeout"], &[]);
         let failed = count(&result["requests"]);
-        // Four clients that wait half a second each time, for a second and what is left then.
+        // Four clients with half a second each, for one second and the rest.
         assert!((4..=16).contains(&failed), "{behaviour:?}: {failed}");
     }
 }
 
 #[test]
-fn plain_text_at_a_port_of_tls_ends_the_load_with_the_first_answer() {
+fn plain_text_at_a_tls_port_ends_the_load() {
     let server = Hostile::start(Behaviour::SpeaksTls);
     let hint = "this port speaks TLS: try `https://`";
     let load = |more: &[&str]| {
@@ -108,7 +108,7 @@ fn plain_text_at_a_port_of_tls_ends_the_load_with_the_first_answer() {
     assert!(server.requests() - sent <= 200);
 }
 
-/// Returns the errors by kind, and how many requests were sent again.
+/// Returns the errors by kind, and the number of repeated requests.
 fn outcome(server: &Hostile, more: &[&str]) -> (Value, u64) {
     let (result, _) = load(server, more);
     assert!(count(&result["requests"]) > 8, "{result:#}");
@@ -116,7 +116,7 @@ fn outcome(server: &Hostile, more: &[&str]) -> (Value, u64) {
 }
 
 #[test]
-fn request_that_met_the_end_of_a_kept_connection_is_sent_again_if_it_may_be() {
+fn request_on_a_closed_idle_connection_is_repeated_if_safe() {
     let server = Hostile::start(Behaviour::ClosesKept);
     let (errors, reissued) = outcome(&server, &[]);
     assert_eq!((&errors, reissued > 0), (&json!({}), true), "{reissued}");
@@ -126,7 +126,7 @@ fn request_that_met_the_end_of_a_kept_connection_is_sent_again_if_it_may_be() {
 }
 
 #[test]
-fn answer_before_the_end_of_a_body_is_an_answer() {
+fn early_answer_counts() {
     let server = Hostile::start(Behaviour::RefusesBodies);
     let body = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(body.path(), vec![b'x'; 4 << 20]).unwrap();
@@ -134,12 +134,12 @@ fn answer_before_the_end_of_a_body_is_an_answer() {
     let (errors, _) = outcome(&server, &["--method", "POST", "--body-file", &body]);
     let (answered, all) = (count(&errors["status"]), errors.as_object().unwrap().values());
     let all: u64 = all.map(count).sum();
-    // The kernel drops what was received if a reset overtakes it.
+    // The kernel drops received bytes if a reset arrives first.
     assert!(answered * 10 >= all * 9, "{errors}");
 }
 
 #[test]
-fn clients_that_are_turned_away_say_why_and_do_not_hammer() {
+fn refused_clients_report_the_reason_and_back_off() {
     let server = Hostile::start(Behaviour::TurnsAway);
     let (result, _) = load(&server, &[]);
     let seen = format!("{} {}", result["error_examples"], result["connection_errors"]);
@@ -148,8 +148,8 @@ fn clients_that_are_turned_away_say_why_and_do_not_hammer() {
 }
 
 #[test]
-fn streams_that_a_server_has_not_processed_are_sent_again() {
-    let run = |ways: Ways| {
+fn unprocessed_streams_are_repeated() {
+    let run = |ways: Http2Behaviour| {
         let server = Http2::start(ways);
         let mut command = bakeoff();
         command.args(["load", &format!("http://{}/", server.address), "--http2", "--json"]);
@@ -160,24 +160,25 @@ fn streams_that_a_server_has_not_processed_are_sent_again() {
         assert_eq!(count(&result["verified"]), 2000, "{ways:?}");
         (count(&result["reissued"]), server.connections())
     };
-    let (reissued, connections) = run(Ways { goes_away_after: Some(100), ..Ways::default() });
+    let (reissued, connections) =
+        run(Http2Behaviour { goes_away_after: Some(100), ..Http2Behaviour::default() });
     assert!(reissued > 0 && connections >= 20, "{reissued} {connections}");
-    let (reissued, _) = run(Ways { refuses_each: Some(10), ..Ways::default() });
+    let (reissued, _) = run(Http2Behaviour { refuses_each: Some(10), ..Http2Behaviour::default() });
     assert!(reissued >= 200, "{reissued}");
-    // Known from the server's SETTINGS, before the first request.
-    let (reissued, _) = run(Ways { streams_max: Some(1), ..Ways::default() });
+    // The server's SETTINGS give it before the first request.
+    let (reissued, _) = run(Http2Behaviour { streams_max: Some(1), ..Http2Behaviour::default() });
     assert_eq!(reissued, 0);
 }
 
 #[test]
-fn error_statuses_are_counted_and_their_rate_is_not_one_of_successes() {
+fn error_statuses_do_not_count_as_throughput() {
     let result = fails(Behaviour::Errors, &["status"], &["--warmup", "0s"]);
     let answered = count(&result["statuses"]["500"]);
     assert!(answered >= count(&result["requests"]), "{}", result["statuses"]);
 }
 
 #[test]
-fn redirects_are_no_success_unless_they_are_expected() {
+fn redirects_are_failures_unless_expected() {
     for behaviour in [Behaviour::Redirects, Behaviour::RedirectsNowhere] {
         let server = Hostile::start(behaviour);
         let (result, ran) = load(&server, &["--expect-status", "302"]);
@@ -191,7 +192,7 @@ fn redirects_are_no_success_unless_they_are_expected() {
 }
 
 #[test]
-fn closed_connections_are_no_success() {
+fn closed_connections_are_failures() {
     let server = Hostile::start(Behaviour::ClosesAtOnce);
     let (result, ran) = load(&server, &[]);
     assert_eq!((count(&result["verified"]), &result["valid"]), (0, &Value::Bool(false)));
@@ -200,7 +201,7 @@ fn closed_connections_are_no_success() {
 }
 
 #[test]
-fn unrequested_answer_is_no_success() {
+fn unrequested_answer_is_a_failure() {
     let server = Hostile::start(Behaviour::AnswersTwice);
     let (result, _) = load(&server, &[]);
     let (verified, asked) = (count(&result["verified"]), server.requests());
@@ -208,7 +209,7 @@ fn unrequested_answer_is_no_success() {
 }
 
 #[test]
-fn surplus_bytes_after_a_body_show_beside_errors_of_none() {
+fn reports_surplus_bytes_after_a_body() {
     let server = Hostile::start(Behaviour::AnswersTwice);
     let mut command = bakeoff();
     command.args(["load", &server.url(), "--clients", "4", "--for", "1s", "--timeout", "500ms"]);
@@ -222,7 +223,7 @@ fn surplus_bytes_after_a_body_show_beside_errors_of_none() {
     assert!(!ran.stdout.contains("Errors: none"), "{}", ran.stdout);
 }
 
-/// Returns true if this machine's kernel delays acknowledgements on loopback, as a plain client sees it.
+/// Returns true if this machine's kernel delays acknowledgements on loopback, measured with a plain client.
 fn delays_acknowledgements(server: &Hostile) -> bool {
     let mut socket = TcpStream::connect(server.address()).unwrap();
     let mut slow = || {
@@ -240,13 +241,13 @@ fn delays_acknowledgements(server: &Hostile) -> bool {
 }
 
 #[test]
-fn head_and_body_in_two_writes_are_told_as_delayed_acks() {
+fn reports_delayed_acks_of_split_answers() {
     let server = Hostile::start(Behaviour::WritesTwice);
     if !delays_acknowledgements(&server) {
         return skipped("this machine acknowledges at once on loopback");
     }
     let url = server.url();
-    // From the first request on, and when connections have served many.
+    // From the first request, and also on used connections.
     for warmup in ["0s", "3s"] {
         let arguments = ["load", &url, "-c", "8", "--for", "3s", "--warmup", warmup];
         let ran = Ran::run(bakeoff().args(arguments));
@@ -266,7 +267,7 @@ fn head_and_body_in_two_writes_are_told_as_delayed_acks() {
 }
 
 #[test]
-fn an_honest_server_of_the_same_make_is_a_success() {
+fn honest_server_of_these_tests_succeeds() {
     let server = Hostile::start(Behaviour::Honest);
     let (result, ran) = load(&server, &[]);
     ran.ends_with(0);
@@ -274,7 +275,7 @@ fn an_honest_server_of_the_same_make_is_a_success() {
     assert!(count(&result["verified"]) > 0 && count(&result["verified"]) <= server.requests());
 }
 
-/// Returns the answer that a naive client gets: all bytes until the end, or until `wait` has passed without any.
+/// Returns the answer to a simple client: all bytes until the end, or until a pause of `wait`.
 fn ask(server: &Hostile, wait: Duration) -> (Vec<u8>, Option<ErrorKind>) {
     let mut socket = TcpStream::connect(server.address()).unwrap();
     socket.set_read_timeout(Some(wait)).unwrap();
@@ -285,7 +286,7 @@ fn ask(server: &Hostile, wait: Duration) -> (Vec<u8>, Option<ErrorKind>) {
 }
 
 #[test]
-fn each_hostile_server_does_what_it_is_named_for() {
+fn each_hostile_server_misbehaves_as_named() {
     let check = |behaviour, begins: &str, length: std::ops::Range<usize>, ended: &[ErrorKind]| {
         let server = Hostile::start(behaviour);
         let (bytes, seen) = ask(&server, Duration::from_millis(300));

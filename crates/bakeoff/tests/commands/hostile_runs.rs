@@ -1,4 +1,4 @@
-//! Runs of strangers: records and folders that were made to harm whoever opens or resumes them.
+//! Tests runs from other users: records and folders made to harm their reader.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ loads:
 trials: 2
 ";
 
-/// A run that stopped before its second trial, in a folder of its own.
+/// Returns a run that stopped before its second trial, in its own folder.
 fn run() -> (tempfile::TempDir, PathBuf) {
     static RECORD: OnceLock<String> = OnceLock::new();
     let record = RECORD.get_or_init(|| {
@@ -60,10 +60,10 @@ fn resume(run: &Path) -> Ran {
 fn report_does_not_write_through_a_link() {
     let (dir, run) = run();
     let dear = dir.path().join("dear");
-    fs::write(&dear, "dear to somebody").unwrap();
+    fs::write(&dear, "keep me").unwrap();
     symlink(&dear, run.join("report.html")).unwrap();
     report(&run).ends_with(0);
-    assert_eq!(fs::read_to_string(&dear).unwrap(), "dear to somebody");
+    assert_eq!(fs::read_to_string(&dear).unwrap(), "keep me");
     let page = run.join("report.html");
     assert!(!page.is_symlink());
     assert!(fs::read_to_string(&page).unwrap().contains("<html"));
@@ -71,13 +71,13 @@ fn report_does_not_write_through_a_link() {
 }
 
 #[test]
-fn run_with_links_in_its_folder_is_not_resumed() {
+fn run_folder_with_links_is_not_resumed() {
     let (dir, run) = run();
-    let elsewhere = dir.path().join("elsewhere");
-    fs::create_dir_all(elsewhere.join("02-one-work-load")).unwrap();
-    symlink(&elsewhere, run.join("trials")).unwrap();
+    let outside = dir.path().join("outside");
+    fs::create_dir_all(outside.join("02-one-work-load")).unwrap();
+    symlink(&outside, run.join("trials")).unwrap();
     resume(&run).ends_with(2).complains(&["trials` is a symbolic link, which no run has"]);
-    assert!(elsewhere.join("02-one-work-load").exists());
+    assert!(outside.join("02-one-work-load").exists());
     fs::remove_file(run.join("trials")).unwrap();
     let record = run.join("record.jsonl");
     fs::rename(&record, dir.path().join("record")).unwrap();
@@ -106,9 +106,9 @@ fn run_folder_belongs_to_its_owner() {
 }
 
 #[test]
-fn histogram_that_asks_for_memory_is_refused() {
+fn rejects_a_histogram_that_demands_memory() {
     let (_dir, run) = run();
-    // A V2 encoding without counts whose header says that 4 GiB of them follow.
+    // A V2 encoding without counts whose header announces 4 GiB of them.
     let hdr = "HISTFAAAACB4nJNpmSz8HwgYIIAZSjMCmW4GOxYw2H+ACAAA168IRw==";
     alter(&run, 1, |trial| {
         trial["stages"][0]["measurement"]["slip"] = json!({ "hdr": hdr });
@@ -123,7 +123,7 @@ fn histogram_that_asks_for_memory_is_refused() {
 }
 
 #[test]
-fn numbers_that_no_run_records_are_refused() {
+fn rejects_impossible_numbers() {
     for (field, number) in [
         ("window", json!(1e12)),
         ("warmup_operations", json!(u64::MAX)),
@@ -161,7 +161,7 @@ fn altered_study_or_order_is_not_resumed() {
 }
 
 #[test]
-fn program_of_a_record_is_compared_before_it_is_executed() {
+fn recorded_program_is_verified_before_execution() {
     let (dir, run) = run();
     let (program, mark) = (dir.path().join("etcd"), dir.path().join("executed"));
     let script = format!("#!/bin/sh\ntouch {}\necho 'etcd Version: 3.5.0'\n", mark.display());
@@ -179,7 +179,7 @@ fn program_of_a_record_is_compared_before_it_is_executed() {
 }
 
 #[test]
-fn run_that_others_can_write_is_resumed_only_with_trust() {
+fn writable_run_is_resumed_only_with_trust() {
     let (_dir, run) = run();
     let record = run.join("record.jsonl");
     fs::set_permissions(&record, fs::Permissions::from_mode(0o666)).unwrap();
@@ -193,7 +193,7 @@ fn run_that_others_can_write_is_resumed_only_with_trust() {
 }
 
 #[test]
-fn texts_of_a_record_neither_steer_a_terminal_nor_begin_formulas_or_links() {
+fn record_texts_are_escaped_in_every_format() {
     let (dir, run) = run();
     let evil = "=cmd()\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}@everyone https://evil.example";
     alter(&run, 0, |header| {
@@ -228,7 +228,7 @@ fn texts_of_a_record_neither_steer_a_terminal_nor_begin_formulas_or_links() {
     assert!(!harmful(&history.stdout) && !harmful(&history.stderr), "{}", history.stdout);
 }
 
-/// A whole run with its reports, in a folder of its own.
+/// Returns a complete run with its reports, in its own folder.
 fn whole_run() -> (Bench, PathBuf) {
     let bench = Bench::new(STUDY);
     Ran::run(&mut bench.command()).ends_with(0);
@@ -269,7 +269,7 @@ fn altered_record_does_not_verify() {
         &record.replacen("\"verified\":50,", "\"verified\":55,", 1),
         &["lines", "counts", "report.html"],
     );
-    // Whoever reads it is warned.
+    // Other commands warn.
     let run_text = run.to_str().unwrap();
     for words in [
         &["report", run_text, "--format", "json"][..],
@@ -283,14 +283,14 @@ fn altered_record_does_not_verify() {
     let folder = Ran::run(bakeoff().args(["report", runs])).ends_with(2);
     folder.complains(&["is a folder of runs", "is the newest"]);
     let listed = || Ran::run(bakeoff().args(["history", "--out", runs])).stdout;
-    assert!(listed().contains("altered after it was written"), "{}", listed());
+    assert!(listed().contains("changed after it was written"), "{}", listed());
     let lines: Vec<&str> = record.lines().collect();
     let without = |place: usize| {
         let kept = lines.iter().enumerate().filter(|(at, _)| *at != place);
         kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
     };
     fails(&without(1), &["lines", "report.md"]);
-    // The last line is missed by none but the head.
+    // Only `--head` notices a missing last line.
     fails(&without(lines.len() - 1), &["head"]);
     let passed = "\"name\":\"errors\",\"verdict\":{\"verdict\":\"passed\"";
     assert!(record.contains(passed));

@@ -1,6 +1,6 @@
-//! The JSON that bakeoff prints and records is what the schemas in `schema/` say, and no field is missing there.
+//! Tests that printed and recorded JSON matches the schemas in `schema/`, and that no field is missing there.
 //!
-//! Not here: the schema of a study's file, which is generated (`bakeoff_core::study::schema`).
+//! Not here: the generated schema of studies (`bakeoff_core::study::schema`).
 
 use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
@@ -12,10 +12,10 @@ use crate::support::canary::Canary;
 use crate::support::schema::Schemas;
 use crate::support::{Bench, Ran, array, bakeoff, folders, record};
 
-/// The schemas that are written by hand.
+/// Handwritten schemas.
 const SCHEMAS: [&str; 5] = ["record", "run", "history", "compare", "load"];
 
-/// Two systems, closed and open loads in stages, requests with a body, a search: as much as a short run can show.
+/// Two systems, closed and open loads in stages, a request body, a search: as much as a short run can cover.
 const STUDY: &str = "\
 title: All that a short run shows
 systems:
@@ -38,7 +38,7 @@ fn printed(ran: &Ran) -> Value {
 }
 
 #[test]
-fn run_and_its_record_comparison_and_history_are_as_their_schemas_say() {
+fn run_outputs_match_their_schemas() {
     let schemas = Schemas::read();
     let bench = Bench::new(STUDY);
     let ran = Ran::run(bench.command().arg("--json"));
@@ -59,7 +59,7 @@ fn run_and_its_record_comparison_and_history_are_as_their_schemas_say() {
 }
 
 #[test]
-fn loads_steps_and_searches_are_as_their_schema_says() {
+fn load_outputs_match_their_schema() {
     let schemas = Schemas::read();
     let canary = Canary::with_value("--delay 2ms");
     let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
@@ -86,7 +86,7 @@ fn loads_steps_and_searches_are_as_their_schema_says() {
 }
 
 #[test]
-fn kept_records_are_as_the_schema_says() {
+fn stored_records_match_the_schema() {
     let schemas = Schemas::read();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../bakeoff-report/tests/records");
     for file in std::fs::read_dir(folder).unwrap() {
@@ -97,7 +97,7 @@ fn kept_records_are_as_the_schema_says() {
     }
 }
 
-/// A system with all that one can have in a record.
+/// Returns a system with every field of a record.
 fn system() -> Value {
     let part = json!({
         "role": "storage", "name": "vault-storage", "kind": "postgresql", "already_running": false,
@@ -118,7 +118,7 @@ fn system() -> Value {
 }
 
 #[test]
-fn fields_that_few_runs_have_are_documented() {
+fn rare_fields_are_documented() {
     let schemas = Schemas::read();
     let line: SystemRecord = serde_json::from_value(system()).unwrap();
     assert_eq!(serde_json::to_value(line).unwrap(), system(), "these are a record's fields");
@@ -142,7 +142,7 @@ fn fields_that_few_runs_have_are_documented() {
 }
 
 #[test]
-fn names_of_checks_errors_and_operations_are_those_of_the_schema() {
+fn schema_lists_all_checks_errors_and_operations() {
     let schemas = Schemas::read();
     let names = |names: Vec<Value>| {
         let mut names: Vec<String> =
@@ -171,7 +171,7 @@ fn first_line() -> Value {
 }
 
 #[test]
-fn field_that_no_schema_has_and_value_of_another_kind_are_told_with_their_place() {
+fn unknown_fields_and_wrong_types_are_reported_with_their_path() {
     let schemas = Schemas::read();
     let mut header = first_line();
     header["environment"]["colour"] = json!("green");
@@ -187,7 +187,7 @@ fn field_that_no_schema_has_and_value_of_another_kind_are_told_with_their_place(
     );
 }
 
-/// Adds the names of fields that have no description, neither of their own nor of what they lead to.
+/// Adds the names of fields without a description, also in their targets.
 fn undescribed(schema: &Value, found: &mut Vec<String>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let leads_on =
@@ -204,7 +204,7 @@ fn undescribed(schema: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_field_of_a_schema_is_described_and_the_rank_of_failures_is_told() {
+fn every_schema_field_is_described() {
     let schemas = Schemas::read();
     for name in SCHEMAS {
         let mut found = Vec::new();

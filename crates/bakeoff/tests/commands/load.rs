@@ -1,4 +1,4 @@
-//! `bakeoff load` as users and their scripts meet it, against the canary.
+//! Tests `bakeoff load` for users and scripts, against the canary.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(crate) fn load(arguments: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("load").args(arguments))
 }
 
-/// The result as JSON, and the exit code.
+/// Returns the result as JSON and the exit code.
 #[track_caller]
 pub(crate) fn result(arguments: &[&str]) -> (Value, Option<i32>) {
     let ran = load(&[arguments, &["--json"]].concat());
@@ -28,11 +28,11 @@ pub(crate) fn result(arguments: &[&str]) -> (Value, Option<i32>) {
     (result, ran.code)
 }
 
-/// Slow enough that no generator is the limit.
+/// Slow enough that the generator is not the limit.
 const SLOW: &str = "--delay 5ms";
 
 #[test]
-fn a_closed_load_sends_as_many_requests_as_were_asked_for() {
+fn closed_load_sends_the_requested_number() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let before = canary.stat("gets");
@@ -52,7 +52,7 @@ fn a_closed_load_sends_as_many_requests_as_were_asked_for() {
 }
 
 #[test]
-fn open_load_sends_at_its_rate_and_knows_its_schedule_lag() {
+fn open_load_keeps_its_rate_and_measures_schedule_lag() {
     let _alone = alone();
     let canary = Canary::start("");
     let (result, _) = result(&[&canary.url("/health"), "--rate", "500", "--for", "2s"]);
@@ -73,7 +73,7 @@ fn few_requests_at_a_rate_are_reported_at_that_rate() {
 }
 
 #[test]
-fn answers_to_the_warmup_are_told_apart_in_throughput() {
+fn throughput_shows_carry_over_from_warmup() {
     let canary = Canary::with_value(SLOW);
     let overload = ["--rate", "600", "-c", "1", "--warmup", "1s", "--for", "1s"];
     let url = canary.url("/kv/key");
@@ -90,7 +90,7 @@ fn answers_to_the_warmup_are_told_apart_in_throughput() {
     );
 }
 
-/// An open load of 1,500/s by 100 clients, which stands still for `stops` after a while.
+/// Runs an open load of 1,500/s with 100 clients, and stops bakeoff for `stops` during it.
 fn stopped_load(canary: &Canary, stops: Duration) -> Value {
     let mut command = bakeoff();
     command.args(["load", &canary.url("/health"), "--rate", "1500", "-c", "100", "--for", "3s"]);
@@ -106,7 +106,7 @@ fn stopped_load(canary: &Canary, stops: Duration) -> Value {
 }
 
 #[test]
-fn stalled_generator_is_told_from_a_stalled_server() {
+fn distinguishes_a_stalled_generator_from_a_stalled_server() {
     let _alone = alone();
     let stops = Duration::from_millis(150);
     let result = stopped_load(&Canary::start(""), stops);
@@ -116,21 +116,21 @@ fn stalled_generator_is_told_from_a_stalled_server() {
     assert!(reasons.contains("could not keep the schedule"), "{reasons}");
     let stalls = array(&result["generator"]["stalls"]);
     assert!(stalls.iter().any(|one| one["seconds"].as_f64() >= Some(0.13)), "{stalls:?}");
-    // What fell due meanwhile and then waited for a client was late by the generator's doing.
+    // Operations that fell due meanwhile and then waited for a client were late because of the generator.
     let late = result["slip"]["p99_us"].as_f64().unwrap();
     assert!(late > 50_000.0, "225 of 4,500 fell due within 150 ms: {late} µs");
-    // Its honest twin: the server stands still, and the generator does not.
+    // The counterpart: the server stalls, the generator does not.
     let twin = Canary::start("--stall 150ms --stall-after 1500ms");
     let result = stopped_load(&twin, Duration::ZERO);
     assert!(result["response"]["max_us"].as_f64() > Some(130_000.0), "{}", result["response"]);
     let reasons = result["reasons"].to_string();
     let stalls = array(&result["generator"]["stalls"]);
-    // Unless the machine itself held the generator up, which it then says.
+    // Unless the machine stalled the generator, which it then reports.
     assert_eq!(reasons.contains("stood still"), !stalls.is_empty(), "{reasons}");
 }
 
 #[test]
-fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
+fn load_with_only_errors_is_invalid_and_has_no_rate() {
     let canary = Canary::start("--error 100%");
     let (result, code) = result(&[&canary.url("/kv/key"), "-n", "100", "-c", "2"]);
     assert_eq!(code, Some(1));
@@ -143,11 +143,11 @@ fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
     assert!(shown.contains("\nVerified successes: 0/s (0 of 100"), "{shown}");
 }
 
-/// A server that ends while it is loaded.
+/// A server that ends during the load.
 const ENDS: &str = "--delay 5ms --die-after 3s";
 
 #[test]
-fn server_that_ends_in_the_load_is_not_valid_however_few_its_errors() {
+fn server_that_ends_during_the_load_makes_it_invalid() {
     let canary = Canary::with_value(ENDS);
     let (result, code) =
         result(&[&canary.url("/kv/key"), "-c", "4", "--for", "5s", "--fail-if", "errors > 10%"]);
@@ -157,8 +157,8 @@ fn server_that_ends_in_the_load_is_not_valid_however_few_its_errors() {
         why.starts_with("successes: nothing succeeded from ") && why.ends_with(" s on, of 5.0 s"),
         "{why}"
     );
-    assert_eq!(result["gates"][0]["failed"], false, "errors alone would not have told");
-    // Each client has an operation due that nobody answered, beside those that were under way at the end.
+    assert_eq!(result["gates"][0]["failed"], false, "errors alone would not fail the gate");
+    // Each client has one unanswered operation, besides those in flight at the end.
     assert_eq!(result["errors"]["refused"], 4, "{}", result["errors"]);
     let silences = array(&result["silences"]);
     let last = silences.last().expect("it ended in silence");
@@ -171,17 +171,17 @@ fn server_that_ends_in_the_load_is_not_valid_however_few_its_errors() {
 }
 
 #[test]
-fn stall_is_told_and_a_gate_can_ask_for_it() {
+fn stall_is_reported_and_can_be_a_condition() {
     let canary = Canary::with_value("--delay 5ms --stall 1200ms --stall-after 2500ms");
     let url = canary.url("/kv/key");
     let with = ["--fail-if", "p90 > 100ms", "--fail-if", "longest-silence > 1s"];
     let ran = load(&[&[&*url, "-c", "4", "--for", "4s"], &with[..]].concat()).ends_with(1);
-    for told in [
+    for part in [
         "\nStalled: nothing succeeded for 1.2",
         "\npassed: --fail-if `p90 > 100ms`",
         "\nFAILED: --fail-if `longest-silence > 1s`: longest-silence is 1.2",
     ] {
-        assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     let steady = load(&[&url, "-c", "4", "--for", "2s", "--fail-if", "longest-silence > 500ms"]);
     steady.ends_with(0);
@@ -193,7 +193,7 @@ fn answer_later_than_the_timeout_is_a_timeout() {
     let url = canary.url("/kv/key");
     let (result, code) = result(&[&url, "-n", "200", "-c", "4", "--timeout", "2ms"]);
     assert_eq!((code, &result["verified"]), (Some(1), &json!(0)));
-    assert_eq!(result["errors"], json!({"timeout": 200}), "nobody refused anything");
+    assert_eq!(result["errors"], json!({"timeout": 200}), "no connection was refused");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn answers_without_http_are_counted() {
 }
 
 #[test]
-fn a_condition_that_holds_ends_with_1_and_one_that_does_not_with_0() {
+fn fail_if_condition_decides_the_exit_code() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
@@ -232,7 +232,7 @@ fn expectations_define_success() {
     assert_eq!(errors(&key, &["--expect-status", "404"]), json!({"status": 10}));
     assert_eq!(errors(&key, &["--expect-body", "alu"]), json!({}));
     assert_eq!(errors(&key, &["--expect-body", "other"]), json!({"wrong value": 10}));
-    // Of `value`, by sha256sum.
+    // SHA-256 of `value`, by sha256sum.
     let right = "sha256:cd42404d52ad55ccfa9aca4adc828aa5800ad9d385a0671fbcbf724118320619";
     assert_eq!(errors(&key, &["--expect-body", right]), json!({}));
     let wrong = right.replace("cd42", "cd43");
@@ -240,7 +240,7 @@ fn expectations_define_success() {
 }
 
 #[test]
-fn a_targets_file_is_asked_by_its_weights() {
+fn targets_file_is_used_by_weight() {
     let canary = Canary::start("");
     let body = canary.dir.path().join("body.txt");
     std::fs::write(&body, "0123456789").unwrap();
@@ -259,7 +259,7 @@ fn a_targets_file_is_asked_by_its_weights() {
 }
 
 #[test]
-fn lost_connections_are_charged_to_the_requests_of_their_server() {
+fn lost_connections_count_for_requests_of_their_server() {
     let (living, ending) = (Canary::with_value(SLOW), Canary::with_value(ENDS));
     let urls = [ending.url("/kv/key"), living.url("/kv/key"), ending.url("/health")];
     let rate = ["--for", "4s", "-c", "6", "--rate", "300/s"];
@@ -271,7 +271,7 @@ fn lost_connections_are_charged_to_the_requests_of_their_server() {
 }
 
 #[test]
-fn a_connection_for_each_request_is_one() {
+fn no_keepalive_opens_a_connection_per_request() {
     let canary = Canary::start("");
     let before = canary.stat("connections");
     load(&[&canary.url("/health"), "-n", "50", "-c", "2", "--no-keepalive"]);
@@ -280,7 +280,7 @@ fn a_connection_for_each_request_is_one() {
 }
 
 #[test]
-fn steps_and_ramps_have_their_rows() {
+fn steps_and_ramps_print_rows() {
     let _alone = alone();
     let canary = Canary::start("");
     let url = canary.url("/health");
@@ -297,7 +297,7 @@ fn steps_and_ramps_have_their_rows() {
     assert!(verified(0) < 170 && verified(1) > 230, "{seconds:?}");
 }
 
-/// Ten clients and 50 ms an answer make 200 requests a second and no more.
+/// Ten clients at 50 ms reach at most 200/s.
 #[test]
 fn search_finds_the_highest_rate_within_an_objective() {
     let _alone = search();
@@ -309,7 +309,7 @@ fn search_finds_the_highest_rate_within_an_objective() {
     let found = &result["found"];
     let rate = found["rate"].as_f64().expect("a rate");
     assert!(rate <= 215.0, "{rate}");
-    // A machine that is busy with something else may make the answer a lower bound.
+    // A busy machine may make the answer a lower bound.
     match (code, text(&found["kind"])) {
         (Some(0), "rate") => assert!(rate >= 100.0, "{rate}"),
         (Some(1), "at-least") => return,
@@ -321,7 +321,7 @@ fn search_finds_the_highest_rate_within_an_objective() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_at_once() {
+fn reports_a_missing_server_at_once() {
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     close_for_all(listener);
@@ -334,7 +334,7 @@ fn a_server_that_is_not_there_is_said_at_once() {
 }
 
 #[test]
-fn habits_of_other_tools_are_understood() {
+fn accepts_option_names_of_other_tools() {
     let _alone = alone();
     let canary = Canary::with_value("");
     let ran = load(&["-X", "get", &canary.url("/health"), "-n", "1e2", "-c", "2", "--json"]);
@@ -380,7 +380,7 @@ fn newest_runs_have_names() {
 }
 
 #[test]
-fn bad_input_ends_with_2_and_says_where() {
+fn bad_input_ends_with_2_and_its_position() {
     let url = "http://127.0.0.1:1/";
     let bad = |arguments: &[&str], output: &[&str]| {
         load(arguments).ends_with(2).complains(output);
@@ -421,12 +421,12 @@ fn writes_plain_lines_to_a_pipe() {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
     }
-    assert_eq!(ran.stderr, "", "the result alone tells the settings");
+    assert_eq!(ran.stderr, "", "only the result shows the settings");
     assert_eq!(ran.stdout.matches(&canary.url("/health")).count(), 1, "{}", ran.stdout);
 }
 
 impl Ran {
-    /// Fails the test when this is anywhere in what was printed.
+    /// Fails the test if the output contains this text.
     #[track_caller]
     pub(crate) fn says_nothing_of(self, secret: &str) -> Self {
         for text in [&self.stdout, &self.stderr] {
@@ -436,7 +436,7 @@ impl Ran {
     }
 }
 
-/// Loads with `--out`, and yields what was printed, the run's record and its folder.
+/// Loads with `--out`, and returns the output, the record and the run's folder.
 #[track_caller]
 fn recorded(out: &TempDir, arguments: &[&str]) -> (Ran, Vec<Value>, PathBuf) {
     let ran = load(&[arguments, &["--out", out.path().to_str().unwrap()]].concat());
@@ -447,7 +447,7 @@ fn recorded(out: &TempDir, arguments: &[&str]) -> (Ran, Vec<Value>, PathBuf) {
 }
 
 #[test]
-fn load_leaves_a_run_for_report_compare_and_history() {
+fn load_stores_a_run_for_report_compare_and_history() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = format!("http://ann:hunter2@{}/kv/key?token=hunter2", canary.address);
@@ -482,7 +482,7 @@ fn load_leaves_a_run_for_report_compare_and_history() {
 }
 
 #[test]
-fn steps_are_trials_and_a_search_is_one_that_found_a_rate() {
+fn steps_become_trials_and_a_search_one_trial() {
     let _alone = search();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
@@ -512,7 +512,7 @@ fn failed_load_leaves_no_run() {
 }
 
 #[test]
-fn framing_headers_are_refused_and_bodies_come_from_files() {
+fn rejects_framing_headers_and_reads_bodies_from_files() {
     let canary = Canary::start("");
     let url = canary.url("/kv/key");
     for (header, what) in [
@@ -535,14 +535,14 @@ fn framing_headers_are_refused_and_bodies_come_from_files() {
     assert!(ran.stdout.contains("HEAD http://") && ran.stdout.contains("405: 2"), "{}", ran.stdout);
 }
 
-/// A server whose kernel takes connections and that never answers.
+/// A server that never answers: only its kernel accepts connections.
 fn hung() -> (std::net::TcpListener, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/health", listener.local_addr().unwrap());
     (listener, url)
 }
 
-/// Its clients hang since the warm-up, so that none of their requests is due in the window.
+/// Its clients hang since the warm-up, so none of their requests is due in the window.
 #[test]
 fn hung_server_makes_a_closed_load_invalid() {
     let (one, other) = (Canary::start(SLOW), Canary::start(SLOW));
@@ -551,7 +551,7 @@ fn hung_server_makes_a_closed_load_invalid() {
     let load = ["--clients", "6", "--for", "1s", "--warmup", "300ms", "--timeout", "3s"];
     let (result, code) = result(&[&[&*urls[0], &urls[1], &urls[2]], &load[..]].concat());
     assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
-    // Each client asks all three in turn, and waits for the one that hangs.
+    // Each client requests all three in turn, and waits for the hanging one.
     assert_eq!(result["errors"], json!({"timeout": 6}));
     let reasons = result["reasons"].to_string();
     assert!(reasons.contains("6 of 6 clients had only failures"), "{reasons}");
@@ -566,7 +566,7 @@ fn third_of_an_open_load_that_fails_makes_it_invalid() {
     let (result, code) = result(&[&[&*urls[0], &urls[1], &urls[2]], &load[..]].concat());
     assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
     let reasons = result["reasons"].to_string();
-    // Those that waited for the window are dropped behind those that came before it.
+    // Operations due in the window are dropped behind earlier ones.
     assert!(
         reasons.contains("succeeded (100 failed): the figures describe the other"),
         "{reasons}"
@@ -574,7 +574,7 @@ fn third_of_an_open_load_that_fails_makes_it_invalid() {
 }
 
 #[test]
-fn clients_that_complete_nothing_in_the_window_make_a_load_invalid() {
+fn clients_without_completions_make_a_load_invalid() {
     let canary = Canary::with_value("--delay 1500ms");
     let load = ["--clients", "8", "--for", "500ms", "--warmup", "100ms"];
     let (result, code) = result(&[&[&*canary.url("/kv/key")], &load[..]].concat());

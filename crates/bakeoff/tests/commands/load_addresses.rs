@@ -1,4 +1,4 @@
-//! Where the connections of a load go: Unix domain sockets, names with several addresses, names that lead elsewhere.
+//! Tests the addresses of a load's connections: Unix sockets, names with several addresses, names that change.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::load::{load, result};
 use crate::support::{Bench, Ran, array, bakeoff, skipped, text, wait_for};
 
-/// Answers requests on a connection until it ends; keeps each request's first lines.
+/// Answers requests on a connection until it ends, and stores each request's head.
 fn answer(mut connection: impl Read + Write, heads: &Mutex<Vec<String>>) {
     let mut request = [0; 4096];
     while let Ok(count @ 1..) = connection.read(&mut request) {
@@ -28,7 +28,7 @@ fn answer(mut connection: impl Read + Write, heads: &Mutex<Vec<String>>) {
 }
 
 #[test]
-fn unix_socket_is_loaded_with_the_url_as_it_stands() {
+fn unix_socket_load_keeps_the_url() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("app.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -41,7 +41,7 @@ fn unix_socket_is_loaded_with_the_url_as_it_stands() {
         }
     });
     let path = path.to_str().unwrap();
-    // The name has no address, and needs none.
+    // The name needs no address.
     let url = "http://app.invalid/items?page=1";
     for more in [&[][..], &["--no-keepalive"]] {
         let arguments = [&[url, "--unix-socket", path, "-n", "300", "-c", "30"][..], more].concat();
@@ -67,11 +67,11 @@ fn unix_socket_is_loaded_with_the_url_as_it_stands() {
 }
 
 #[test]
-fn unix_socket_with_little_room_is_no_failure() {
+fn full_unix_socket_queue_is_not_a_failure() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("app.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    // No more than two may wait to be accepted.
+    // At most two connections may wait to be accepted.
     rustix::net::listen(&listener, 1).unwrap();
     std::thread::spawn(move || {
         for connection in listener.incoming().flatten() {
@@ -85,7 +85,7 @@ fn unix_socket_with_little_room_is_no_failure() {
     assert_eq!((&result["verified"], &result["errors"]), (&json!(200), &json!({})));
 }
 
-/// A server at an address, until it is told to go.
+/// A server at an address, until it is stopped.
 struct Server {
     address: SocketAddr,
     gone: Arc<AtomicBool>,
@@ -126,7 +126,7 @@ impl Server {
         server
     }
 
-    /// Nobody listens there any more, and nobody is connected.
+    /// Closes the listener and all connections.
     fn go(&self) {
         self.gone.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-/// bakeoff where these are the hosts that are known; `None` if this machine has no namespaces for it.
+/// Returns bakeoff with this hosts file. `None` if this machine lacks the namespaces for it.
 fn with_hosts(hosts: &Path) -> Option<Command> {
     let command = bakeoff();
     let program = command.get_program().to_owned();
@@ -163,14 +163,14 @@ fn with_hosts(hosts: &Path) -> Option<Command> {
     Some(within)
 }
 
-/// A name with these addresses.
+/// Writes a name with these addresses.
 fn list(hosts: &Path, addresses: &[&str]) {
     let lines = addresses.iter().map(|address| format!("{address} api.test\n"));
     std::fs::write(hosts, lines.collect::<String>()).unwrap();
 }
 
 #[test]
-fn clients_follow_a_name_that_leads_elsewhere_during_the_load() {
+fn clients_follow_a_changed_name_during_the_load() {
     let dir = TempDir::new().unwrap();
     let hosts = dir.path().join("hosts");
     list(&hosts, &["127.0.0.1"]);
@@ -184,7 +184,7 @@ fn clients_follow_a_name_that_leads_elsewhere_during_the_load() {
     let answers = |server: &Server| server.answered.load(Ordering::Relaxed);
     wait_for("the load", Duration::from_secs(20), || answers(&first) > 20);
     first.go();
-    // The name leads elsewhere some time after its server is gone.
+    // The name changes some time after its server is gone.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(answers(&second), 0);
     list(&hosts, &["127.0.0.9", "127.0.0.2"]);
@@ -201,10 +201,10 @@ fn clients_follow_a_name_that_leads_elsewhere_during_the_load() {
 }
 
 #[test]
-fn services_of_a_study_are_loaded_at_all_addresses_of_their_name() {
+fn study_loads_all_addresses_of_a_name() {
     let dir = TempDir::new().unwrap();
     let hosts = dir.path().join("hosts");
-    // Nobody listens at the second one.
+    // Nothing listens at the second one.
     list(&hosts, &["127.0.0.1", "127.0.0.9", "127.0.0.2"]);
     let Some(mut command) = with_hosts(&hosts) else { return };
     let first = Server::start("127.0.0.1:0");

@@ -1,4 +1,4 @@
-//! `bakeoff load` prints nothing that it was told in secret.
+//! Tests that `bakeoff load` prints no secrets.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use crate::support::canary::Canary;
 use crate::support::folders;
 
 #[test]
-fn nothing_secret_is_printed() {
+fn secrets_are_not_printed() {
     let canary = Canary::start("");
     let url = format!("http://ann:hunter2@{}/health?token=hunter2", canary.address);
     for more in [&[][..], &["--json"], &["--expect-status", "404"]] {
@@ -19,10 +19,10 @@ fn nothing_secret_is_printed() {
 }
 
 #[test]
-fn secrets_that_a_server_repeats_are_masked() {
+fn secrets_echoed_by_a_server_are_masked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/page?token=hunter2-of-the-url", listener.local_addr().unwrap());
-    // It answers each request with the request.
+    // The server echoes each request.
     std::thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.unwrap();
@@ -30,7 +30,7 @@ fn secrets_that_a_server_repeats_are_masked() {
                 let mut buffer = [0; 4096];
                 while let Ok(count @ 1..) = socket.read(&mut buffer) {
                     let asked = String::from_utf8_lossy(&buffer[..count]).into_owned();
-                    // The cut of an example goes through the middle of the token.
+                    // The example is cut in the middle of the token.
                     let at = asked.find("Bearer").unwrap_or(0).saturating_sub(40);
                     let (head, body) = ("HTTP/1.1 403 No\r\nContent-Length: ", &asked[at..]);
                     let answer = format!("{head}{}\r\n\r\n{body}", body.len());
@@ -44,8 +44,8 @@ fn secrets_that_a_server_repeats_are_masked() {
     let more = ["-n", "20", "-c", "2", "-H", header, "-H", "Cookie: session=hunter2-of-the-cookie"];
     for form in [&[][..], &["--json"], &["--out", dir.path().to_str().unwrap()]] {
         let ran = load(&[&[url.as_str()], &more[..], form].concat());
-        let told = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(told.contains("Authorization: ***"), "{told}");
+        let output = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(output.contains("Authorization: ***"), "{output}");
         ran.says_nothing_of("hunter2");
     }
     for file in std::fs::read_dir(&folders(dir.path())[0]).unwrap() {
@@ -55,7 +55,7 @@ fn secrets_that_a_server_repeats_are_masked() {
 }
 
 #[test]
-fn header_without_a_colon_is_not_asked_for_nor_printed() {
+fn header_without_a_colon_is_rejected_unprinted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("targets");
     std::fs::write(&file, "GET http://127.0.0.1:1/\nX-Token s3cret-token\n").unwrap();

@@ -1,13 +1,13 @@
-//! `bakeoff load` with several URLs: whose turn it is, on one server and on several.
+//! Tests `bakeoff load` with several URLs, on one server and on several.
 //!
-//! Not here: a load of one URL (`load`), a targets file's form (the binary's `commands::load::targets`).
+//! Not here: a load of one URL (`load`), the format of targets files (`commands::load::targets`).
 
 use crate::load::{load, result};
 use crate::support::array;
 use crate::support::canary::Canary;
 
 #[test]
-fn several_urls_are_asked_in_turn() {
+fn several_urls_take_turns() {
     let canary = Canary::with_value("");
     let urls = [canary.url("/kv/key"), canary.url("/health")];
     let shown = load(&[&urls[0], &urls[1], "-n", "100", "-c", "2"]).stdout;
@@ -19,11 +19,11 @@ fn several_urls_are_asked_in_turn() {
 }
 
 #[test]
-fn server_that_gets_no_client_is_told() {
+fn reports_a_server_without_clients() {
     let (one, other) = (Canary::with_value(""), Canary::with_value(""));
     let urls = [one.url("/health"), other.url("/health")];
     let weights = [&*urls[0], &urls[1], "--weights", "1,8", "-c", "1", "-n", "9"];
-    // The one client of a closed load asks both.
+    // The only client of a closed load requests both.
     let ran = load(&weights).ends_with(0);
     let rows: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("GET ")).collect();
     let asked: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().nth(3)).collect();
@@ -35,14 +35,14 @@ fn server_that_gets_no_client_is_told() {
 }
 
 #[test]
-fn weights_hold_by_request_though_a_server_is_slow() {
+fn weights_hold_even_if_one_server_is_slow() {
     let (quick, slow) = (Canary::with_value(""), Canary::with_value("--delay 20ms"));
     let urls = [quick.url("/kv/key"), slow.url("/kv/key")];
     let load = ["--weights", "3,1", "-c", "8", "--for", "1s", "--warmup", "200ms"];
     let (result, _) = result(&[&[&*urls[0], &urls[1]], &load[..]].concat());
     let asked: Vec<u64> =
         array(&result["by_request"]).iter().map(|one| one["requests"].as_u64().unwrap()).collect();
-    // Each client may have an operation across either end of the window.
+    // Each client may have an operation across each end of the window.
     assert!(asked[1] > 50 && asked[0].abs_diff(3 * asked[1]) <= 4 * 8, "{asked:?}");
     assert_eq!(result["settings"]["clients"], 8);
 }

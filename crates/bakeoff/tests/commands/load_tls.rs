@@ -1,4 +1,4 @@
-//! `bakeoff load` over TLS: whom it trusts, and what it shows of itself.
+//! Tests `bakeoff load` over TLS: trusted and client certificates.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::load::{load, result};
 use crate::support::certificates::Certificates;
 
 #[test]
-fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
+fn untrusted_certificate_is_reported_at_once() {
     let certificates = Certificates::new();
     let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
     let url = format!("https://{address}/");
@@ -25,7 +25,7 @@ fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
 }
 
 #[test]
-fn server_that_demands_a_certificate_is_loaded_with_one_only() {
+fn server_that_demands_a_certificate_needs_one() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());

@@ -1,7 +1,7 @@
-//! bakeoff as its users meet it: commands, exit codes, records and reports, mostly on the canary.
+//! Tests bakeoff's commands, exit codes, records and reports, mostly against the canary.
 //!
-//! One program, since each links all of bakeoff. Not here: real systems (`servers`), what each check has
-//! to catch (`faults`), the report in a browser (`report_html`).
+//! One test program, because each one links all of bakeoff. Not here: real systems (`servers`), the faults that checks
+//! must catch (`faults`), the report in a browser (`report_html`).
 
 #![allow(clippy::disallowed_methods, reason = "tests time what they see from outside")]
 #![allow(clippy::disallowed_macros, reason = "a test says what it saw")]

@@ -1,4 +1,4 @@
-//! Services that run already and tell CPU and memory by their metrics: figures, findings, and what is not known.
+//! Tests services that already run and expose CPU and memory as metrics: figures, findings and unknowns.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Bench, Run, array, figure, text};
 
-/// A service that answers every path, and tells of itself at `/metrics`, of its machine at `/node`.
+/// Starts a service that answers every path, with its own metrics at `/metrics` and its machine's at `/node`.
 fn service() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ fn serve(mut socket: &TcpStream, began: Instant) {
         if !line.is_empty() {
             continue;
         }
-        // Half a core for the process, and two for the machine.
+        // Half a core for the process, two for the machine.
         let seconds = began.elapsed().as_secs_f64();
         let process = format!(
             "process_cpu_seconds_total {}\nprocess_resident_memory_bytes 6.4e+07\n",
@@ -63,7 +63,7 @@ fn serve(mut socket: &TcpStream, began: Instant) {
     }
 }
 
-/// Runs a study of one such service with these addresses of metrics.
+/// Runs a study of one such service with these metrics URLs.
 fn run(metrics: &[&str]) -> Run {
     let address = service();
     let urls: Vec<String> =
@@ -91,7 +91,7 @@ fn findings(run: &Run) -> String {
 }
 
 #[test]
-fn metrics_of_a_process_are_the_nodes_figures() {
+fn process_metrics_are_the_nodes_figures() {
     let run = run(&["/metrics"]);
     let cpu = run.figure(CPU);
     assert!((40.0..60.0).contains(&cpu), "half a core: {cpu}");
@@ -108,7 +108,7 @@ fn metrics_of_a_process_are_the_nodes_figures() {
 }
 
 #[test]
-fn metrics_of_a_machine_are_called_so() {
+fn machine_metrics_are_labelled() {
     let run = run(&["/node"]);
     let cpu = run.figure(CPU);
     assert!((160.0..240.0).contains(&cpu), "two cores: {cpu}");
@@ -122,10 +122,10 @@ fn metrics_of_a_machine_are_called_so() {
 }
 
 #[test]
-fn metrics_that_cannot_be_read_leave_the_trial_valid_and_its_figures_unknown() {
+fn unreadable_metrics_leave_figures_unknown_and_the_trial_valid() {
     let began = Instant::now();
     let run = run(&["/metrics", "/gone", "/hangs", "/"]);
-    assert!(began.elapsed() < Duration::from_secs(20), "nobody is waited for");
+    assert!(began.elapsed() < Duration::from_secs(20), "no timeout is waited for");
     assert!(!run.invalid_because().contains("metrics"), "{}", run.invalid_because());
     for quantity in [CPU, MEMORY] {
         assert_eq!(run.trial()["figures"][quantity], Value::Null, "of one node alone");
@@ -133,12 +133,12 @@ fn metrics_that_cannot_be_read_leave_the_trial_valid_and_its_figures_unknown() {
     let verdict = verdict(&run);
     assert_eq!(verdict["verdict"], "not-checked");
     let why = text(&verdict["why"]);
-    let told = [
+    let parts = [
         "could not be read: answered 404",
         "no answer in time",
         "is not a sample of a metric: `hello`",
     ];
-    for part in told {
+    for part in parts {
         assert!(why.contains(part), "{part} in: {why}");
         assert!(findings(&run).contains(part), "{}", findings(&run));
     }

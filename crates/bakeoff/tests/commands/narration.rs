@@ -1,6 +1,6 @@
-//! Tests of progress: plain lines without a terminal, one changing line on a terminal.
+//! Tests progress output: plain lines without a terminal, one changing line on a terminal.
 //!
-//! Figures differ from run to run and are left out of what is compared.
+//! Figures differ between runs and are masked.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,7 +25,7 @@ loads:
 trials: 2
 ";
 
-/// A text without what differs from run to run: numbers, units of times, folders.
+/// Masks what differs between runs: numbers, units of times, folders.
 fn masked(text: &str) -> String {
     let mut masked = String::new();
     for word in text.split_inclusive([' ', '\n']) {
@@ -50,12 +50,12 @@ fn masked(text: &str) -> String {
 }
 
 const OPENING: &str = "\
-measuring what disk and loopback of this machine can do at best
+measuring the machine baseline: disk and loopback of this machine
 Two of one kind: N trials, seed N, in PATH
-load twice: about N operations a trial: p90 takes the place of p99, which needs N
+load twice: about N operations per trial, so p90 replaces p99, which needs N
 ";
 
-/// Trials in their order as plain lines, where the second round tells what the first one found.
+/// Checks plain lines of trials in their order. Before the second round they show the findings of the first.
 #[track_caller]
 fn holds_plain_lines(stderr: &str) {
     let text = masked(stderr);
@@ -72,7 +72,7 @@ fn holds_plain_lines(stderr: &str) {
     let ended: Vec<&&str> = lines.iter().filter(is_end).collect();
     assert_eq!(ended.len(), 8, "{text}");
     for line in &ended {
-        // A busy machine may leave too few operations for a p99, or a trial that is not valid.
+        // A busy machine may leave too few operations for p99, or an invalid trial.
         let figures = line.starts_with("      N/s, p99 ") && line.contains(", no errors");
         assert!(figures || line.starts_with("      not valid: "), "{text}");
     }
@@ -81,7 +81,7 @@ fn holds_plain_lines(stderr: &str) {
     // Between two rounds, before the second one's first trial.
     let found = lines.iter().position(|line| line.contains(" so far: "));
     if found.is_none() && tells_of_a_busy_machine(&text) {
-        return; // without a valid trial nothing was found so far
+        return; // without a valid trial there is no finding
     }
     let found = found.expect(&text);
     assert!(lines[found].starts_with("      write/"), "{text}");
@@ -96,9 +96,9 @@ fn run_without_a_terminal_prints_plain_lines() {
     let ran = Ran::run(&mut bench.command());
     holds_plain_lines(&ran.stderr);
     assert!(ran.stdout.contains("\nReport: ") && ran.stdout.contains("\nRun: "), "{}", ran.stdout);
-    // A run that lacks nothing says so and is rendered again.
+    // A complete run is reported as such, and rendered again.
     let again = Ran::run(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
-    assert_eq!(masked(&again.stderr), "nothing is missing of PATH\n");
+    assert_eq!(masked(&again.stderr), "no trials are missing in PATH\n");
     assert_eq!(again.stdout, ran.stdout);
 }
 
@@ -123,15 +123,15 @@ fn run_on_a_terminal_shows_one_line_that_changes() {
     let mut command = bench.command();
     command.env("TERM", "xterm-256color").stdout(Stdio::null()).stderr(side);
     let mut process = command.spawn().unwrap();
-    drop(command); // and the terminal's side with it, so that reading ends when the process does
+    drop(command); // closes our copy of the terminal's side, so that reading ends with the process
     let mut shown = Vec::new();
-    // A terminal that nobody holds any more answers with an error.
+    // Reading from a closed terminal returns an error.
     File::from(main).read_to_end(&mut shown).ok();
     process.wait().unwrap();
     let shown = String::from_utf8_lossy(&shown);
     let mut rest = &*shown;
     for part in [
-        "measuring what disk",
+        "measuring the machine baseline",
         "Two of one kind: 8 trials, seed 7, in ",
         "[1/8] ",
         "about ",
@@ -149,5 +149,5 @@ fn run_on_a_terminal_shows_one_line_that_changes() {
     {
         assert!(shown.contains(part), "`{part}` is not in:\n{shown:?}");
     }
-    assert!(!shown.contains("      write/"), "the second line tells it:\n{shown:?}");
+    assert!(!shown.contains("      write/"), "the second line shows it:\n{shown:?}");
 }

@@ -1,4 +1,4 @@
-//! Kills bakeoff in every way that a user can, and looks for servers that still run.
+//! Kills bakeoff in every way that a user can, and checks that no server is left.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ fn kill_9_of_bakeoff_leaves_nothing_running() {
 }
 
 #[test]
-fn kill_9_of_a_run_leaves_its_record_and_logs_and_no_data() {
+fn kill_9_of_a_run_leaves_record_and_logs_but_no_data() {
     let bench = Bench::new(
         "title: t\nsystems:\n  one: {kind: canary}\nworkloads:\n  work: {mix: {put: 1}, keys: {count: 100}}\n\
          loads:\n  load: {clients: 1, warmup: 0s, stop: {after: 60s}}\ntrials: 1\n",
@@ -58,7 +58,7 @@ fn warden_ignores_termination_signals() {
 }
 
 #[test]
-fn without_its_warden_the_servers_themselves_still_die_with_bakeoff() {
+fn servers_die_with_bakeoff_even_without_a_warden() {
     let mut held = hold();
     kill_process(Pid::from_raw(held.warden).unwrap(), Signal::KILL).unwrap();
     wait_for("the end of the warden", || !runs(held.warden));
@@ -71,18 +71,18 @@ fn without_its_warden_the_servers_themselves_still_die_with_bakeoff() {
 }
 
 #[test]
-fn a_shim_whose_parent_is_gone_runs_nothing() {
+fn shim_without_its_parent_runs_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let made = dir.path().join("made");
     let mut shim = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    // Process 1 is not this shim's parent, as bakeoff would not be had it died meanwhile.
+    // Process 1 is not this shim's parent, as if bakeoff had died meanwhile.
     shim.args(["__exec", "--parent", "1", "--", "touch"]).arg(&made).stdin(Stdio::null());
     assert_eq!(shim.status().unwrap().code(), Some(126));
     assert!(!made.exists());
 }
 
 #[test]
-fn commands_before_a_node_end_with_bakeoff() {
+fn preparation_commands_end_with_bakeoff() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     let script = format!("echo $$; {NODE}");

@@ -1,4 +1,4 @@
-//! Tests of a trial's samples of nodes and machine, and of the checks that follow from them.
+//! Tests a trial's samples of nodes and machine, and the checks on them.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,8 +14,8 @@ fn numbers(list: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn a_trial_is_watched_from_its_beginning_to_its_end() {
-    // Looks at sockets are as far apart as each costs, and other tests leave a machine with thousands of them.
+fn samples_cover_the_whole_trial() {
+    // Socket samples are spaced by their cost, and other tests leave thousands of sockets on a machine.
     let _alone = alone();
     let bench = bench("", "{clients: 8, warmup: 500ms, stop: {after: 5s}}");
     Ran::run(&mut bench.command()).ends_with(0);
@@ -55,7 +55,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
             assert_eq!(numbers(values).len(), at.len(), "{name}");
         }
     }
-    // By how much a column grew over the load.
+    // Growth of a column during the load.
     let grew = |series: &Value, column: &str| {
         let at = numbers(&series["at"]);
         let values = numbers(&series["columns"][column]);
@@ -69,8 +69,8 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
         }
     }
     assert!(grew(machine, "busy") > 0.0);
-    // Between these two all bytes have two ends. Looks are not at the same instant for both: no more lies between
-    // them than between two looks at one.
+    // All bytes between these two have two ends. Their samples are taken at different times, so they differ by at most
+    // one interval.
     let (sent, received) = (grew(generator, "socket-sent"), grew(canary, "socket-received"));
     let counted = numbers(&canary["columns"]["socket-received"]);
     let apart = counted.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
@@ -92,7 +92,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_stepped_clock_makes_a_trial_not_valid_and_its_round_is_repeated() {
+fn stepped_clock_invalidates_a_trial_and_repeats_its_round() {
     for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
         let bench = bench("", "{clients: 2, warmup: 0s, stop: {after: 1s}}");
         let ran = Ran::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(0);
@@ -109,7 +109,7 @@ fn a_stepped_clock_makes_a_trial_not_valid_and_its_round_is_repeated() {
 }
 
 #[test]
-fn another_bakeoff_on_the_machine_is_told_and_recorded() {
+fn another_bakeoff_on_the_machine_is_reported_and_recorded() {
     let canary = Canary::start("");
     let mut other = bakeoff();
     other.args(["load", &canary.url("/health"), "--rate", "50/s", "--for", "60s"]);
@@ -118,10 +118,10 @@ fn another_bakeoff_on_the_machine_is_told_and_recorded() {
         "title: Two\nsystems: {one: {kind: canary}}\nworkloads: {reads: {mix: {get: 1}, keys: {count: 9}}}\n\
          loads: {load: {clients: 1, warmup: 0s, stop: {operations: 50}}}\ntrials: 1\n",
     );
-    std::thread::sleep(Duration::from_secs(1)); // until it has said so
+    std::thread::sleep(Duration::from_secs(1)); // until it has reported it
     let ran = Ran::run(bench.command().env_remove("BAKEOFF_SHARED_MACHINE"));
     other.kill().and_then(|()| other.wait()).unwrap();
-    assert!(ran.stderr.contains("another bakeoff works on this machine"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("another bakeoff is running on this machine"), "{}", ran.stderr);
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
     assert_eq!(trial["beside_another"], true);
@@ -129,7 +129,7 @@ fn another_bakeoff_on_the_machine_is_told_and_recorded() {
 }
 
 #[test]
-fn memory_of_a_short_load_was_read_within_it() {
+fn memory_is_sampled_within_a_short_load() {
     let bench = Bench::new(
         "title: A canary that grows\n\
          systems: {canary: {kind: canary, nodes: 2, options: {hold: 64MiB}}}\n\

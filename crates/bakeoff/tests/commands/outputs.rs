@@ -1,8 +1,8 @@
-//! Compares output and requests with the files in `outputs/`: scripts parse the one, servers
-//! tell clients apart by the other.
+//! Compares output and requests with the files in `outputs/`. Scripts parse the output, and servers distinguish clients
+//! by the requests.
 //!
-//! Differences between runs are masked: numbers become `#`, the server's address `ADDRESS`. With
-//! `BLESS=1` the files are written anew.
+//! Differences between runs are masked: numbers become `#`, the server's address `ADDRESS`. `BLESS=1` writes the files
+//! anew.
 //!
 //! Not here: figures (`load`, `hey`, `wrk`), the same layouts with fixed figures (unit tests of each).
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::canary::Canary;
 use crate::support::{Bench, Ran, bakeoff};
 
-/// Holds a text against a file.
+/// Compares a text with a file.
 #[track_caller]
 fn check(name: &str, seen: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs").join(name);
@@ -28,8 +28,7 @@ fn check(name: &str, seen: &str) {
     assert_eq!(seen, expected, "{}", path.display());
 }
 
-/// A text for a terminal without what differs from run to run: numbers with their units, the widths
-/// that follow from them, and the address.
+/// Masks what differs between runs: numbers with their units, column widths, and the address.
 fn masked(text: &str, address: SocketAddr) -> String {
     let text = text.replace(&address.to_string(), "ADDRESS");
     let mut masked = String::new();
@@ -40,14 +39,14 @@ fn masked(text: &str, address: SocketAddr) -> String {
         masked.push_str(line.trim_end());
         masked.push('\n');
     }
-    // Units follow from how quick the machine is.
+    // Units depend on the speed of the machine.
     for unit in ["secs", "µs", "ms", "s"] {
         masked = masked.replace(&format!("# {unit}"), "#");
     }
     masked
 }
 
-/// A word whose number, if it has one, is `#`.
+/// Replaces the number in a word by `#`.
 fn word(word: &str) -> String {
     let is_figure =
         word.trim_start_matches(['(', '[', '+']).starts_with(|c: char| c.is_ascii_digit());
@@ -72,7 +71,7 @@ fn word(word: &str) -> String {
     masked
 }
 
-/// JSON with its fields, and their kinds in place of figures and histograms.
+/// Replaces figures and histograms in JSON by their types.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Number(_) => "a number".into(),
@@ -80,7 +79,7 @@ fn shape(value: &Value) -> Value {
         Value::Object(fields) => {
             let field = |(name, value): (&String, &Value)| match name.as_str() {
                 "hdr" => (name.clone(), "a histogram".into()),
-                // How many were in time for these depends on how busy the machine is.
+                // The number in time depends on how busy the machine is.
                 "slip" | "timer_lag" | "receive_lag" => {
                     let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
                     (name.clone(), names.cloned().collect::<Vec<String>>().into())
@@ -100,7 +99,7 @@ fn output(arguments: &[&str]) -> String {
     ran.stdout
 }
 
-/// Slow enough that all requests are of one magnitude, and no machine is late.
+/// Slow enough that all latencies have one magnitude, and no machine is late.
 const SLOW: &str = "--delay 20ms";
 
 #[test]
@@ -109,7 +108,7 @@ fn terminal_output_of_load_keeps_its_layout() {
     let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
     let load = |name: &str, arguments: &[&str]| {
         let shown = output(&[&["load"], arguments].concat());
-        // Whether the machine was late is another test's question.
+        // Other tests check whether the machine was late.
         let lines = shown
             .lines()
             .filter(|line| !["valid", "not valid"].iter().any(|it| line.starts_with(it)));
@@ -121,7 +120,7 @@ fn terminal_output_of_load_keeps_its_layout() {
 }
 
 #[test]
-fn stall_of_a_server_is_a_hole_in_the_rows_of_a_load() {
+fn server_stall_shows_in_the_rows_of_a_load() {
     for (locale, tallest) in [("C.UTF-8", '█'), ("C", '#')] {
         let canary = Canary::start("--delay 5ms --stall 2300ms --stall-after 1s");
         let load = ["load", &canary.url("/health"), "--rate", "200", "--for", "4s"];
@@ -169,7 +168,7 @@ fn json_output_of_load_keeps_its_fields() {
 fn output_of_hey_and_wrk_keeps_its_layout() {
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
-    // Rows of a histogram follow from the figures.
+    // The rows of a histogram depend on the figures.
     let text = output(&["hey", "-n", "40", "-c", "2", &url]);
     let lines = text.lines().filter(|line| !line.contains("]\t"));
     let text: String = lines.map(|line| format!("{line}\n")).collect();
@@ -182,7 +181,7 @@ fn output_of_hey_and_wrk_keeps_its_layout() {
     check("wrk-latency.txt", &masked(&text, canary.address));
 }
 
-/// Answers every request with `hello`, and keeps what it was sent.
+/// A server that answers every request with `hello` and stores the requests.
 pub(crate) struct Recorder {
     pub(crate) address: SocketAddr,
     heads: Arc<Mutex<BTreeSet<String>>>,
@@ -203,7 +202,7 @@ impl Recorder {
         Self { address, heads }
     }
 
-    /// Returns the messages sent since it was last asked, each once.
+    /// Returns the distinct messages since the last call.
     pub(crate) fn messages(&self) -> String {
         let heads = std::mem::take(&mut *self.heads.lock().unwrap());
         let text = heads.into_iter().collect::<Vec<_>>().join("----\n");

@@ -1,6 +1,6 @@
-//! Services of the user's own as systems: commands that bakeoff starts, and endpoints.
+//! Tests the user's own services as systems: commands that bakeoff starts, and endpoints.
 //!
-//! The commands are bakeoff's own servers and shells, which every machine has that runs this.
+//! The commands are bakeoff's own servers and shells, which every machine has.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -20,7 +20,6 @@ fn command(bench: &Bench) -> Command {
     command
 }
 
-/// Runs a study to its end.
 fn run(study: &str) -> Run {
     let bench = Bench::new(study);
     let ran = Ran::run(command(&bench).arg("--json"));
@@ -30,7 +29,7 @@ fn run(study: &str) -> Run {
     Run { report, ran, bench }
 }
 
-/// A study of one system of these fields, asked for its health.
+/// Returns a study of one system with these fields, loaded at `/health`.
 fn study(system: &str) -> String {
     format!(
         "title: t\nsystems:\n  web: {{{system}}}\nworkloads:\n  pages: {{mix: {{request: 1}}, \
@@ -38,7 +37,7 @@ fn study(system: &str) -> String {
     )
 }
 
-/// A command of bakeoff's own server with more arguments, and more fields.
+/// Returns a system with bakeoff's own server as its command, with further arguments and fields.
 fn canary(arguments: &str, fields: &str) -> String {
     study(&format!(
         "kind: process, process: {{command: [bakeoff, __canary, --listen, \"127.0.0.1:{{port}}\", \
@@ -46,7 +45,7 @@ fn canary(arguments: &str, fields: &str) -> String {
     ))
 }
 
-/// A study that does not get as far as a load.
+/// Asserts that a study is rejected before its load.
 #[track_caller]
 fn refused(study: &str, code: i32, output: &[&str]) -> Bench {
     let bench = Bench::new(study);
@@ -56,7 +55,7 @@ fn refused(study: &str, code: i32, output: &[&str]) -> Bench {
     bench
 }
 
-/// A study that starts and whose one trial fails.
+/// Asserts that a study starts and its only trial fails.
 #[track_caller]
 fn fails(study: &str, output: &[&str]) {
     let run = run(study);
@@ -74,7 +73,7 @@ fn documented_study_runs_with_documented_findings() {
     let run = run(study).ended_well();
     let comparison = &run.report["comparisons"][0];
     let sentence = text(&comparison["sentence"]);
-    // Where the machine had no time for a trial, fewer are left than a claim takes.
+    // A busy machine may leave too few trials for a claim.
     let all_valid = run.trials().into_iter().all(|trial| reasons(trial).is_empty());
     let claim = " times old's operations per second under pages/busy";
     match all_valid {
@@ -90,10 +89,10 @@ fn documented_study_runs_with_documented_findings() {
     for system in array(&header["systems"]) {
         assert_eq!(text(&system["sha256"]).len(), 64, "{system}");
         assert!(text(&system["source"]).starts_with("found on PATH: /"), "{system}");
-        assert_eq!(system["version"], Value::Null, "nobody asked");
+        assert_eq!(system["version"], Value::Null, "no version is queried");
         assert_eq!(text(&system["parts"][0]["role"]), "backend");
     }
-    // The gateway and its backend are both watched.
+    // Both the gateway and its backend are sampled.
     let usage = &run.record()[2]["usage"];
     let names: Vec<&str> = array(usage).iter().map(|one| text(&one["name"])).collect();
     assert!(names.iter().any(|name| name.contains("backend")), "{names:?}");
@@ -105,7 +104,7 @@ fn words_in_braces_reach_arguments_environment_and_files() {
         r#"kind: process, nodes: 2, process: {command: [sh, -c, "env > seen; cp conf/a.conf was; exec bakeoff __canary --listen $LISTEN --data $DATA"], environment: {LISTEN: "127.0.0.1:{port}", DATA: "{dir}/data", WHO: "{node} at {here}, {{port}}", OF_OURS: $OF_A_TEST}, files: {conf/a.conf: "server { listen {port}; admin {port:admin}; ${port} {{ x }} }"}, ready: /health}"#,
     );
     let bench = Bench::new(&study);
-    // Data is thrown away after a trial: what the second start finds is looked at while it runs.
+    // Data is deleted after a trial, so the test reads the second start's files during the run.
     let mut command = command(&bench);
     command.env("OF_A_TEST", "a secret value");
     let null = std::process::Stdio::null;
@@ -134,7 +133,7 @@ fn words_in_braces_reach_arguments_environment_and_files() {
     assert!(!record.contains("a secret value") && record.contains("$OF_A_TEST"));
 }
 
-/// The texts of files of this name below a folder that hold a text.
+/// Returns the texts of files with this name below a folder, if they contain `holding`.
 fn files_named(dir: &Path, name: &str, holding: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -149,7 +148,7 @@ fn files_named(dir: &Path, name: &str, holding: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
+fn program_and_version_are_checked_before_starting_anything() {
     let command = |word: &str, more: &str| {
         study(&format!("kind: process, process: {{command: [{word}, \"{{port}}\"]}}{more}"))
     };
@@ -171,7 +170,7 @@ fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
 }
 
 #[test]
-fn unsound_study_is_refused_with_its_line() {
+fn rejects_unsound_study_with_its_line() {
     let check = |system: &str, output: &[&str]| {
         refused(&study(system), 2, &[&["study.yaml:3:"], output].concat());
     };
@@ -228,16 +227,16 @@ fn ended_command_is_named_with_the_end_of_its_log() {
 }
 
 #[test]
-fn contender_that_cannot_start_is_given_up_after_two_trials() {
+fn system_that_cannot_start_is_skipped_after_two_trials() {
     let ends = r#"kind: process, process: {command: [sh, -c, "echo no such license >&2; exit 3", "{port}"]}"#;
     let lame = study(ends).lines().nth(2).unwrap().replace("  web:", "  lame:");
     let two = canary("", "").replace("systems:\n", &format!("systems:\n{lame}\n"));
     let two = two.replace("trials: 1", "trials: 4");
     let bench = Bench::new(&two);
     let ran = Ran::run(&mut command(&bench)).ends_with(4);
-    let told =
-        "`lame` failed to start twice in the same way, and its other trials (2) are not tried";
-    let ran = ran.complains(&[told, "| no such license"]);
+    let skipped =
+        "`lame` failed to start twice with the same error; skipping its other trials (2): ";
+    let ran = ran.complains(&[skipped, "| no such license"]);
     assert_eq!(ran.stderr.matches("| no such license").count(), 2, "{}", ran.stderr);
     let record = crate::support::record(&bench.has_trials(8));
     let of = |system: &str| -> Vec<Value> {
@@ -255,7 +254,7 @@ fn contender_that_cannot_start_is_given_up_after_two_trials() {
 }
 
 #[test]
-fn command_that_becomes_a_daemon_is_told_to_stay_and_ended() {
+fn daemonising_command_is_ended_with_a_hint() {
     let study = canary("", "").replace("command: [bakeoff,", "command: [setsid, -f, bakeoff,");
     let output =
         ["`web-1` ended with exit code 0", "and left these running: ", "in the foreground"];
@@ -263,8 +262,8 @@ fn command_that_becomes_a_daemon_is_told_to_stay_and_ended() {
 }
 
 #[test]
-fn command_whose_port_is_taken_is_started_again_on_another() {
-    // It finds its port taken once, as if another process had been quicker.
+fn taken_port_restarts_the_command_on_another() {
+    // It reports its port as taken once, as if another process were faster.
     let dir = tempfile::tempdir().unwrap();
     let tried = dir.path().join("tried");
     let tried = tried.display();
@@ -274,8 +273,8 @@ fn command_whose_port_is_taken_is_started_again_on_another() {
     );
     let study = study(&format!("kind: process, process: {{command: [sh, -c, \"{script}\"]}}"));
     let run = run(&study).ended_well();
-    run.ran.complains(&["another process had taken a port; starting again with others"]);
-    // No other would do where the user chose the port.
+    run.ran.complains(&["another process took a port; starting again on other ports"]);
+    // With a port chosen by the user, there is no other attempt.
     std::fs::remove_file(dir.path().join("tried")).unwrap();
     let bench = Bench::new(&study);
     let ran = Ran::run(command(&bench).args(["--base-port", "23500"]));
@@ -283,11 +282,11 @@ fn command_whose_port_is_taken_is_started_again_on_another() {
 }
 
 #[test]
-fn program_that_changes_in_the_midst_of_a_run_fails_the_trials_that_follow() {
+fn program_changed_during_a_run_fails_later_trials() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("server");
-    // It changes as soon as it is started, as if somebody built it anew.
+    // It changes when it starts, as if rebuilt.
     let text = "#!/bin/sh\necho '# another build' >> \"$0\"\nexec bakeoff __canary --listen $1 --data $2\n";
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -304,16 +303,16 @@ fn program_that_changes_in_the_midst_of_a_run_fails_the_trials_that_follow() {
 }
 
 #[test]
-fn command_on_another_port_is_named_with_its_port() {
+fn reports_a_command_on_another_port() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let began = Instant::now();
     let listens = format!(
         "kind: process, process: {{command: [bakeoff, __canary, --listen, \"127.0.0.1:{free}\", \
          --data, \"{{dir}}/{{port}}\"]}}"
     );
-    let output = format!("`web-1` listens on 127.0.0.1:{free}, and not on 127.0.0.1:");
+    let output = format!("`web-1` listens on 127.0.0.1:{free} instead of 127.0.0.1:");
     let log = format!("| canary: listening on 127.0.0.1:{free}");
-    fails(&study(&listens), &[&output, &log, "hint: have it listen where the study says"]);
+    fails(&study(&listens), &[&output, &log, "hint: make it listen at the study's address"]);
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
@@ -321,14 +320,14 @@ fn command_on_another_port_is_named_with_its_port() {
 fn failing_ready_path_is_not_ready() {
     let slow = canary(", --slow-start, 1500ms", ", ready: /health");
     let run = run(&slow).ended_well();
-    // It starts a moment before it is waited for.
+    // It starts a moment before the wait.
     assert!(run.figure("ready_after_seconds") >= 1.0, "{}", run.figure("ready_after_seconds"));
     let by_port = self::run(&slow.replace(", ready: /health", "")).figure("ready_after_seconds");
     assert!(by_port < 1.0, "{by_port}");
 }
 
 #[test]
-fn an_endpoint_over_tls_is_verified_and_loaded() {
+fn endpoint_over_tls_is_verified_and_loaded() {
     let certificates = Certificates::new();
     let address = certificates.server();
     let trusting = |ca: &str| {
@@ -354,7 +353,7 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
     refused(&trusting("absent.pem"), 2, &["absent.pem` cannot be read: No such file"]);
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 
-    // Plain HTTP there is no TLS; TLS spoken to plainly is no HTTP.
+    // Plain HTTP to a TLS port fails, and TLS to a plain port.
     let plain = study(&format!("kind: http, endpoints: [\"http://{address}\"]"));
     let run = self::run(&plain);
     assert_eq!(run.figure("requests_verified"), 0.0);
@@ -362,7 +361,7 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
 }
 
 #[test]
-fn an_endpoint_without_a_ca_is_verified_by_the_machines_own_authorities() {
+fn endpoint_without_a_ca_uses_the_machines_trust_store() {
     let certificates = Certificates::new();
     let address = certificates.server();
     let study = study(&format!("kind: http, endpoints: [\"https://{address}\"]"));
@@ -387,7 +386,7 @@ fn an_endpoint_without_a_ca_is_verified_by_the_machines_own_authorities() {
 #[test]
 fn unreachable_endpoint_is_named() {
     let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    // Each waits for the endpoint for ten seconds.
+    // Each waits ten seconds for the endpoint.
     thread::scope(|scope| {
         for (scheme, tls) in [("http", ""), ("https", ", tls: {insecure: true}")] {
             let study = study(&format!("kind: http, endpoints: [\"{scheme}://{down}\"]{tls}"));
@@ -399,7 +398,7 @@ fn unreachable_endpoint_is_named() {
 }
 
 #[test]
-fn unexpected_answer_is_no_success() {
+fn unexpected_answer_is_a_failure() {
     let wrong = canary("", ", ready: /health").replace(
         "request: {path: /health}",
         "request: {path: /health, expect: {contains: not there}}",
@@ -429,9 +428,9 @@ fn unexpected_answer_is_no_success() {
 }
 
 #[test]
-fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
-    // It answers once four requests are under way on a connection, which HTTP/1.1 never has. Of two clients each
-    // might be left with two at the end.
+fn study_requests_use_http2_if_configured() {
+    // The server answers once four requests are in flight on a connection, which HTTP/1.1 never reaches. At the end,
+    // two clients may be left with two each.
     let server = Http2::answering_together(4);
     let study = format!(
         "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"http://{}\"]}}\nworkloads:\n  pages: \
@@ -452,7 +451,7 @@ fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
 }
 
 #[test]
-fn a_service_that_does_not_offer_http2_over_tls_is_told() {
+fn reports_a_service_without_http2_over_tls() {
     let certificates = Certificates::new();
     let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
     let study = format!(

@@ -1,6 +1,6 @@
-//! Runs with a places file whose only machine is this one: the same path as over SSH, with a child as the carrier.
+//! Tests places files whose only machine is this one: the code path of SSH, with a child process as the connection.
 //!
-//! Not here: several machines (`servers`), the agent by itself (`agent`).
+//! Not here: several machines (`servers`), the agent alone (`agent`).
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ fn trial(system: &str, load: &str) -> Value {
 }
 
 #[test]
-fn agent_of_this_machine_drives_counts_and_audits_a_load() {
+fn local_agent_drives_and_audits_a_load() {
     let trial = trial("nodes: 2", "{clients: 4, stop: {operations: 2000}}");
     let operations = &trial["stages"][0]["measurement"]["operations"];
     let verified = |name: &str| operations[name]["verified"].as_u64().unwrap();
@@ -61,7 +61,7 @@ fn agent_of_this_machine_drives_counts_and_audits_a_load() {
 }
 
 #[test]
-fn a_lie_is_found_by_the_agent_that_owns_the_key() {
+fn agent_that_owns_a_key_finds_its_loss() {
     let trial = trial("options: {lose: 0.2}", "{clients: 4, stop: {operations: 1000}}");
     let audit = &trial["audits"][0];
     assert_eq!(audit["verdict"]["verdict"], "failed", "{audit}");
@@ -70,7 +70,7 @@ fn a_lie_is_found_by_the_agent_that_owns_the_key() {
 }
 
 #[test]
-fn a_places_file_that_cannot_be_used_is_refused_before_anything_starts() {
+fn rejects_an_unusable_places_file_before_starting_anything() {
     let bench = Bench::new(&study("nodes: 1", "{clients: 1, stop: {operations: 10}}"));
     let refused = |file: &str, parts: &[&str]| {
         let places = places(&bench, file);

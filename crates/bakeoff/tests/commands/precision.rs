@@ -1,11 +1,9 @@
-//! Latencies are what they are: measured quantiles against a server that knows its own.
+//! Tests measured quantiles against a server that records its own delays.
 //!
-//! The truth is what the canary recorded, not what it was told to do, so a machine on which the
-//! canary wakes late is no reason to fail. What the canary cannot see is the way: the kernel, and
-//! how long others that are to run wait for a CPU. Two figures say how much that is on this machine
-//! while the load runs: by how much answers to a plain blocking client are later than they were
-//! given, and how late the canary itself came to run. On a machine at rest both are small; that much
-//! is allowed for on top of 1 % or 50 µs. Each of these tests has three attempts, one at a time.
+//! The truth is the recorded delay of the canary, not the configured one, so a canary that wakes late does not fail a
+//! test. The canary cannot see the path: the kernel, and the wait for a CPU. Two figures measure the path during the
+//! load: the additional latency of a plain blocking client, and the canary's own lateness. Both are small on an idle
+//! machine. They add to the tolerance of 1 % or 50 µs. Each test has three attempts, one at a time.
 //!
 //! Not here: counts and sums that hold on any machine (`engine`).
 
@@ -25,14 +23,12 @@ use crate::support::{Ran, bakeoff, decode};
 const ATTEMPTS: u32 = 3;
 const MILLISECOND: f64 = 1e6;
 
-/// Of a canary's truth: the delays that it truly gave (`given`), or how late answers went out
-/// (`late`).
-fn told(canary: &Canary, which: &str) -> Histogram<u64> {
+/// Returns a histogram of the canary's truth: the true delays (`given`), or the lateness of answers (`late`).
+fn truth(canary: &Canary, which: &str) -> Histogram<u64> {
     decode(&canary.stats()["truth"][which])
 }
 
-/// A plain client that asks a canary of its own, one request after the other, for as long as
-/// something else is measured; and how much longer its answers took than that canary held them.
+/// A plain client of its own canary, which measures the additional latency of the path while a test measures.
 struct Way {
     canary: Canary,
     client: std::thread::JoinHandle<Histogram<u64>>,
@@ -65,10 +61,10 @@ impl Way {
         Self { canary, client, stop }
     }
 
-    /// By how many nanoseconds the way lengthens a quantile.
+    /// Returns the nanoseconds that the path adds to a quantile.
     fn end(self) -> impl Fn(f64) -> f64 {
         self.stop.store(true, Ordering::Relaxed);
-        let (seen, given) = (self.client.join().unwrap(), told(&self.canary, "given"));
+        let (seen, given) = (self.client.join().unwrap(), truth(&self.canary, "given"));
         move |at| seen.value_at_quantile(at).saturating_sub(given.value_at_quantile(at)) as f64
     }
 }
@@ -101,7 +97,7 @@ impl Loaded {
     }
 }
 
-/// Returns how many are longer, and their sum in nanoseconds.
+/// Returns the number and the sum, in nanoseconds, of latencies beyond a limit.
 fn beyond(latencies: &Histogram<u64>, limit: Duration) -> (u64, f64) {
     let limit = limit.as_nanos() as u64;
     let long = latencies.iter_recorded().filter(|value| value.value_iterated_to() > limit);
@@ -111,7 +107,7 @@ fn beyond(latencies: &Histogram<u64>, limit: Duration) -> (u64, f64) {
     })
 }
 
-/// Fails the test when no attempt finds it as it ought to be. One at a time: these measure.
+/// Fails the test if no attempt succeeds. Attempts run one at a time, because they measure.
 #[track_caller]
 fn attempt(mut once: impl FnMut() -> Result<(), String>) {
     static MACHINE: Mutex<()> = Mutex::new(());
@@ -127,14 +123,14 @@ fn attempt(mut once: impl FnMut() -> Result<(), String>) {
 }
 
 #[test]
-fn measured_quantiles_are_the_true_ones() {
+fn measured_quantiles_match_the_truth() {
     for shape in ["uniform:2ms,40ms", "lognormal:4ms,0.7", "bimodal:3ms,20ms,20%"] {
         attempt(|| {
             let canary = Canary::start(&format!("--truth {shape} --truth-order cycle"));
             let way = Way::watch();
             let load = "--rate 1000/s --clients 100 --threads 1 --for 5s --precision";
             let loaded = Loaded::load(&canary, load);
-            let (way, given, late) = (way.end(), told(&canary, "given"), told(&canary, "late"));
+            let (way, given, late) = (way.end(), truth(&canary, "given"), truth(&canary, "late"));
             let response = loaded.latencies("response");
             let mut off = Vec::new();
             for at in [0.5, 0.75, 0.9, 0.99] {
@@ -142,8 +138,8 @@ fn measured_quantiles_are_the_true_ones() {
                 let (truth, seen) = (truth as f64, seen as f64);
                 let precise = f64::max(0.01 * truth, 50_000.0) + 0.002 * truth;
                 let most = f64::max(at, 0.9);
-                // What the machine delays much is ranked higher: where a distribution is thin, a small share
-                // of that moves a quantile far.
+                // Operations that the machine delays rank higher. Where a distribution is thin, a small share of them
+                // moves a quantile far.
                 let ranked = given.value_at_quantile((at + RANKED_HIGHER).min(1.0)) as f64 - truth;
                 let allowed = precise + way(most) + late.value_at_quantile(most) as f64 + ranked;
                 let line = format!(
@@ -161,13 +157,13 @@ fn measured_quantiles_are_the_true_ones() {
     }
 }
 
-/// The share of operations that the machine may delay beyond any quantile.
+/// Share of operations that the machine may delay beyond any quantile.
 const RANKED_HIGHER: f64 = 0.04;
 
 const STALLS: &str = "--truth constant:1ms --stall 1s --stall-after 2500ms";
 
 #[test]
-fn standstill_shows_in_every_request_due_in_it() {
+fn stall_shows_in_every_request_due_during_it() {
     attempt(|| {
         let canary = Canary::start(STALLS);
         let loaded =
@@ -177,19 +173,19 @@ fn standstill_shows_in_every_request_due_in_it() {
         let stalled = stats["faults"]["stalled_ns"].as_f64().unwrap() / 1e9;
         let response = loaded.latencies("response");
         let (count, _) = beyond(&response, Duration::from_millis(5));
-        // A busy machine delays others too, but not as long.
+        // A busy machine delays others too, but for less time.
         let (long, sum) = beyond(&response, Duration::from_millis(50));
-        // Due evenly over the stall: the first waits for all of it, the last not at all.
+        // They are due evenly over the stall: the first waits for all of it, the last not at all.
         let (expected, waits) = (1000.0 * stalled, 1000.0 * stalled * stalled / 2.0);
         let sum = sum / 1e9;
-        // No more than the clients there are were sent to be held up.
+        // At most one request per client was sent into the stall.
         let (held, _) = beyond(&loaded.latencies("service"), Duration::from_millis(500));
         let seen = format!(
             "{count} above 5 ms, {long} above 50 ms, {expected:.0} due in the stall; {sum:.1} s of waiting, {waits:.1} \
              expected; {held} of service time"
         );
         eprintln!("{seen}");
-        // What had piled up takes a moment to be worked off, and more fall due meanwhile.
+        // The backlog takes a moment, and more operations fall due meanwhile.
         let counted = count as f64 > 0.95 * expected && (long as f64) < 1.1 * expected;
         let waited = (0.9 * waits..1.25 * waits).contains(&sum);
         if counted && waited && held <= 200 { Ok(()) } else { Err(seen) }
@@ -197,7 +193,7 @@ fn standstill_shows_in_every_request_due_in_it() {
 }
 
 #[test]
-fn in_a_closed_load_a_standstill_is_seen_once_by_each_client() {
+fn closed_load_sees_a_stall_once_per_client() {
     attempt(|| {
         let canary = Canary::start(STALLS);
         let loaded = Loaded::load(&canary, "--clients 10 --threads 1 --for 5s");
@@ -207,12 +203,12 @@ fn in_a_closed_load_a_standstill_is_seen_once_by_each_client() {
 }
 
 #[test]
-fn an_open_load_tells_how_late_it_sent_and_a_closed_one_has_no_schedule() {
+fn only_open_loads_report_schedule_lag() {
     let canary = Canary::start("--truth constant:1ms");
     let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 3s");
     let schedule_lag = |name: &str| open.result["slip"][name].as_f64().expect(name);
-    let told = [schedule_lag("p50_us"), schedule_lag("p99_us"), schedule_lag("max_us")];
-    assert!(told.is_sorted(), "{told:?}");
+    let lags = [schedule_lag("p50_us"), schedule_lag("p99_us"), schedule_lag("max_us")];
+    assert!(lags.is_sorted(), "{lags:?}");
     assert!(schedule_lag("count") > 0.0);
     let closed = Loaded::load(&canary, "--clients 2 --requests 100");
     assert_eq!(closed.result["slip"]["count"], 0);

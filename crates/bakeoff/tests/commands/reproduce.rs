@@ -1,4 +1,4 @@
-//! Runs reproduced: claims that are borne out, contradicted, or left open.
+//! Tests `bakeoff reproduce`: claims that are replicated, contradicted or left open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::support::{Bench, Ran, array, bakeoff, text};
 
-/// A study of two canaries with these options.
 fn study(one: &str, other: &str) -> String {
     format!(
         "title: Two servers\n\
@@ -23,7 +22,7 @@ fn study(one: &str, other: &str) -> String {
 const SLOW: &str = "sync: none, delay: 3ms";
 const FAST: &str = "sync: none";
 
-/// The run of a study, whatever became of its trials.
+/// Runs a study; its trials may fail.
 fn run(study: &str) -> (Bench, PathBuf) {
     let bench = Bench::new(study);
     Ran::run(&mut bench.command());
@@ -31,13 +30,13 @@ fn run(study: &str) -> (Bench, PathBuf) {
     (bench, run)
 }
 
-/// A run in which `other` is far quicker.
+/// Returns a run in which `other` is much faster.
 fn claiming() -> &'static Path {
     static RUN: OnceLock<(Bench, PathBuf)> = OnceLock::new();
     &RUN.get_or_init(|| run(&study(SLOW, FAST))).1
 }
 
-/// Returns the answers to the claims, those of throughput and of audits apart, and the exit code.
+/// Returns the outcomes of claims about throughput and about audits, and the exit code.
 fn asked(with: &Path) -> (Vec<String>, Vec<String>, Option<i32>) {
     let ran =
         Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(with).arg("--json"));
@@ -60,14 +59,14 @@ fn opposite_finding_contradicts_a_claim() {
 }
 
 #[test]
-fn no_difference_contradicts_a_large_one_and_lost_writes_contradict_audits() {
+fn missing_difference_and_lost_writes_contradict_claims() {
     let (_bench, alike) = run(&study(FAST, "sync: none, lose: 3%"));
     let (throughput, audits, code) = asked(&alike);
-    // Trials that fail their audits are not valid, so that nothing is compared.
+    // Trials with failed audits are invalid, so nothing is compared.
     assert_eq!(throughput, ["cannot tell"]);
     assert_eq!(audits, ["replicated", "contradicted"]);
     assert_eq!(code, Some(6));
-    // Servers that are alike are found to differ by chance in one of twenty runs, and in half of those as claimed.
+    // Equal servers differ by chance in 1 of 20 runs, and in half of those as claimed.
     let contradicted = || {
         let (_bench, alike) = run(&study(FAST, FAST));
         let (throughput, audits, code) = asked(&alike);
@@ -78,7 +77,7 @@ fn no_difference_contradicts_a_large_one_and_lost_writes_contradict_audits() {
 }
 
 #[test]
-fn study_of_a_record_is_run_again_with_its_seed() {
+fn recorded_study_is_repeated_with_its_seed() {
     let there = tempfile::tempdir().unwrap();
     let file = there.path().join("theirs.jsonl");
     fs::copy(claiming().join("record.jsonl"), &file).unwrap();
@@ -87,7 +86,7 @@ fn study_of_a_record_is_run_again_with_its_seed() {
         command.arg("reproduce").arg(&file).arg("--out").arg(there.path().join("runs"));
         command
     };
-    // Anybody could have put it there.
+    // Another user could have written it.
     fs::set_permissions(there.path(), fs::Permissions::from_mode(0o777)).unwrap();
     Ran::run(&mut reproduce())
         .ends_with(2)
@@ -111,7 +110,7 @@ fn study_of_a_record_is_run_again_with_its_seed() {
 }
 
 #[test]
-fn run_of_another_study_is_no_reproduction() {
+fn rejects_a_run_of_another_study() {
     let other = study(FAST, FAST).replace("Two servers", "Two other servers");
     let (_bench, other) = run(&other.replace("trials: 5", "trials: 1"));
     fs::rename(other.join("record.jsonl"), other.join("record")).unwrap();
@@ -120,5 +119,5 @@ fn run_of_another_study_is_no_reproduction() {
     assert_ne!(record, renamed);
     fs::write(other.join("record.jsonl"), renamed).unwrap();
     let ran = Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(&other));
-    ran.ends_with(2).complains(&["are of two studies", "bakeoff compare"]);
+    ran.ends_with(2).complains(&["ran different studies", "bakeoff compare"]);
 }

@@ -1,4 +1,4 @@
-//! Runs that were broken off and went on, and the list of all that are kept.
+//! Tests interrupted and resumed runs, and the list of stored runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -21,8 +21,8 @@ loads:
 trials: 2
 ";
 
-/// The run in a bench, begun and broken off by a signal once it has a trial.
-fn broken_off(bench: &Bench, signal: Signal) -> (PathBuf, Ran) {
+/// Starts a run and stops it by a signal once it has a trial.
+fn stopped_by(bench: &Bench, signal: Signal) -> (PathBuf, Ran) {
     let child = begun(bench);
     let run = bench.has_trials(1);
     kill_process(Pid::from_child(&child), signal).unwrap();
@@ -37,7 +37,7 @@ fn resume(run: &Path) -> Ran {
     Ran::run(bakeoff().args(["run", "--json", "--resume"]).arg(run))
 }
 
-/// The numbers of the trials in a report, and whether it is complete.
+/// Returns the trial numbers of a report, and whether it is complete.
 fn trials(ran: &Ran) -> (Vec<u64>, bool) {
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     let of = |system: &Value| -> Vec<u64> {
@@ -52,41 +52,41 @@ fn trials(ran: &Ran) -> (Vec<u64>, bool) {
 #[test]
 fn interrupted_run_resumes_with_missing_trials() {
     let bench = Bench::new(STUDY);
-    let (run, ran) = broken_off(&bench, Signal::INT);
+    let (run, ran) = stopped_by(&bench, Signal::INT);
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
-    ran.complains(&["`bakeoff run --resume ", "goes on with what is missing", " left)"]);
+    ran.complains(&["`bakeoff run --resume ", "runs the missing trials", " left)"]);
     let before = record(&run);
     let done = before.iter().filter(|line| line["outcome"]["ended"] == "completed").count();
 
     let ran = resume(&run).ends_with(0);
     assert_eq!(trials(&ran), (vec![1, 2, 3, 4], true));
-    let going_on = format!("going on with {} of 4 trials", 4 - done);
-    let ran = ran.complains(&[&going_on]);
+    let resuming = format!("resuming with {} of 4 trials left", 4 - done);
+    let ran = ran.complains(&[&resuming]);
     let ran = match tells_of_a_busy_machine(&ran.stderr) {
-        true => ran, // without a valid trial nothing was found so far
+        true => ran, // without a valid trial there is no finding
         false => ran.complains(&["work/load so far: "]),
     };
     let after = record(&run);
-    assert_eq!(after[..before.len()], before, "what was there stays as it was");
+    assert_eq!(after[..before.len()], before, "earlier lines stay unchanged");
     assert_eq!(text(&after[before.len()]["line"]), "resumed");
     assert_eq!(after.len(), before.len() + 1 + (4 - done) + 1, "{}", ran.stderr);
 
     let again = resume(&run).ends_with(0);
     assert_eq!(record(&run), after, "nothing was missing");
-    again.complains(&["nothing is missing of "]);
+    again.complains(&["no trials are missing in "]);
 }
 
 #[test]
-fn a_killed_run_goes_on_behind_its_torn_line() {
+fn killed_run_resumes_after_its_incomplete_line() {
     let bench = Bench::new(STUDY);
-    let (run, _) = broken_off(&bench, Signal::KILL);
+    let (run, _) = stopped_by(&bench, Signal::KILL);
     let file = run.join("record.jsonl");
     let mut torn = std::fs::read_to_string(&file).unwrap();
     torn.push_str("{\"line\":\"trial\",\"trial\":{\"num");
     std::fs::write(&file, torn).unwrap();
     let ran = resume(&run).ends_with(0);
     assert_eq!(trials(&ran), (vec![1, 2, 3, 4], true));
-    ran.complains(&["its last line is torn and is cut off"]);
+    ran.complains(&["record.jsonl` ended in an incomplete line, now removed"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn running_run_is_not_resumed() {
     let mut child = begun(&bench);
     let run = bench.has_trials(1);
     resume(&run).ends_with(2).complains(&["is still running"]);
-    assert!(history(&bench).contains(", goes on"), "{}", history(&bench));
+    assert!(history(&bench).contains(", in progress"), "{}", history(&bench));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
 }
@@ -103,7 +103,7 @@ fn running_run_is_not_resumed() {
 #[test]
 fn trials_of_another_machine_are_not_added() {
     let bench = Bench::new(STUDY);
-    let (run, _) = broken_off(&bench, Signal::INT);
+    let (run, _) = stopped_by(&bench, Signal::INT);
     let file = run.join("record.jsonl");
     let original = std::fs::read_to_string(&file).unwrap();
     let model = text(&record(&run)[0]["environment"]["cpu_model"]).to_owned();
@@ -113,7 +113,7 @@ fn trials_of_another_machine_are_not_added() {
     let version = original.replace("\"version\":\"", "\"version\":\"9.");
     std::fs::write(&file, version).unwrap();
     resume(&run).ends_with(2).complains(&["one's version was 9."]);
-    // What a record says of memory changed with the format.
+    // The meaning of memory figures changed with the format.
     let format = original.replace("\"format\":3", "\"format\":2");
     std::fs::write(&file, format).unwrap();
     resume(&run).ends_with(2).complains(&["the record's format was 2 and is 3"]);
@@ -122,7 +122,7 @@ fn trials_of_another_machine_are_not_added() {
 #[test]
 fn unreadable_record_is_not_resumed() {
     let bench = Bench::new(STUDY);
-    let (run, _) = broken_off(&bench, Signal::INT);
+    let (run, _) = stopped_by(&bench, Signal::INT);
     let file = run.join("record.jsonl");
     let text = std::fs::read_to_string(&file).unwrap();
     let spoilt = text.replacen("{\"line\":\"trial\"", "{\"line\":\"trail\"", 1);
@@ -143,19 +143,19 @@ fn history_lists_runs_with_their_findings() {
     let bench = Bench::new(STUDY);
     let mut missing = bakeoff();
     let missing = Ran::run(missing.arg("history").arg("--out").arg(bench.out())).ends_with(2);
-    missing.complains(&["of --out is no folder"]);
+    missing.complains(&["of --out is not a folder"]);
     std::fs::create_dir(bench.out()).unwrap();
     assert!(history(&bench).starts_with("no runs in "));
-    let (run, _) = broken_off(&bench, Signal::KILL);
+    let (run, _) = stopped_by(&bench, Signal::KILL);
     let listed = history(&bench);
-    for part in ["study  1 of 4 trials, killed", "--resume ", "goes on with what is missing"] {
+    for part in ["study  1 of 4 trials, killed", "--resume ", "runs the missing trials"] {
         assert!(listed.contains(part), "{listed}");
     }
     resume(&run).ends_with(0);
     std::fs::create_dir_all(bench.out().join("spoilt")).unwrap();
     std::fs::write(bench.out().join("spoilt/record.jsonl"), "{}").unwrap();
     let ran = Ran::run(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
-    let ran = ran.ends_with(0).complains(&["spoilt`: this is no record of a run"]);
+    let ran = ran.ends_with(0).complains(&["spoilt`: not a record of a run"]);
     let runs: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(array(&runs).len(), 1);
     assert_eq!((text(&runs[0]["state"]), &runs[0]["trials_run"]), ("complete", &4.into()));
@@ -178,14 +178,14 @@ fn history_prunes_logs_first_and_records_last() {
     std::os::unix::fs::symlink(&dear, run.join("trials/link")).unwrap();
     let listed = history(&bench);
     assert!(listed.contains("complete, ") && listed.contains(" KiB\n"), "{listed}");
-    assert!(prune(&["--prune", "logs", "--older-than", "1h"]).contains("of 0 runs"));
+    assert!(prune(&["--prune", "logs", "--older-than", "1h"]).contains("in 0 runs"));
     assert!(run.join("trials").exists());
-    assert!(prune(&["--prune", "logs"]).contains(" freed, of 1 run"));
+    assert!(prune(&["--prune", "logs"]).ends_with(" in 1 run\n"));
     assert!(!run.join("trials").exists() && run.join("report.html").exists());
     assert!(history(&bench).contains("4 trials, complete"));
     prune(&["--prune", "all"]);
     assert!(!run.exists());
-    assert!(dear.join("file").exists(), "a link goes, and not what it leads to");
+    assert!(dear.join("file").exists(), "deletes a link, not its target");
 }
 
 #[test]
@@ -195,13 +195,13 @@ fn running_run_is_not_pruned() {
     let run = bench.has_trials(1);
     let mut command = bakeoff();
     command.args(["history", "--prune", "all", "--out"]).arg(bench.out());
-    assert!(Ran::run(&mut command).ends_with(0).stdout.contains("of 0 runs"));
+    assert!(Ran::run(&mut command).ends_with(0).stdout.contains("in 0 runs"));
     assert!(run.join("record.jsonl").exists());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
 }
 
-/// A finished run in whose record this check of the first trial has failed.
+/// Returns a finished run whose record has a failed check in its first trial.
 fn spoilt(bench: &Bench, check: &str) -> PathBuf {
     Ran::run(&mut bench.command()).ends_with(0);
     let run = bench.runs().pop().expect("it left a run");
@@ -215,7 +215,7 @@ fn spoilt(bench: &Bench, check: &str) -> PathBuf {
 }
 
 #[test]
-fn round_that_the_machine_spoilt_is_repeated_on_resume() {
+fn disturbed_round_is_repeated_on_resume() {
     let bench = Bench::new(STUDY);
     let run = spoilt(&bench, "neighbours");
     let ran = resume(&run).ends_with(0);
@@ -238,18 +238,18 @@ fn round_that_the_machine_spoilt_is_repeated_on_resume() {
     assert!(order[0]["seed"] != lines[1]["trial"]["seed"], "{order:?}");
 
     let again = resume(&run).ends_with(0);
-    assert_eq!(record(&run), lines, "it is made up for");
-    again.complains(&["nothing is missing of "]);
+    assert_eq!(record(&run), lines, "the round was repeated already");
+    again.complains(&["no trials are missing in "]);
     let verified = Ran::run(bakeoff().arg("verify").arg(&run));
     assert!(verified.stdout.contains("6 of 6 trials"), "{verified:?}");
 }
 
 #[test]
-fn round_that_fails_a_check_of_what_was_measured_is_not_repeated() {
+fn round_with_a_failed_measurement_check_is_not_repeated() {
     let bench = Bench::new(STUDY);
     let run = spoilt(&bench, "timers");
     let before = record(&run);
-    resume(&run).ends_with(1).complains(&["nothing is missing of "]);
+    resume(&run).ends_with(1).complains(&["no trials are missing in "]);
     assert_eq!(record(&run), before);
 }
 

@@ -1,12 +1,12 @@
-//! Tests of a run's findings: two modes, failures that waited, complaints in servers' logs,
-//! handshakes, CPUs of the generator's own, throttling.
+//! Tests a run's findings: two modes, failures that waited, log findings, handshakes, the generator's CPU affinity,
+//! throttling.
 
 use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
 use crate::support::{Bench, Run, array, is_of_the_machine, reasons, skipped, text};
 use serde_json::Value;
 
-/// One trial of a canary with these fields under reads and writes.
+/// Runs one trial of a canary with these fields, with reads and writes.
 fn canary(fields: &str, load: &str) -> Run {
     let run = Bench::new(&format!(
         "title: A canary that leads somewhere\n\
@@ -31,7 +31,7 @@ fn finds(run: &Run, parts: &[&str]) {
     assert!(found.iter().any(|finding| is_it(&finding)), "{parts:?} is not in {found:#?}");
 }
 
-/// The trial's line of the record.
+/// Returns the trial's line of the record.
 fn trial(run: &Run) -> Value {
     run.record().into_iter().find(|line| line["line"] == "trial").expect("there was a trial")
 }
@@ -43,8 +43,8 @@ fn verdict(run: &Run, name: &str) -> Value {
 }
 
 #[test]
-fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
-    // On a busy machine the quickest failure may last longer than the timeout.
+fn gate_with_timeouts_shows_their_cause() {
+    // On a busy machine even the fastest failure may exceed the timeout.
     let _alone = alone();
     let fields = ", options: {error: 45%, error-after: 300ms, complain: 100%}";
     let run = canary(fields, "{clients: 16, warmup: 0s, stop: {after: 4s}}");
@@ -54,7 +54,7 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
     let output = format!("{failed} failures lasted 300 ms to ");
     let timeout = "which suggests a timeout of 300ms behind the server";
     finds(&run, &[&output, timeout, &format!("they were {failed} × `status`: 500")]);
-    finds(&run, &["gate's servers logged ", "× on gate-1: request N for \"…\" came to nothing"]);
+    finds(&run, &["gate's servers logged ", "× on gate-1: request N for \"…\" failed"]);
 
     let trial = trial(&run);
     let [log] = array(&trial["said"]) else { panic!("{}", trial["said"]) };
@@ -80,7 +80,7 @@ fn honest_server_has_one_mode_and_no_findings() {
 
 #[test]
 fn log_findings_outside_of_the_load_do_not_count() {
-    // Filling fails, and so there is no load.
+    // Filling fails, so there is no load.
     let run = Bench::new(
         "title: A canary\n\
          systems: {gate: {kind: canary, options: {error: 45%, complain: 1}}}\n\
@@ -116,27 +116,27 @@ fn generator_leaves_cpus_to_pinned_nodes() {
     assert!(text(&verdict["why"]).contains("pinned to all CPUs"), "{verdict}");
 }
 
-/// A machine with other work gives a server less than its limit allows: that is no news of the limit.
+/// Other work on the machine may give a server less than its limit, which proves nothing about the limit.
 const ATTEMPTS: usize = 3;
 
 #[test]
 fn throttled_server_is_reported_as_bound_by_its_limit() {
-    let told: Vec<String> = (0..ATTEMPTS).map_while(|_| throttled().err()).collect();
-    assert!(told.len() < ATTEMPTS, "in none of {ATTEMPTS} attempts: {told:#?}");
+    let misses: Vec<String> = (0..ATTEMPTS).map_while(|_| throttled().err()).collect();
+    assert!(misses.len() < ATTEMPTS, "in none of {ATTEMPTS} attempts: {misses:#?}");
 }
 
-/// Loads a server with a limit of 0.05 CPU. Returns what was told of one that had clearly less than that.
+/// Loads a server with a limit of 0.05 CPU. The error holds the findings if it got clearly less.
 fn throttled() -> Result<(), String> {
     let run = canary(", limits: {cpu: 0.05}", "{clients: 16, warmup: 0s, stop: {after: 3s}}");
     let limits = verdict(&run, "limits");
     if text(&limits["verdict"]) == "not-checked" {
-        // The sheet says then why the figures mean little.
+        // The sheet then says why the figures mean little.
         finds(&run, &["requested limits were not applied to gate", "say little about"]);
         skipped(&limits.to_string());
         return Ok(());
     }
     if reasons(run.trial()).iter().any(|why| is_of_the_machine(why)) {
-        // No figure is shown of it, and so no finding of what bounds it.
+        // Without figures there is no finding about its limit.
         finds(&run, &["gate has no valid trial under both/load"]);
         return Ok(());
     }
@@ -148,14 +148,14 @@ fn throttled() -> Result<(), String> {
     let used = run.report["comparisons"][0]["systems"][0]["trials"][0]["nodes"][0].clone();
     let throttled = used["throttled_share"].as_f64() > Some(0.5);
     let cpu = used["cpu_mean_percent"].as_f64().unwrap();
-    // The kernel hands out slices of 5 ms: a period's last one may go over the limit of 5 ms a period.
+    // The kernel hands out slices of 5 ms, so a period may exceed its 5 ms limit by one slice.
     assert!(cpu < 7.5, "{used}");
-    // A machine that gave the server no time for a while held it back more than its limit did.
+    // If the machine gave the server no CPU for a while, that limited it more than its limit.
     let bound = finding.contains("its limit of 0.05 CPU, not the program, set the pace");
     if bound && throttled && cpu > 2.0 { Ok(()) } else { Err(format!("{finding}; {used}")) }
 }
 
-/// Full and resumed handshakes of 40 requests by four clients.
+/// Returns the full and resumed handshakes of 40 requests by four clients.
 fn handshakes(load: &str) -> (Run, u64, u64) {
     let certificates = Certificates::new();
     let address = certificates.server();
@@ -190,14 +190,14 @@ fn handshakes_are_counted_full_and_resumed() {
 }
 
 #[test]
-fn each_connection_is_a_first_visit_where_sessions_are_not_to_be_resumed() {
+fn every_handshake_is_full_without_tls_resumption() {
     let (run, full, resumed) = handshakes(", keep-alive: off, tls-resumption: off");
     assert_eq!((full, resumed), (40, 0));
     assert_eq!(text(&verdict(&run, "handshakes")["verdict"]), "passed");
 }
 
 #[test]
-fn reads_of_keys_that_were_never_written_are_told_as_misses() {
+fn reads_of_unwritten_keys_are_reported_as_misses() {
     let run = |fill: bool| {
         Bench::new(&format!(
             "title: Reads\nsystems: {{gate: {{kind: canary}}}}\nworkloads:\n  reads: {{mix: {{get: 3, put: 1}}, \
@@ -207,9 +207,9 @@ fn reads_of_keys_that_were_never_written_are_told_as_misses() {
         .run()
     };
     let (empty, filled) = (run(false), run(true));
-    let told = " of the reads of gate under reads/load found no value";
-    let tells = |run: &Run| findings(run).iter().any(|finding| finding.contains(told));
-    assert!(tells(&empty) && !tells(&filled), "{:?}", findings(&empty));
+    let misses = " of the reads of gate under reads/load found no value";
+    let reports = |run: &Run| findings(run).iter().any(|finding| finding.contains(misses));
+    assert!(reports(&empty) && !reports(&filled), "{:?}", findings(&empty));
     assert_eq!(filled.figure("read_misses"), 0.0);
     let reads = |run: &Run| run.figure("read_hits") + run.figure("read_misses");
     assert!(empty.figure("read_misses") > 0.9 * reads(&empty), "{}", empty.trial());

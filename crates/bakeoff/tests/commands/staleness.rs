@@ -1,10 +1,10 @@
-//! How old reads are, where writes and reads go, and connections that are not kept: against canaries
-//! that lag behind by a known time and count what they are asked.
+//! Tests staleness of reads, the read/write split, and connections without keep-alive, against canaries with a known
+//! lag and request counters.
 //!
-//! Seen from outside, through the record. Bounds leave room for a machine that is busy: a lag of
-//! 300 ms is much longer than what lies between canary and generator.
+//! The tests read the record. Bounds allow for a busy machine: a lag of 300 ms far exceeds the latency between canary
+//! and generator.
 //!
-//! Not here: how ages follow from times (`bakeoff_core::staleness`), real systems (`bakeoff_systems`).
+//! Not here: computing staleness from times (`bakeoff_core::staleness`), real systems (`bakeoff_systems`).
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ use crate::support::{Bench, Ran, array, decode, text};
 
 const LAG_MS: f64 = 300.0;
 
-/// The one trial of a study of one canary system.
+/// Returns the only trial of a study of one canary system.
 fn trial(system: &str, workload: &str, load: &str) -> Value {
     let bench = Bench::new(&format!(
         "title: A canary\nsystems: {{canary: {{kind: canary, {system}}}}}\n\
          workloads: {{work: {workload}}}\nloads: {{load: {load}}}\ntrials: 1\n"
     ));
     let ran = Ran::run(bench.command().args(["--threads", "2"]));
-    // 1: not valid. What of that matters here is looked at below.
+    // 1 means not valid; the tests check the relevant parts.
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     bench.record()[1].clone()
 }
@@ -33,7 +33,7 @@ fn measured(trial: &Value) -> &Value {
     &trial["stages"][0]["measurement"]
 }
 
-/// Quantiles of a histogram of the record, in milliseconds.
+/// Returns a quantile of a record's histogram, in milliseconds.
 fn ms(histogram: &Value, quantile: f64) -> f64 {
     decode(histogram).value_at_quantile(quantile) as f64 / 1e6
 }
@@ -56,8 +56,7 @@ fn constantly_written_key_is_as_stale_as_its_node() {
     assert!(stale as f64 >= 0.98 * reads as f64, "{stale} of {reads} are stale");
     assert_eq!(decode(&of["ages"]).len(), stale);
     assert!(of.get("at_least").is_none(), "nothing is forgotten");
-    // The first write within the lag came less than two writes' distance after its beginning, and
-    // was acknowledged somewhat later still.
+    // The first write within the lag began less than one interval after its start, and was acknowledged a bit later.
     let (p50, p99, worst) = (ms(&of["ages"], 0.5), ms(&of["ages"], 0.99), ms(&of["ages"], 1.0));
     assert!((LAG_MS - 50.0..=LAG_MS + 10.0).contains(&p50), "p50 {p50} ms");
     assert!(worst >= p99 && p99 <= LAG_MS + 60.0, "p99 {p99} ms, worst {worst} ms");
@@ -70,8 +69,8 @@ fn constantly_written_key_is_as_stale_as_its_node() {
 
 #[test]
 fn rarely_written_keys_are_stale_as_predicted() {
-    // Each of 100 keys is written once in 2 s by a Poisson process: within the lag L it was with
-    // probability 1 - exp(-L/2 s), and the age of the first such write is then almost uniform in 0..L.
+    // A Poisson process writes each of 100 keys every 2 s. The probability of a write within the lag L is 1 - exp(-L/2
+    // s), and the staleness of the first such write is then almost uniform in 0..L.
     let workload = "{mix: {put: 50, get: 200}, keys: {count: 100}, reads: stale}";
     let load = format!(
         "{{clients: 20, rate: 250/s, arrivals: poisson, stop: {{after: 8s}}, warmup: 1s, {SPLIT}}}"
@@ -104,7 +103,7 @@ fn node_without_lag_is_never_stale() {
 }
 
 #[test]
-fn stale_read_is_an_error_where_fresh_ones_are_guaranteed() {
+fn stale_read_is_an_error_if_fresh_reads_are_guaranteed() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 1}}";
     let load = format!("{{clients: 2, rate: 100/s, warmup: 0s, stop: {{after: 2s}}, {SPLIT}}}");
     let trial = trial(LAGGING, workload, &load);
@@ -114,7 +113,7 @@ fn stale_read_is_an_error_where_fresh_ones_are_guaranteed() {
 }
 
 #[test]
-fn writes_go_to_the_leader_and_reads_to_the_followers_at_once() {
+fn split_sends_writes_to_the_leader_and_reads_to_followers() {
     let workload = "{mix: {put: 20, get: 70, list: 10}, keys: {count: 500, per-directory: 50}}";
     let load = format!("{{clients: 10, rate: 500/s, stop: {{operations: 1001}}, {SPLIT}}}");
     let trial = trial("nodes: 3, options: {sync: none}", workload, &load);
@@ -129,7 +128,7 @@ fn writes_go_to_the_leader_and_reads_to_the_followers_at_once() {
     assert_eq!(by_node[0], 200, "{by_node:?}");
     assert_eq!(by_node[1] + by_node[2], 801, "{by_node:?}");
     assert!(by_node[1].abs_diff(by_node[2]) < 200, "in turn: {by_node:?}");
-    // 1,001 at 500 a second, both halves from the same moment on.
+    // 1,001 at 500/s, both halves from the same start.
     let window = measured["window"].as_f64().unwrap();
     assert!((1.9..2.6).contains(&window), "{window} s");
     let first = &measured["seconds"][0]["operations"];
@@ -141,7 +140,7 @@ fn writes_go_to_the_leader_and_reads_to_the_followers_at_once() {
 }
 
 #[test]
-fn in_unique_order_each_half_touches_each_key_once_at_most() {
+fn split_halves_use_each_unique_key_at_most_once() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 400, order: unique}}";
     let load = format!("{{clients: 4, rate: 400/s, stop: {{operations: 400}}, {SPLIT}}}");
     let trial = trial("nodes: 2, options: {sync: none}", workload, &load);
@@ -154,7 +153,7 @@ fn in_unique_order_each_half_touches_each_key_once_at_most() {
 }
 
 #[test]
-fn with_keep_alive_off_each_operation_has_a_connection_of_its_own() {
+fn keep_alive_off_opens_a_connection_per_operation() {
     for (keep_alive, least, most) in [("on", 3, 60), ("off", 600, 660)] {
         let canary = Canary::start("");
         let before = canary.stat("connections");
@@ -167,7 +166,7 @@ fn with_keep_alive_off_each_operation_has_a_connection_of_its_own() {
         assert_eq!(verified, 600, "{operations:?}");
         assert_eq!(count(&measured(&trial)["connection_errors"]["count"]), 0);
         let connections = canary.stat("connections") - before;
-        // Readiness, audits and this question have some too.
+        // Readiness probes, audits and this query open some too.
         assert!((least..=most).contains(&connections), "{connections} with {keep_alive}");
         assert_eq!(canary.stat("closing_requests") >= 600, keep_alive == "off");
     }

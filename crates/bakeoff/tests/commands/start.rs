@@ -1,4 +1,4 @@
-//! `bakeoff start`: one system of a study, for other tools to load.
+//! Tests `bakeoff start`, which starts one system of a study for other tools.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -45,10 +45,10 @@ fn start(bench: &Bench, arguments: &[&str]) -> Command {
     command
 }
 
-/// A system that was started, and what was said of it.
+/// A started system and its JSON line.
 struct Started {
     process: Child,
-    told: Value,
+    json: Value,
 }
 
 impl Started {
@@ -57,7 +57,7 @@ impl Started {
         let mut process = command.arg("--json").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        Self { process, told: serde_json::from_str(&line).expect(&line) }
+        Self { process, json: serde_json::from_str(&line).expect(&line) }
     }
 
     fn ends_by(mut self, signal: Signal) -> Option<i32> {
@@ -82,27 +82,27 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
+fn system_runs_with_its_parts_until_a_signal() {
     let bench = Bench::new(STUDY);
     for signal in [Signal::INT, Signal::TERM] {
         let started = Started::new(&bench, &["gated"]);
-        let told = &started.told;
-        let client = &told["clients"][0];
+        let json = &started.json;
+        let client = &json["clients"][0];
         assert_eq!((text(&client["node"]), &client["tls"]), ("gated-1", &Value::Bool(false)));
         assert!(get(text(&client["address"]), "/health").starts_with("HTTP/1.1 200"));
-        let nodes: Vec<&str> = array(&told["nodes"]).iter().map(|one| text(&one["node"])).collect();
+        let nodes: Vec<&str> = array(&json["nodes"]).iter().map(|one| text(&one["node"])).collect();
         assert_eq!(nodes, ["gated-backend-1", "gated-1"]);
-        assert!(!told.to_string().contains("xyzzy"), "{told}");
-        assert_eq!(told["ca_file"], Value::Null);
-        assert_eq!(told["token_file"], Value::Null);
-        // What studies load is what other tools load.
+        assert!(!json.to_string().contains("xyzzy"), "{json}");
+        assert_eq!(json["ca_file"], Value::Null);
+        assert_eq!(json["token_file"], Value::Null);
+        // Other tools load the same service as studies.
         let url = format!("{}/health", text(&client["url"]));
         let ran = Ran::run(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"]["200"], 50, "{}", ran.stderr);
         let p50 = result["response"]["p50_us"].as_f64().unwrap();
         assert!(p50 > 2000.0, "{p50} µs through a gateway of 2 ms");
-        let folder = text(&told["folder"]).to_owned();
+        let folder = text(&json["folder"]).to_owned();
         assert!(Path::new(&folder).is_dir());
         assert_eq!(started.ends_by(signal), Some(0));
         crate::support::nothing_runs_in(bench.path());
@@ -111,7 +111,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
 }
 
 #[test]
-fn ends_by_itself_after_its_time() {
+fn stops_after_its_time() {
     let bench = Bench::new(STUDY);
     let began = Instant::now();
     let ran = Ran::run(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
@@ -122,15 +122,15 @@ fn ends_by_itself_after_its_time() {
         lines[2].starts_with("  http://127.0.0.1:") && lines[2].ends_with("(plain-1)"),
         "{lines:?}"
     );
-    assert_eq!(lines.last(), Some(&"it ends after 1s, or by Ctrl-C"));
+    assert_eq!(lines.last(), Some(&"it stops after 1s, or by Ctrl-C, and deletes its data"));
     crate::support::nothing_runs_in(bench.path());
 }
 
 #[test]
-fn ended_server_ends_all() {
+fn ended_server_stops_everything() {
     let bench = Bench::new(STUDY);
     let ran = Ran::run(&mut start(&bench, &["mortal"])).ends_with(4);
-    ran.complains(&["`mortal-1` ended with exit code", "all else was stopped"]);
+    ran.complains(&["`mortal-1` ended with exit code", "bakeoff stopped everything else"]);
     crate::support::nothing_runs_in(bench.path());
 }
 
@@ -142,6 +142,6 @@ fn refuses_systems_that_cannot_be_started() {
     };
     refused(&["plan"], &["has no system `plan`", "did you mean `plain`?"]);
     refused(&[], &["has several systems", "plain, gated, mortal, far"]);
-    refused(&["far"], &["system `far` runs already, at 127.0.0.1:9"]);
+    refused(&["far"], &["system `far` already runs at 127.0.0.1:9"]);
     refused(&["plain", "--for", "soon"], &["`soon`"]);
 }

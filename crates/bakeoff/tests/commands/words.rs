@@ -1,6 +1,6 @@
-//! Words in the requests of `bakeoff load`, and how a load ends that cannot begin.
+//! Tests words in braces in requests of `bakeoff load`, and loads that cannot begin.
 //!
-//! Not here: words in the requests of a study (`services`), which words there are (`bakeoff_core::template`).
+//! Not here: words in requests of a study (`own_services`), the known words (`bakeoff_core::template`).
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use crate::support::schema::Schemas;
 use crate::support::{Ran, bakeoff};
 
 #[test]
-fn words_of_a_load_differ_from_request_to_request() {
+fn words_differ_between_requests() {
     let recorder = Recorder::start();
     let url = format!("http://{}/a/{{sequence}}?by={{client}}&as={{{{client}}}}", recorder.address);
     let words = ["-n", "3", "-c", "1", "-H", "X-Id: n{sequence}", "--body", "{\"n\":{sequence}}"];
@@ -26,7 +26,7 @@ fn words_of_a_load_differ_from_request_to_request() {
 }
 
 #[test]
-fn random_words_follow_from_the_seed() {
+fn random_words_depend_on_the_seed() {
     let recorder = Recorder::start();
     let url = format!("http://{}/{{random:12}}", recorder.address);
     let sent = |seed: &str| -> BTreeSet<String> {
@@ -43,7 +43,7 @@ fn random_words_follow_from_the_seed() {
 }
 
 #[test]
-fn braces_that_are_no_words_are_sent_with_a_warning() {
+fn unknown_words_in_braces_are_sent_with_a_warning() {
     let recorder = Recorder::start();
     let url = format!("http://{}/{{id}}/{{{{name}}}}", recorder.address);
     let load = ["load", &url, "-n", "2", "-c", "1", "--body", "{viewer{login}}"];
@@ -70,7 +70,7 @@ fn words_of_a_targets_file_are_filled_in() {
 }
 
 #[test]
-fn rows_of_a_file_are_taken_in_turn_and_escaped() {
+fn rows_take_turns_and_are_escaped() {
     let recorder = Recorder::start();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "user\nann\n\"b \"\"b\"\n").unwrap();
@@ -99,7 +99,7 @@ fn rows_of_a_file_are_taken_in_turn_and_escaped() {
 
 #[test]
 fn load_that_cannot_begin_prints_no_json() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(); // and it is closed
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(); // closed again
     let ran = Ran::run(bakeoff().args(["load", &format!("http://{address}/"), "--json"]));
     let ran = ran.ends_with(4).complains(&["could not connect to `http://", "hint: "]);
     assert_eq!(ran.stdout, "");

@@ -1,4 +1,4 @@
-//! `bakeoff wrk` as people and their scripts meet it: the built binary against a canary.
+//! Tests `bakeoff wrk` for users and scripts, against a canary.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/scripts/wrk").join(name)
 }
 
-/// A script of a few words, on disk as long as the returned folder lives.
+/// Writes a short script, deleted with the returned folder.
 fn small_script(text: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("small.lua");
@@ -27,7 +27,7 @@ fn wrk(options: &str) -> Command {
     command
 }
 
-/// The number in front of which a line holds these words.
+/// Returns the number after these words in a line.
 #[track_caller]
 fn number_after(text: &str, words: &str) -> f64 {
     let rest = text.split(words).nth(1).unwrap_or_else(|| panic!("`{words}` is not in:\n{text}"));
@@ -35,7 +35,7 @@ fn number_after(text: &str, words: &str) -> f64 {
     word.trim_end_matches(',').parse().unwrap_or_else(|_| panic!("`{words}{word}`:\n{text}"))
 }
 
-/// The number of `  N requests in …`.
+/// Returns N of `  N requests in …`.
 #[track_caller]
 fn requests(text: &str) -> f64 {
     let line = text.lines().find(|line| line.contains(" requests in "));
@@ -43,7 +43,7 @@ fn requests(text: &str) -> f64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A line with its numbers and units taken out: what parsers hold on to.
+/// Masks numbers and units in a line; parsers rely on the rest.
 fn shape(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let numeric = word.starts_with(|c: char| c.is_ascii_digit());
@@ -53,7 +53,7 @@ fn shape(line: &str) -> String {
 }
 
 #[test]
-fn a_plain_run_prints_wrks_lines_and_no_others() {
+fn plain_run_prints_only_wrks_lines() {
     let _alone = alone();
     let canary = Canary::start("");
     let url = canary.url("/stats");
@@ -93,7 +93,7 @@ fn a_plain_run_prints_wrks_lines_and_no_others() {
 }
 
 #[test]
-fn a_script_goes_through_all_its_callbacks_in_order() {
+fn script_callbacks_run_in_order() {
     let _alone = alone();
     let canary = Canary::start("");
     let mut command = wrk("-t2 -c2 -d1 -s");
@@ -106,7 +106,7 @@ fn a_script_goes_through_all_its_callbacks_in_order() {
     assert!(out[2].starts_with("Running 1s test @ "), "{}", ran.stdout);
     let [.., transfer, done, latency] = &out[..] else { panic!("{}", ran.stdout) };
     assert!(transfer.starts_with("Transfer/sec:"), "{}", ran.stdout);
-    // Thread 1's first request was the one that wrk makes before the run, and was not sent.
+    // Thread 1's first request was the one that wrk builds before the run and does not send.
     assert!(done.contains("done: 21 written, ") && done.contains(", 0 wrong, "), "{done}");
     let answered = done.rsplit(", ").next().unwrap().trim_end_matches(" answered");
     assert_eq!(answered.parse::<f64>().unwrap(), requests(&ran.stdout));
@@ -126,11 +126,11 @@ fn pipelined_requests_are_counted_one_by_one() {
 }
 
 #[test]
-fn failed_answers_are_in_wrks_lines_and_a_note_has_the_successes() {
+fn failures_count_in_wrks_lines_and_a_note_has_successes() {
     let _alone = alone();
     let canary = Canary::start("--error 50%");
     let ran = Ran::run(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
-    // Half of them fail, and the other half does not find the key.
+    // Half of them fail, the other half does not find the key.
     assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0, "{}", ran.stdout);
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
     assert_eq!(bad, requests(&ran.stdout));
@@ -149,7 +149,7 @@ fn late_answers_are_timeouts() {
 }
 
 #[test]
-fn an_open_load_keeps_its_rate_and_prints_wrk2s_lines() {
+fn open_load_keeps_its_rate_and_prints_wrk2s_lines() {
     let _alone = alone();
     let canary = Canary::start("");
     let ran = Ran::run(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
@@ -165,7 +165,7 @@ fn an_open_load_keeps_its_rate_and_prints_wrk2s_lines() {
 }
 
 #[test]
-fn script_failure_in_the_run_is_named_and_figures_stay() {
+fn script_error_during_the_run_keeps_the_figures() {
     let _alone = alone();
     let canary = Canary::start("");
     for more in ["-d5", "-d5 -R 400"] {
@@ -215,7 +215,7 @@ fn broken_scripts_end_before_the_load() {
 }
 
 #[test]
-fn a_script_may_end_the_program() {
+fn script_may_end_the_program() {
     let _alone = alone();
     let canary = Canary::start("");
     let (_dir, path) = small_script("function done() io.write('bye') os.exit(7) end");
@@ -224,7 +224,7 @@ fn a_script_may_end_the_program() {
 }
 
 #[test]
-fn threads_may_have_servers_of_their_own() {
+fn threads_may_have_their_own_servers() {
     let _alone = alone();
     let (one, two) = (Canary::start(""), Canary::start("--error 100%"));
     let mut command = wrk("-t2 -c4 -d1 -s");
@@ -255,7 +255,7 @@ fn bad_command_lines_print_the_usage_and_end_with_2() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn reports_a_missing_server() {
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     close_for_all(listener);

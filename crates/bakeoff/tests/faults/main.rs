@@ -1,13 +1,12 @@
-//! Every check catches its canary, by name and in its words, and accuses no honest one.
+//! Tests that every check catches its canary by name and message, and accuses no honest one.
 //!
-//! A check that has never failed may be one that cannot. Each row of the matrix (`matrix`) makes one
-//! fault and looks for what must be said of it, where a user would read it: in the exit code and the
-//! JSON of `bakeoff run`. Beside each faulty canary an honest one is put under the same study, and
-//! nothing of it may be said there.
+//! A check that has never failed may be unable to. Each row of the matrix (`matrix`) injects one fault and expects its
+//! report in the exit code and the JSON of `bakeoff run`. An honest canary runs the same study, and must not be
+//! accused.
 //!
-//! Studies run side by side where they mostly wait. Bounds are wide: they tell a check that works from
-//! one that does not, on a machine as slow and noisy as may be. A machine that is too busy for the
-//! generator is told from a check that accuses falsely, and reported as such.
+//! Studies run in parallel where they mostly wait. Bounds are wide, so that tests pass on a slow and noisy machine but
+//! fail if a check does not work. A machine that is too busy for the generator is reported as such, not as a false
+//! accusation.
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
@@ -31,7 +30,7 @@ use support::semaphore::Semaphore;
 use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
 use surroundings::{How, Staged, stage};
 
-/// All that is checked of every trial.
+/// All checks of every trial.
 const CHECKS: [&str; 15] = [
     "generator",
     "schedule",
@@ -49,20 +48,19 @@ const CHECKS: [&str; 15] = [
     "disk",
     "clock",
 ];
-/// Checks that some machines cannot make: those without cgroups, those that do not tell stolen time, and those
-/// that tests share.
+/// Checks that some machines cannot make: without cgroups, without steal times, or shared with other tests.
 const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
-/// How often an honest canary is tried on a machine that has no time for the generator: the second time beside one other
-/// study at most, the last time alone.
+/// Attempts for an honest canary on a machine that is too busy. The second one runs beside at most one other study, the
+/// last one alone.
 const ATTEMPTS: usize = 3;
 const BEGIN: &str = "<!-- faults: begin -->";
 const END: &str = "<!-- faults: end -->";
-/// The honest system of each scene.
+/// Name of the honest system in each scene.
 const HONEST: &str = "honest";
 /// Studies that may run at once.
 const AT_ONCE: usize = 6;
 
-/// The report, exit code and messages of a study's run.
+/// Report, exit code and messages of a run.
 struct Seen {
     report: Value,
     code: Option<i32>,
@@ -77,7 +75,7 @@ fn main() -> ExitCode {
         Trial::ignorable_test("the_honest_canary_passes_everything", honest_passes),
         Trial::test("evidence_page_shows_the_matrix", documented),
     ];
-    // The longest studies first: nothing else is left to run beside their ends.
+    // Longest studies first, so that they do not run alone at the end.
     let is_long = |row: &&Row| match row.made {
         Made::Canary { scene, .. } => [COURSE.name, READS.name].contains(&scene.name),
         Made::Around { .. } => false,
@@ -92,7 +90,7 @@ fn main() -> ExitCode {
                 spared(row)
             }));
     }
-    // Rows wait for each other's studies; what runs at once is limited below.
+    // Rows wait for each other's studies; the number of parallel studies is limited below.
     arguments.test_threads.get_or_insert(trials.len());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -101,7 +99,7 @@ fn main() -> ExitCode {
 fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
     let ran = Ran::run(command.arg("--json"));
     support::nothing_runs_in(bench.path());
-    // Whatever went wrong with a system, the record of it holds together.
+    // Even after failures, the record is consistent.
     bench.verifies();
     let report = serde_json::from_str(&ran.stdout).map_err(|error| {
         format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
@@ -109,14 +107,14 @@ fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
     Ok(Arc::new(Seen { report, code: ran.code, stderr: ran.stderr }))
 }
 
-/// Limits what runs at once: the work has `share` of [`AT_ONCE`] for itself.
+/// Limits parallel work: this work occupies `share` of [`AT_ONCE`].
 fn in_turn<T>(share: usize, work: impl FnOnce() -> T) -> T {
     static STUDIES: Semaphore = Semaphore::new(AT_ONCE);
     let _permits = STUDIES.acquire(share);
     work()
 }
 
-/// Returns the result of a study, which runs once for all rows that look at it.
+/// Returns the result of a study, which runs once for all rows that use it.
 fn once(key: &str, share: usize, study: impl FnOnce() -> Found) -> Found {
     type Cell = Arc<OnceLock<Found>>;
     static DONE: LazyLock<Mutex<BTreeMap<String, Cell>>> = LazyLock::new(Mutex::default);
@@ -140,7 +138,7 @@ fn scene(scene: &'static Scene) -> Found {
     })
 }
 
-/// Returns the share of the machine that an honest canary has for this attempt.
+/// Returns the share of the machine for this attempt of an honest canary.
 fn share(attempt: usize) -> usize {
     match ATTEMPTS - attempt {
         1 => AT_ONCE,
@@ -149,22 +147,22 @@ fn share(attempt: usize) -> usize {
     }
 }
 
-/// Returns whether nothing else runs beside an honest canary that is tried again.
+/// Returns true if this attempt runs alone.
 fn is_alone(attempt: usize) -> bool {
     share(attempt) == AT_ONCE
 }
 
-/// Runs a scene's honest canary again, without the others, once for all rows of the scene.
+/// Runs a scene's honest canary again without the others, once for all rows.
 fn honest_again(scene: &'static Scene, attempt: usize) -> Found {
     let key = format!("{}, attempt {attempt}", scene.name);
     once(&key, share(attempt), || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
 }
 
-/// `systems`: the options of each by its name.
+/// Runs a scene. `systems` has the options of each system by name.
 fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
     let nodes = scene.nodes;
     let systems = systems.iter().map(|(name, own)| {
-        // A row's own options take the place of the scene's.
+        // A row's options replace the scene's.
         let name_of = |option: &str| option.split(':').next().map(str::to_owned);
         let set: Vec<_> = own.split(", ").map(name_of).collect();
         let of_scene = scene.options.split(", ").filter(|option| !set.contains(&name_of(option)));
@@ -182,7 +180,7 @@ fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
     run(&bench, &mut bench.command())
 }
 
-/// Returns the share that surroundings need: all of it, where they use the CPUs or look for who does.
+/// Returns the share that surroundings need: all of it if they use the CPUs or check for neighbours.
 fn share_of(how: How, faulty: bool) -> usize {
     match how {
         How::Neighbour => AT_ONCE,
@@ -191,7 +189,7 @@ fn share_of(how: How, faulty: bool) -> usize {
     }
 }
 
-/// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
+/// Runs an honest canary in surroundings with or without a fault. The error is the reason why this machine cannot.
 fn around(how: How, faulty: bool) -> Result<Found, String> {
     let mut cannot = None;
     let found = once(&format!("{how:?} {faulty}"), share_of(how, faulty), || {
@@ -209,7 +207,7 @@ fn run_around(how: How, faulty: bool) -> Result<Found, String> {
     Ok(run(bench, command))
 }
 
-/// Returns where a row's system is in a report.
+/// Returns a row's system in a report.
 fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, Failed> {
     let comparisons = array(&seen.report["comparisons"]);
     let of_load = comparisons.iter().find(|one| one["load"] == load);
@@ -220,7 +218,7 @@ fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, 
     })
 }
 
-/// Returns whether a system's one trial shows the expected finding; an error tells what it shows instead.
+/// Checks that a system's only trial shows the expected finding. The error describes what it shows instead.
 fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<(), String> {
     let of = contender(seen, load, system).map_err(|_| "nothing of this system".to_owned())?;
     let trial = &of["trials"][0];
@@ -271,7 +269,7 @@ fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<()
     }
 }
 
-/// The row's fault is said as the row demands.
+/// Checks that the row's fault is reported as expected.
 fn caught(row: &'static Row) -> Result<Completion, Failed> {
     let seen = match row.made {
         Made::Canary { scene: of, .. } => scene(of)?,
@@ -285,7 +283,7 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
             format!("{} is not said; instead:\n{instead}\n{}", expected.text(), seen.stderr)
         })?;
     }
-    // A run without a valid trial has nothing to show. One step of the clock spoils one round, which is repeated.
+    // A run without a valid trial has no report. One clock step disturbs one round, which is repeated.
     let repeated = matches!(row.made, Made::Around { how: How::Clock, .. });
     if row.expectations.iter().any(Expected::is_invalid) && !repeated && seen.code != Some(1) {
         return Err(format!("the run ended with {:?} and not with 1", seen.code).into());
@@ -293,8 +291,8 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// The honest canary under the same study is not accused of it. Where the machine had no time for
-/// the generator it is tried again, at last alone.
+/// Checks that the honest canary under the same study is not accused. Repeats it if the machine was too busy, at last
+/// alone.
 fn spared(row: &'static Row) -> Result<Completion, Failed> {
     let mut busy = String::new();
     for attempt in 0..ATTEMPTS {
@@ -321,12 +319,11 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(busy))
 }
 
-/// The result of an honest canary.
 enum Spared {
     Valid,
-    /// It is not valid, since the machine had no time for the generator.
+    /// The trial is invalid because the machine was too busy.
     Busy(String),
-    /// This machine cannot do it, with or without the fault.
+    /// This machine cannot run it, with or without the fault.
     Unable,
 }
 
@@ -335,12 +332,12 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
         Made::Canary { .. } => HONEST,
         Made::Around { .. } => row.name,
     };
-    // Of a trial that the machine spoiled the answer says that, too.
+    // The findings mention a trial that the machine disturbed, too.
     let spoiled = matches!(not_valid(&contender(seen, row.load, name)?["trials"][0]), Ok(Some(_)));
     let others = |words: &str| name == HONEST && !words.contains(row.name);
     for expected in row.expectations {
         let accused = match expected {
-            // Of a scene's other systems.
+            // About the scene's other systems.
             Expected::Finding(words) if others(words) => false,
             Expected::Finding(words) => {
                 let words = words.replace(row.name, name);
@@ -368,7 +365,8 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
     }
 }
 
-/// Why an honest canary's trial is not valid: not, because the machine was busy, or falsely.
+/// Returns `None` for a valid trial of an honest canary, and the reason if the machine was busy. Fails if it was
+/// accused falsely.
 fn not_valid(trial: &Value) -> Result<Option<String>, String> {
     let because = support::reasons(trial);
     let all = because.join("; ");
@@ -381,7 +379,7 @@ fn not_valid(trial: &Value) -> Result<Option<String>, String> {
     }
 }
 
-/// Everything is checked and holds. What this machine cannot check is named.
+/// Checks that all checks pass. Names those that this machine cannot make.
 fn honest_passes() -> Result<Completion, Failed> {
     let study = "title: An honest canary\n\
                  systems: {honest: {kind: canary, limits: {cpu: 1, memory: 512MiB}}}\n\
@@ -411,7 +409,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                 }
             }
             let errors = figure(trial, "errors");
-            // Beside other studies the machine may have no time for requests that are due; alone it has.
+            // Beside other studies, the machine may be too busy for due requests; alone it is not.
             if !is_alone(attempt) && errors > 0.0 && errors == figure(trial, "errors_unsent") {
                 busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;
@@ -421,7 +419,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                 let check = array(&trial["checks"]).iter().find(|check| check["name"] == name);
                 check.map(|check| &check["verdict"])
             };
-            // Only an open load has a schedule, and latencies of its own.
+            // Only open loads have a schedule and percentiles to judge.
             let of_open = |name: &str| ["schedule", "receive lag"].contains(&name);
             for name in CHECKS.into_iter().filter(|&name| !of_open(name) || load == "open") {
                 let verdict = verdict(name).ok_or_else(|| format!("there is no check `{name}`"))?;
@@ -489,7 +487,7 @@ fn documented() -> Result<(), Failed> {
 }
 
 impl Expected {
-    /// Returns whether it makes a trial not valid.
+    /// Returns true if it makes a trial invalid.
     fn is_invalid(&self) -> bool {
         matches!(self, Self::Check(..) | Self::AnyCheck(..) | Self::Audit(..))
     }
@@ -502,7 +500,7 @@ impl Expected {
         }
     }
 
-    /// Returns the cell of `docs/evidence/faults.md`: the check or finding, and its words.
+    /// Returns the cell in `docs/evidence/faults.md`: the check or finding, and its message.
     fn text(&self) -> String {
         let words = |words: &str| {
             if words.is_empty() { String::new() } else { format!(": “{}”", words.trim()) }

@@ -1,17 +1,16 @@
-//! The matrix: each fault, how it is made, and what must catch it, in which words.
+//! Defines the matrix: each fault, its injection, and the check and message that must catch it.
 //!
-//! Rows of one scene share a study, in which an honest canary takes part: what catches a fault must
-//! not accuse it. `docs/evidence/faults.md` shows this table; a test compares the two.
+//! Rows of one scene share a study with an honest canary, which must not be accused. `docs/evidence/faults.md` shows
+//! this table; a test compares the two.
 //!
-//! Not here: running it (`main`), making faults that are not a canary's own (`surroundings`).
+//! Not here: running it (`main`), faults outside of canaries (`surroundings`).
 
 use super::surroundings::How;
 
 /// A study without its systems.
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
-    /// Options of all its canaries, the honest one too: they are to wait rather than to work, so that what runs
-    /// beside them has CPU time.
+    /// Options of all canaries, including the honest one. They mostly wait, which leaves CPU time to others.
     pub(crate) options: &'static str,
     pub(crate) workload: &'static str,
     pub(crate) loads: &'static str,
@@ -19,40 +18,40 @@ pub(crate) struct Scene {
     pub(crate) nodes: u32,
 }
 
-/// How a fault comes about.
+/// Injection of a fault.
 pub(crate) enum Made {
-    /// The canary of a scene has these options.
+    /// By these options of the scene's canary.
     Canary { scene: &'static Scene, options: &'static str },
-    /// By what surrounds an honest canary; in words.
+    /// By the surroundings of an honest canary, with a description.
     Around { by: &'static str, how: How },
 }
 
-/// The finding that a fault must cause, and an honest canary beside it must not.
+/// Finding that a fault must cause and an honest canary must not.
 pub(crate) enum Expected {
-    /// The trial is not valid by this check, in these words.
+    /// The trial is invalid by this check, with this message.
     Check(&'static str, &'static str),
-    /// The trial is not valid by at least one of these checks, in these words.
+    /// The trial is invalid by at least one of these checks, with this message.
     AnyCheck(&'static [&'static str], &'static str),
-    /// The trial is not valid by the audit at this time, in these words.
+    /// The trial is invalid by the audit at this time, with this message.
     Audit(&'static str, &'static str),
-    /// This check could not be made: in the report, and never a pass.
+    /// The check is not checked, with this message, and never passes.
     NotChecked(&'static str, &'static str),
-    /// The report says so above its tables.
+    /// The report's findings contain this text.
     Finding(&'static str),
-    /// The kind and the words of one of the trial's first errors.
+    /// Kind and message of one of the trial's first errors.
     Error(&'static str, &'static str),
-    /// A figure of the trial is at least this.
+    /// Minimum of a figure of the trial.
     Figure(&'static str, f64),
-    /// The answer does not rank the system.
+    /// The system is not ranked.
     NotRanked,
 }
 
 /// One fault.
 pub(crate) struct Row {
     pub(crate) fault: &'static str,
-    /// Where: the system's name in its study.
+    /// Name of the system in the study.
     pub(crate) name: &'static str,
-    /// The load that is looked at.
+    /// Load to check.
     pub(crate) load: &'static str,
     pub(crate) made: Made,
     pub(crate) expectations: &'static [Expected],
@@ -81,7 +80,7 @@ pub(crate) static READS: Scene = Scene {
     loads: "{closed: {clients: 6, warmup: 0s, stop: {after: 3s}}}",
     nodes: 1,
 };
-/// Long enough that the seconds of a warm-up of 3.5 s are no more than a third, the most that counts as one.
+/// Long enough that a warm-up of 3.5 s is at most a third, the maximum that counts as one.
 pub(crate) static COURSE: Scene = Scene {
     name: "course",
     options: "sync: none, delay: 2ms",
@@ -104,7 +103,7 @@ static NODES: Scene = Scene {
     nodes: 3,
 };
 
-/// Reads at nodes that are not written to, which may be old,
+/// Reads at nodes without writes, which may be stale.
 static STANDBYS: Scene = Scene {
     name: "standbys",
     options: "sync: none",
@@ -113,7 +112,7 @@ static STANDBYS: Scene = Scene {
             targets: {writes: leader, reads: followers}}}",
     nodes: 3,
 };
-/// and the same where they may not.
+/// The same reads where they must be fresh.
 static FRESH: Scene = Scene {
     name: "fresh",
     options: "sync: none",
@@ -133,17 +132,16 @@ const fn canary(
     Row { fault, name, load, made: Made::Canary { scene, options }, expectations }
 }
 
-/// A fault of what surrounds a run, which a test of its own makes.
+/// A fault outside of a run, with its own test.
 pub(crate) struct Elsewhere {
     pub(crate) fault: &'static str,
     pub(crate) by: &'static str,
-    /// The required outcome.
     pub(crate) follows: &'static str,
-    /// The test's file below `crates/`, and its name in it.
+    /// File of the test below `crates/`, and its name.
     pub(crate) test: (&'static str, &'static str),
 }
 
-/// Faults that are none of a trial.
+/// Faults outside of trials.
 pub(crate) static ELSEWHERE: &[Elsewhere] = &[
     Elsewhere {
         fault: "`kill -9` in the midst of a cache write",
@@ -184,7 +182,7 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
         follows: "it is started again on another port, unless the user chose it",
         test: (
             "bakeoff/tests/commands/own_services.rs",
-            "command_whose_port_is_taken_is_started_again_on_another",
+            "taken_port_restarts_the_command_on_another",
         ),
     },
     Elsewhere {
@@ -207,7 +205,6 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
     },
 ];
 
-/// The matrix.
 pub(crate) static ROWS: &[Row] = &[
     canary(
         "acknowledged writes are lost",
@@ -382,7 +379,7 @@ pub(crate) static ROWS: &[Row] = &[
         expectations: &[Expected::AnyCheck(&["generator", "schedule"], "")],
     },
     Row {
-        fault: "somebody else uses a CPU",
+        fault: "another process uses a CPU",
         name: "canary",
         load: "load",
         made: Made::Around { by: "a busy loop that bakeoff did not start", how: How::Neighbour },

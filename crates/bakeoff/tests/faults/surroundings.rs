@@ -1,12 +1,11 @@
-//! Faults of what surrounds a canary, which itself is honest: no CPU, no cgroups, no disk, a stepped
-//! clock, a study that asks for too much. Each is made for real where this machine lets us.
+//! Injects faults around an honest canary: no CPU, no cgroups, no disk, a stepped clock, a study that demands too much.
+//! All are real, if this machine allows them.
 
 use std::process::{Command, Stdio};
 
 use crate::support::http2::Http2;
 use crate::support::{Bench, Busy, has, path_to_ours};
 
-/// Which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     Keys,
@@ -21,11 +20,11 @@ pub(crate) enum How {
     Flood,
 }
 
-/// A command to run, and what must go on beside it.
+/// A command to run, and processes beside it.
 pub(crate) struct Staged {
     pub(crate) bench: Bench,
     pub(crate) command: Command,
-    /// Ended with it.
+    /// Ended with the command.
     _beside: Vec<Busy>,
 }
 
@@ -39,7 +38,7 @@ fn bench(more: &str, workload: &str, load: &str) -> Bench {
     ))
 }
 
-/// A study of one command of bakeoff's own server, which a shell starts after these words.
+/// Returns a study of bakeoff's own server, started by a shell after these words.
 fn behind_a_shell(words: &str, load: &str) -> (Bench, Command) {
     let bench = Bench::new(&format!(
         "title: A service\n\
@@ -56,7 +55,7 @@ fn behind_a_shell(words: &str, load: &str) -> (Bench, Command) {
 
 const READS: &str = "{mix: {get: 1}, keys: {count: 100}}";
 
-/// Sets the scene, with the fault or without it; `Err`: this machine cannot, and why.
+/// Prepares the surroundings with or without the fault. The error is the reason why this machine cannot.
 pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
     let mut beside = Vec::new();
     let (bench, command) = match how {
@@ -70,7 +69,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
         How::Starved => {
             let bench =
                 bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 2s}}");
-            // Nice enough that a busy loop is not made to give way each time it wakes up.
+            // Nice enough that the kernel does not preempt a busy loop at each wake-up.
             let words = if faulty { "-c 0 nice -n 10" } else { "-c 0" };
             let command =
                 behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
@@ -95,7 +94,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
                 let command = bench.command();
                 return Ok(Staged { bench, command, _beside: beside });
             }
-            // Where cgroups are somebody else's they cannot be unmounted, but hidden.
+            // Foreign cgroup mounts cannot be unmounted, but hidden.
             let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
             let command = apart(hide, "", &bench.command())?;
             (bench, command)
@@ -109,7 +108,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             (bench, command)
         }
         How::Disk => {
-            // 6 MiB a second, and the log is never shortened.
+            // 6 MiB/s into a log that is never truncated.
             let workload =
                 "{mix: {put: 1}, keys: {count: 100}, values: {size: 65536}, fill: false}";
             let bench =
@@ -117,8 +116,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let out = bench.out();
             std::fs::create_dir(&out).expect("there is room for a test");
             let mount = format!("mount -t tmpfs -o size=2g tmpfs '{}'", out.display());
-            // A run does not begin on a disk that is nearly full: it is made smaller once the load
-            // has begun.
+            // A run refuses to start on an almost full disk, so the disk shrinks once the load has begun.
             let shrink = format!(
                 "until [ -n \"$(find '{out}' -name canary.log -size +1000k)\" ]; do sleep 0.1; done; \
                  mount -o remount,size=12m '{out}'",
@@ -143,7 +141,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             (bench, command)
         }
         How::Daemon => {
-            // The grandchild is nobody's descendant once its parent is gone.
+            // The grandchild is no descendant once its parent is gone.
             let words = if faulty { "(setsid sleep 60 &);" } else { "" };
             behind_a_shell(words, "{clients: 4, stop: {operations: 1000}}")
         }
@@ -168,7 +166,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
     Ok(Staged { bench, command, _beside: beside })
 }
 
-/// Returns why nobody here may limit memory.
+/// Returns the reason why memory limits are not possible here.
 fn may_limit() -> Result<(), String> {
     let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let place = places.iter().find(|place| std::path::Path::new(place).is_dir());
@@ -178,7 +176,7 @@ fn may_limit() -> Result<(), String> {
     std::fs::remove_dir(&made).map_err(|error| format!("a cgroup stays: {error}"))
 }
 
-/// The command with these words before it, where there are these programs.
+/// Prepends these words to a command, if the needed programs exist.
 fn behind(needs: &[&str], words: &str, command: Command) -> Result<Command, String> {
     if let Some(absent) = needs.iter().find(|program| !has(program)) {
         return Err(format!("{absent} not found"));
@@ -200,13 +198,13 @@ fn followed_by(mut first: Command, then: &Command) -> Command {
     first
 }
 
-/// The command in a mount namespace of its own, once `mounts` has been done there, and then `more`.
+/// Returns the command in its own mount namespace, after `mounts` and then `more`.
 fn apart(mounts: &str, more: &str, command: &Command) -> Result<Command, String> {
     let own = ["-m", "-Urm"].into_iter().find(|flags| {
         let tried = Command::new("unshare").args([flags, "sh", "-c", mounts]).output();
         tried.is_ok_and(|tried| tried.status.success())
     });
-    let own = own.ok_or("nobody may mount anything here, not even in a namespace of its own")?;
+    let own = own.ok_or("mounting is not permitted here, not even in a new namespace")?;
     let script = format!("{{ {mounts}; }} >/dev/null 2>&1\n{more}\nexec \"$@\"");
     let mut unshared = Command::new("unshare");
     unshared.args([own, "sh", "-c", &script, "sh"]);

@@ -1,6 +1,6 @@
-//! Access gateways for real: NGINX that asks Tarantool, gates that must not pass, and what goes wrong.
+//! Tests real access gateways: NGINX with Tarantool, gates that must not let requests pass, and failures.
 //!
-//! Not here: Tarantool by itself (`bakeoff_systems`), how a connection is made a first visit (`engine`).
+//! Not here: Tarantool alone (`bakeoff_systems`), full handshakes per connection (`bakeoff_engine`).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ const GATE: Case = Case {
     ..case("access-gateway", "", 1)
 };
 
-/// The moment of the audit that nothing passed unchecked.
+/// Time of the audit that no request passed unchecked.
 const PASSAGES: &str = "during the load";
 const REQUEST: &str = "request: {path: /a.gif, expect: {body-size: 43}}";
 const BOTH: &str = "rights: {kind: tarantool}, protected: {kind: nginx}";
@@ -58,7 +58,7 @@ fn bench(systems: &[&str], workload: &str, load: &str) -> Bench {
     ))
 }
 
-/// A gate of these options: `, options: {…}` or nothing.
+/// Returns a gate with these options: `, options: {…}` or nothing.
 fn gate(name: &str, options: &str) -> String {
     format!("{name}: {{kind: access-gateway{options}, parts: {{{BOTH}}}}}")
 }
@@ -70,7 +70,7 @@ fn run(bench: Bench) -> Run {
     run
 }
 
-/// The audit of what passed: how many requests passed, and how many were granted.
+/// Returns the audit's number of passed requests and of granted ones.
 #[track_caller]
 fn passages(trial: &Value) -> (u64, u64) {
     let audits = array(&trial["audits"]);
@@ -113,7 +113,7 @@ fn each_gate(_: &Case) {
         let (granted, denied) = (verified(trial, "request"), verified(trial, "denied"));
         assert!(granted > 400.0 && denied > 60.0, "{granted} {denied}");
         assert_eq!(audit(trial, PASSAGES), "passed", "{trial}");
-        // Exactly what clients were answered, by the word of both witnesses.
+        // Both witnesses agree exactly with the answers to clients.
         assert_eq!(passages(trial), (granted as u64, granted as u64), "{trial}");
     }
     let system = &checked.record()[0]["systems"][0];
@@ -131,7 +131,7 @@ fn each_gate(_: &Case) {
     ))
     .ended_well();
     assert_eq!(unchecked.figure("requests_verified"), 120.0);
-    assert_eq!(unchecked.audit(PASSAGES), "absent", "nobody is asked, so nothing is promised");
+    assert_eq!(unchecked.audit(PASSAGES), "absent", "without checks nothing is guaranteed");
 }
 
 fn greets_again(_: &Case) {
@@ -147,7 +147,7 @@ fn greets_again(_: &Case) {
     assert!(run.invalid_because().contains("% of operations failed"), "{}", run.invalid_because());
     let record = run.record();
     let figures = &record[1]["stages"][0]["measurement"]["operations"]["request"];
-    // Nanoseconds: nothing fails before the timeout, and what succeeds is long done by then.
+    // In nanoseconds: nothing fails before the timeout, and successes are done long before.
     let failures = decode(&figures["failed"]);
     assert_eq!(failures.len() as f64, failed);
     let lasted = |at: f64| failures.value_at_quantile(at) / 1_000_000;
@@ -165,7 +165,7 @@ fn greets_again(_: &Case) {
     assert!(lines.count() as f64 >= failed * 0.9, "{log}");
 }
 
-/// A folder of connectors of the test's own.
+/// Creates a folder with the test's own connectors.
 fn connectors(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -180,7 +180,7 @@ fn own(dir: &Path, module: &str) -> String {
 }
 
 fn asks_nobody(_: &Case) {
-    // One asks nobody at all; the other remembers what it once heard, for everybody.
+    // One never queries rights; the other reuses one answer for all clients.
     let dir = connectors(&[
         ("yes.lua", "return { check = function() return true end }"),
         (
@@ -200,7 +200,7 @@ fn asks_nobody(_: &Case) {
             &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
             "clients: 4, stop: {operations: 300}",
         ));
-        // Clients see nothing of it: all that they asked for they got.
+        // Clients do not notice: all requests succeed.
         assert_eq!(run.figure("requests_verified"), 300.0);
         assert_eq!(run.audit(PASSAGES), "failed", "{module}: {}", run.trial());
         assert_eq!(passages(run.trial()), (300, granted));
@@ -287,7 +287,7 @@ fn fails_closed(_: &Case) {
     }
 }
 
-/// The folder of a bench's one trial.
+/// Returns the folder of the only trial.
 fn trial_of(bench: &Bench) -> PathBuf {
     let runs = bench.runs();
     let trials = runs.first().map(|run| folders(&run.join("trials"))).unwrap_or_default();
@@ -298,14 +298,14 @@ fn logs(bench: &Bench) -> PathBuf {
     trial_of(bench).join("logs")
 }
 
-/// A run that goes on, and the folders of its nodes.
+/// A run in progress.
 struct Going {
     bench: Bench,
     bakeoff: Child,
 }
 
 impl Going {
-    /// Starts a study and waits until its gate has served some requests.
+    /// Starts a study and waits until its gate has served requests.
     fn start(bench: Bench) -> Self {
         let stdout = std::fs::File::create(bench.path().join("stdout")).unwrap();
         let stderr = std::fs::File::create(bench.path().join("stderr")).unwrap();
@@ -328,7 +328,7 @@ impl Going {
         trial_of(&self.bench).join("nodes").join(name)
     }
 
-    /// Returns how many requests the gate has answered, as soon as it says so.
+    /// Returns the number of requests that the gate has answered, once it reports one.
     fn served(&self) -> Option<u64> {
         let config = std::fs::read_to_string(self.node("own-1").join("nginx.conf")).ok()?;
         let mut listens = config.lines().filter_map(|line| line.trim().strip_prefix("listen "));
@@ -343,7 +343,6 @@ impl Going {
         numbers.split_whitespace().nth(2)?.parse().ok()
     }
 
-    /// The processes of a node.
     fn processes(&self, node: &str) -> Vec<Pid> {
         let all = crate::support::processes_of(&self.node(node));
         let pids = all.iter().filter_map(|one| one.split(':').next()?.parse().ok());
@@ -358,7 +357,7 @@ impl Going {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end.
     fn done(mut self) -> Run {
         let status = self.bakeoff.wait().unwrap();
         let stdout = std::fs::read_to_string(self.bench.path().join("stdout")).unwrap();
@@ -381,7 +380,7 @@ fn tarantool_is_killed(_: &Case) {
     assert!(run.figure("errors") > 100.0, "{trial}");
     let why = run.invalid_because();
     assert!(why.contains("own-rights-1") && why.contains("SIGKILL"), "{why}");
-    // What it had granted by then is known, and no more than that passed.
+    // The number of granted requests is known, and no more passed.
     assert_eq!(audit(trial, PASSAGES), "passed", "{trial}");
     let (passed, granted) = passages(trial);
     assert!(passed as f64 >= run.figure("requests_verified") && granted - passed <= 8, "{trial}");
@@ -404,7 +403,7 @@ fn slow_resource(_: &Case) {
     assert!(slowest.max() > 700_000_000, "{} ns", slowest.max());
 }
 
-/// An NGINX of the test's own.
+/// An NGINX started by the test.
 struct Own {
     child: Child,
     dir: tempfile::TempDir,
@@ -424,7 +423,7 @@ fn nginx(certificates: &Certificates) -> Own {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
     let (cert, key) = (cert.display(), key.display());
-    // As one process, which its end is.
+    // As a single process, so that its end ends all.
     let config = format!(
         "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n\
          access_log off;\nclient_body_temp_path a;\nproxy_temp_path b;\nfastcgi_temp_path c;\n\
@@ -491,13 +490,13 @@ fn for_other_tools(_: &Case) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(text(&told["workload"]), "work");
-    let url = format!("{}/a.gif", text(&told["clients"][0]["url"]));
+    let json: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(text(&json["workload"]), "work");
+    let url = format!("{}/a.gif", text(&json["clients"][0]["url"]));
     for (session, status) in [("session-4", "200"), ("session-5", "403")] {
         let cookie = format!("Cookie: session={session}");
         let args = ["load", &url, "-n", "20", "-c", "2", "-H", &cookie, "--json", "--ca"];
-        let ran = Ran::run(crate::support::bakeoff().args(args).arg(text(&told["ca_file"])));
+        let ran = Ran::run(crate::support::bakeoff().args(args).arg(text(&json["ca_file"])));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"][status], 20, "{session}: {}", ran.stderr);
     }

@@ -1,4 +1,4 @@
-//! The cache of programs, shared by bakeoffs and written to by one that is killed.
+//! Tests the cache of programs with concurrent and killed bakeoffs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     ]
 }
 
-/// Debian's is fetched in seconds.
+/// A Debian package, which downloads in seconds.
 const SYSTEM: &str = "redis";
 
 fn install(cache: &Path) -> Command {
     let mut command = bakeoff();
     command.args(["install", SYSTEM]).env("BAKEOFF_CACHE", cache);
-    // One that is on `PATH` would be taken.
+    // A program on `PATH` would be preferred.
     command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Checks that this machine fetches Debian packages and has no such program itself.
+/// Checks that this machine can fetch Debian packages and lacks the program itself.
 fn can_fetch() -> Result<(), Lacking> {
     if !has("apt-get") || !has("dpkg") {
         return Err(Lacking::Machine("no `apt-get` and no `dpkg` here".to_owned()));
@@ -42,14 +42,14 @@ fn can_fetch() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// The folders of the system in a cache: whole programs, and those that are worked on.
+/// Returns the system's folders in a cache: complete programs, and unfinished ones.
 fn folders(cache: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let items = fs::read_dir(cache.join(SYSTEM)).into_iter().flatten().flatten();
     let folders = items.map(|item| item.path()).filter(|path| path.is_dir());
     folders.partition(|path| path.join("manifest.json").exists())
 }
 
-/// Waits for an install to end, and returns its standard output.
+/// Waits for an install, and returns its standard output.
 fn finish(child: Child) -> Result<String, Lacking> {
     let output = child.wait_with_output().expect("its end can be waited for");
     match output.status.success() {
@@ -61,7 +61,7 @@ fn finish(child: Child) -> Result<String, Lacking> {
 fn killed() -> Result<(), Lacking> {
     can_fetch()?;
     let cache = tempfile::tempdir().expect("there is room for a test");
-    // Some time after it began to unpack: while it fetches, unpacks, asks or hashes.
+    // Some time after it began: while it fetches, unpacks, runs or hashes.
     for pause in [0, 300, 1500] {
         let mut first = install(cache.path()).spawn().expect("bakeoff starts");
         let deadline = Instant::now() + Duration::from_secs(60);

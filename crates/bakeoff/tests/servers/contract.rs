@@ -1,11 +1,10 @@
-//! The contract of every system: started, loaded, read back, crashed, read back, stopped, gone.
+//! Tests the contract of every system: start, load, read back, crash, read back, stop, nothing left.
 //!
-//! The cases are those of `contract.json` in each folder of `bakeoff-systems`, so that a new system without
-//! one fails by name. Programs are had by `bakeoff install`, the code that users run. What cannot be had
-//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
-//! unless the machine lacks what the program needs.
+//! The cases come from `contract.json` in each folder of `bakeoff-systems`, so that a new system without one fails by
+//! name. `bakeoff install` provides the programs. A missing program is reported as ignored with the reason, and counted
+//! on the last line. In CI that is a failure, unless the machine lacks a requirement.
 //!
-//! Few clusters run at once (`main`): they are to be tested, not to compete.
+//! Few clusters run at once (`main`): the tests check them, and do not compare them.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ use crate::support::case::{Also, Asked, Case, Contract, case, contracts, with};
 use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
-/// The case for tests of a load, of running servers and of TLS.
+/// Case for tests of loads, running servers and TLS.
 pub(super) const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
@@ -81,7 +80,7 @@ fn every_system_has_a_contract_case() {
     }
 }
 
-/// A study of one system. The workloads and loads are YAML of one line each.
+/// Returns a study of one system. Workloads and loads are YAML of one line each.
 fn study(system: &str, workloads: &[&str], loads: &[&str]) -> String {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
     format!(
@@ -105,13 +104,13 @@ fn to_its_end(bench: Bench) -> Run {
     run
 }
 
-/// All trials are valid, and all that was asked of them succeeded.
+/// Asserts that all trials are valid and all operations succeeded.
 pub(super) fn all_is_well(run: &Run, operations: f64) {
     let exposed = run.ran.stderr.contains("where other machines may reach it");
     assert!(!exposed, "{}", run.ran.stderr);
     assert!(!run.trials().is_empty(), "{}", run.ran.stderr);
     for trial in run.trials() {
-        // Or the machine had no time for it.
+        // Or the machine was too busy.
         let reasons = crate::support::reasons(trial);
         assert!(reasons.iter().all(|why| crate::support::is_of_the_machine(why)), "{trial}");
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
@@ -120,10 +119,10 @@ pub(super) fn all_is_well(run: &Run, operations: f64) {
 }
 
 fn keeps_its_contract(case: &Case) {
-    // What stands on others takes longer for each.
+    // Composite systems take longer.
     let operations = if case.parts.is_empty() { 1200 } else { 400 };
     let reads = reads(case);
-    // Masters each keep a write of their own where two are made at once, so each key gets one.
+    // Masters each keep their own of two concurrent writes, so each key gets one write.
     let (keys, order) = if case.masters { (operations, ", order: unique") } else { (120, "") };
     let known = operations_of(case.kind);
     let can_list = known.iter().any(|operation| operation == "list");
@@ -177,7 +176,7 @@ fn keeps_its_contract(case: &Case) {
     for guarantee in ["replication", "acknowledged", "reads"] {
         assert!(!text(&system["promises"][guarantee]).is_empty(), "{guarantee}: {system}");
     }
-    // Every node, those of parts among them, and the generator were watched.
+    // All nodes, including parts, and the generator were sampled.
     let parts: usize = case.parts.iter().map(|part| part.processes).sum();
     let watched = case.nodes as usize + parts + 1;
     assert_eq!(array(&trial["usage"]).len(), watched, "{}", trial["usage"]);
@@ -186,7 +185,7 @@ fn keeps_its_contract(case: &Case) {
     assert_eq!(recorded, case.parts.iter().map(|part| part.kind).collect(), "{system}");
 }
 
-/// Checks access, many requests at once on each connection, and inserts keys that are written once.
+/// Tests access checks, concurrent requests per connection, and inserts of new keys.
 fn checks_and_inserts(case: &Case) {
     const OPERATIONS: u64 = 4000;
     let mix = "{insert: 25, ping: 25, check-access: 25, denied: 25%}";
@@ -212,20 +211,20 @@ fn checks_and_inserts(case: &Case) {
     }
 }
 
-/// How a workload asks for reads of a system that has no linearizable ones.
+/// Returns the `reads` field for a system without linearizable reads.
 fn reads(case: &Case) -> String {
     let comma = if case.reads.is_empty() { "" } else { ", reads: " };
     format!("{comma}{}", case.reads)
 }
 
-/// The operations of a kind.
 fn operations_of(kind: &str) -> Vec<String> {
     let shown = Ran::run(bakeoff().args(["systems", kind])).ends_with(0).stdout;
     let row = shown.lines().find_map(|line| line.trim().strip_prefix("operations "));
     row.unwrap_or_default().split(',').map(|operation| operation.trim().to_owned()).collect()
 }
 
-/// Every audit passed. A system that acknowledges what is in memory may lose it in a kill, and its audit says so.
+/// Asserts that every audit passed. A system that acknowledges from memory may lose writes in a kill, and its audit
+/// says so.
 fn audits_passed(run: &Run) {
     let trial = run.trial();
     let guaranteed = &run.record()[0]["systems"][0]["promises"]["acknowledged_in"];
@@ -242,7 +241,7 @@ fn audits_passed(run: &Run) {
     }
 }
 
-/// Few keys and several clients, so that tries meet each other's writes.
+/// Few keys and several clients, so that tries conflict.
 fn compares_and_sets(case: &Case) {
     const OPERATIONS: u32 = 1200;
     let run = run(
@@ -258,7 +257,7 @@ fn compares_and_sets(case: &Case) {
     audits_passed(&run);
 }
 
-/// The operations that etcd's own `benchmark` has beyond those of other stores, with its keys and values of 8 bytes.
+/// Operations of etcd's `benchmark` that other stores lack, with its keys and values of 8 bytes.
 fn scans_leases_and_watches(case: &Case) {
     const OPERATIONS: u32 = 1000;
     let run = run(
@@ -267,7 +266,7 @@ fn scans_leases_and_watches(case: &Case) {
             "scan: {mix: {scan: 90, put: 10}, keys: {count: 300, size: 8}, values: {size: 8}, with: {scan: 20}}",
             "lease: {mix: {grant-lease: 1, keep-lease: 9}}",
             "watch: {mix: {watch: 90, get: 10}, keys: {count: 300, size: 8}, values: {size: 8}}",
-            // Four clients on three keys: two of them are told of each other's writes.
+            // Four clients watch three keys, so two see each other's writes.
             "shared: {mix: {watch: 1}, keys: {count: 3, size: 8}, values: {size: {from: 8, to: 20KiB}}}",
         ],
         &[&format!("counted: {{clients: 4, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
@@ -298,7 +297,7 @@ fn reads_are_as_fresh_as_asked_for(case: &Case) {
         ],
         &[&load("leader"), &load("followers")],
     );
-    // One cluster serves all three trials. Other tests start one for each.
+    // One cluster serves all three trials; other tests start one each.
     let run = to_its_end(Bench::new(&(study + "clusters: kept\n")));
     all_is_well(&run, OPERATIONS as f64);
     let record = run.record();
@@ -325,14 +324,14 @@ fn an_open_load_keeps_its_rate(case: &Case) {
         &[&load("constant"), &load("poisson")],
     );
     assert_eq!(run.trials().len(), 2);
-    // A machine that is shared with other tests may keep the generator from its schedule.
+    // Other tests on the machine may delay the generator.
     let mut reasons = run.trials().into_iter().flat_map(crate::support::reasons);
     assert!(reasons.all(|why| crate::support::is_of_the_machine(&why)), "{}", run.ran.stderr);
     for trial in run.trials() {
-        // The seed is set, so that even the Poisson arrivals are always the same.
+        // With a fixed seed, even Poisson arrivals are always the same.
         let due = figure(trial, "requests");
         assert!((1140.0..=1260.0).contains(&due), "{due} fell due in 3 s at 400/s: {trial}");
-        // On a machine that is busy with other things the last ones may not be sent in time.
+        // On a busy machine the last ones may not be sent in time.
         assert_eq!(figure(trial, "errors"), figure(trial, "errors_unsent"), "{trial}");
         let rate = figure(trial, "throughput_mean_per_second");
         assert!((300.0..=420.0).contains(&rate), "{rate} of 400/s: {trial}");
@@ -351,8 +350,8 @@ fn many_are_in_flight(case: &Case) {
         &[&format!("deep: {{clients: 2, in-flight: 8, stop: {{operations: {OPERATIONS}}}}}")],
     );
     all_is_well(&run, OPERATIONS as f64);
-    // Little's law: what is under way is throughput by time. Two connections with one operation
-    // each could not have more than two.
+    // Little's law: operations in flight are throughput times latency. Two connections with one operation each could
+    // not exceed two.
     let trial = run.trial();
     let under_way =
         figure(trial, "throughput_mean_per_second") * figure(trial, "service_mean_ms") / 1e3;

@@ -1,6 +1,7 @@
-//! `bakeoff dbtester` as a user of dbtester runs it: a configuration, real etcd and ZooKeeper, and dbtester's files.
+//! Tests `bakeoff dbtester` as a user of dbtester runs it: a configuration, real etcd and ZooKeeper, and dbtester's
+//! files.
 //!
-//! Not here: what configurations may say and what files look like to the last digit (`bakeoff_compat::dbtester`).
+//! Not here: configurations in full, and exact contents of files (`bakeoff_compat::dbtester`).
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     all.into_iter().map(|(name, test)| with(name, STORES, skipped, test)).collect()
 }
 
-/// A configuration of both databases; `machine` is where the first node of ZooKeeper would be.
+/// Returns a configuration of both databases. `machine` is the address of ZooKeeper's first node.
 fn configuration(machine: &str, benchmark: &str) -> String {
     let group = |id: &str, name: &str, ips: &str, flags: &str| {
         format!(
@@ -65,7 +66,7 @@ fn dbtester(dir: &Path, arguments: &[&str]) -> Ran {
     let mut command = bakeoff();
     command.current_dir(dir).arg("dbtester").args(arguments).args(["--config", "c.yaml"]);
     if arguments[0] == "control" {
-        // Absolute, as what is printed of it is looked at from another folder.
+        // Absolute, because the test uses printed paths from another folder.
         command.arg("--out").arg(dir.join("runs"));
     }
     Ran::run(&mut command)
@@ -77,7 +78,7 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The sum of a column of whole numbers.
+/// Returns the sum of a column of whole numbers.
 fn sum(lines: &[String], column: &str) -> u64 {
     let place = lines[0].split(',').position(|name| name == column).expect("a column");
     let numbers = lines[1..].iter().map(|line| line.split(',').nth(place).unwrap().parse::<u64>());
@@ -93,9 +94,9 @@ fn both_databases_leave_files(_: &Case) {
     let ran = ran.ends_with(0).complains(&[
         "c.yaml:8:17: `snap_count` is not a field of `etcd__tip` and is ignored, as in dbtester; did you mean \
          `snapshot_count`?",
-        "this machine stands for 1 of the configuration's machines",
-        "`max_client_connections` has no counterpart",
-        "nothing is uploaded",
+        "this machine replaces 1 machine of the configuration",
+        "`max_client_connections` is ignored",
+        "bakeoff uploads nothing",
     ]);
     assert!(ran.stdout.contains("etcd__tip: 14 files in ./result"), "{}", ran.stdout);
     for (tag, nodes) in [("etcd-tip-go1.8.0", 3), ("zookeeper-java8", 1)] {
@@ -159,7 +160,7 @@ fn both_databases_leave_files(_: &Case) {
     assert!(!dir.path().join("home").exists(), "files of one database alone go there");
 }
 
-/// The first line of a kind in the record of the one run below a folder.
+/// Returns the first line of a kind in the record of the only run below a folder.
 fn record(dir: &Path, kind: &str) -> serde_json::Value {
     let run = std::fs::read_dir(dir.join("runs")).unwrap().next().unwrap().unwrap().path();
     let lines = lines(&run.join("record.jsonl"));
@@ -171,14 +172,14 @@ fn one_database_is_read(_: &Case) {
     let dir = tempfile::tempdir().unwrap();
     let reads = "type: read, request_number: 2000, connection_number: 4, client_number: 20";
     let whole = configuration("127.0.0.1", reads);
-    // Clients of ZooKeeper share no connections.
+    // ZooKeeper's clients do not share connections.
     let (etcd, zookeeper) = whole.split_once("  zookeeper__").unwrap();
     let zookeeper = zookeeper.replacen("connection_number: 4", "connection_number: 20", 1);
     std::fs::write(dir.path().join("c.yaml"), format!("{etcd}  zookeeper__{zookeeper}")).unwrap();
     let one = ["control", "--database-id", "etcd__tip", "--seed", "7"];
     dbtester(dir.path(), &one).ends_with(2).complains(&[
-        "error: there is no folder `home`\n --> c.yaml:2:46",
-        "hint: `--path-prefix .` leaves the files of `control` here",
+        "error: folder `home` does not exist\n --> c.yaml:2:46",
+        "hint: `--path-prefix .` writes the files of `control` to the current folder",
     ]);
     std::fs::create_dir(dir.path().join("home")).unwrap();
     dbtester(dir.path(), &one).ends_with(0);
@@ -216,8 +217,8 @@ fn others_are_refused(_: &Case) {
     let whole = configuration("10.138.0.2", writes);
     std::fs::write(dir.path().join("c.yaml"), &whole).unwrap();
     dbtester(dir.path(), &["control"]).ends_with(2).complains(&[
-        "error: `10.138.0.2` is another machine, and without `--on` databases are started on this one\n  --> c.yaml:14:16",
-        "hint: `--here` runs all nodes on this machine",
+        "error: `10.138.0.2` is another machine, but without `--on` databases run on this one\n  --> c.yaml:14:16",
+        "hint: use `--here` to run all nodes on this machine",
     ]);
     dbtester(dir.path(), &["control", "--database-id", "etcd__v3_3"]).ends_with(2).complains(&[
         "`c.yaml` has no database `etcd__v3_3`",
@@ -234,8 +235,8 @@ fn others_are_refused(_: &Case) {
     )
     .unwrap();
     dbtester(dir.path(), &["control", "--here"]).ends_with(2).complains(&[
-        "error: `zetcd__beta` is a proxy of 2016 whose program cannot be had any more",
-        "hint: take it out of `all_database_id_list`",
+        "error: the program of `zetcd__beta`, a proxy of 2016, is no longer available",
+        "hint: remove it from `all_database_id_list`",
     ]);
     let mut agent = bakeoff();
     agent.args(["dbtester", "agent", "--network-interface", "eth0", "--agent-port", ":3500"]);

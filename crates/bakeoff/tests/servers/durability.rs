@@ -1,4 +1,4 @@
-//! A wrapper that switches an etcd's syncs off is found out, and an honest etcd is spared.
+//! Tests that a wrapper which turns off an etcd's syncs is found, and an honest etcd is not accused.
 //!
 //! Not here: the canary that syncs less than it claims (`commands`).
 
@@ -29,7 +29,7 @@ fn wrapped(_: &Case) {
     };
     let etcd = etcd.display();
     let replaced = wrapper("replaced", &format!("exec {etcd} --unsafe-no-fsync \"$@\""));
-    // The server is a child of the wrapper, which stays.
+    // The wrapper stays, with the server as its child.
     let child = wrapper("child", &format!("ETCD_UNSAFE_NO_FSYNC=true {etcd} \"$@\""));
     let system = |name: &str, nodes: u32, program: &str| {
         format!("  {name}: {{kind: etcd, nodes: {nodes}, program: {program}}}\n")

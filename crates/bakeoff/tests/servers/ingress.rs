@@ -1,7 +1,6 @@
-//! Ingress gateways as users run them: both meshes under load, limits that hold and show, and what
-//! cannot start.
+//! Tests ingress gateways as users run them: both meshes under load, limits, and failures to start.
 //!
-//! Not here: what the proxies do with certificates (the tests of its folder in `bakeoff-systems`).
+//! Not here: certificates of the proxies (tests of their folder in `bakeoff-systems`).
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -22,7 +21,7 @@ const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
 const CONSUL: Part = Part { needs: &["go"], ..part("control-plane", "consul") };
 const BOTH: Case = Case { needs: PYPI, parts: &[CONSUL, ISTIO], ..case("ingress-gateway", "", 1) };
 const WITH_CONSUL: Case = Case { what: "of Consul's", parts: &[CONSUL], ..BOTH };
-/// A control plane of the test's own is given by path.
+/// With the test's own control plane, given by path.
 const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
@@ -46,7 +45,6 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     trials
 }
 
-/// A gateway with this control plane and limits.
 fn gateway(name: &str, plane: &str, limits: &str) -> String {
     let plane = match plane {
         "consul" => "{kind: consul, options: {raft-multiplier: 1}}",
@@ -66,18 +64,17 @@ fn bench(systems: &str, load: &str) -> Bench {
     ))
 }
 
-/// The usage of the nodes in a trial's line of the record, by the ends of their names.
+/// Returns the usage of nodes in a trial's line of the record, by the suffixes of their names.
 fn usage(trial: &Value) -> BTreeMap<String, Value> {
     let nodes = array(&trial["usage"]).iter();
     nodes.map(|one| (text(&one["name"]).to_owned(), one.clone())).collect()
 }
 
-/// The lines of the trials in a record.
 fn trials_of(run: &Run) -> Vec<Value> {
     run.record().into_iter().filter(|line| line["line"] == "trial").collect()
 }
 
-/// Returns the verdict of a check in a trial's line: `passed`, or why not.
+/// Returns the verdict of a check in a trial's line: `passed`, or the reason.
 fn check(trial: &Value, name: &str) -> Value {
     let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
     found.map_or(Value::Null, |check| check["verdict"].clone())
@@ -118,7 +115,7 @@ fn both(_: &Case) {
     for trial in trials_of(&run) {
         let usage = usage(&trial);
         let system = text(&trial["trial"]["system"]);
-        // What gateway and sidecar used is known apart: CPU per request follows from it.
+        // The usage of gateway and sidecar is separate, and gives CPU per request.
         let watched: &[&str] = match system {
             "direct" => &["direct-1"],
             _ => &["-1", "-application-1", "-control-plane-1", "-sidecar-1"],
@@ -131,7 +128,7 @@ fn both(_: &Case) {
     }
 }
 
-/// CPU time of a process and its children so far, as the scheduler counts it.
+/// Returns the CPU time of processes and their children so far, as the scheduler counts it.
 fn cpu_time(pids: &[String]) -> Duration {
     let mut nanoseconds = 0;
     for pid in pids {
@@ -145,7 +142,7 @@ fn cpu_time(pids: &[String]) -> Duration {
     Duration::from_nanos(nanoseconds)
 }
 
-/// The processes that work in a folder of this name below another.
+/// Returns the processes whose working directory has this name and is below another folder.
 fn working_in(dir: &Path, name: &str) -> Vec<String> {
     let lines = crate::support::processes_of(dir).into_iter();
     let pids = lines.filter_map(|line| line.split(':').next().map(str::to_owned));
@@ -156,7 +153,7 @@ fn working_in(dir: &Path, name: &str) -> Vec<String> {
     pids.filter(there).collect()
 }
 
-/// The CPUs that a gateway had in the busiest stretch of so long, seen from outside while a study runs.
+/// Returns the CPUs that a gateway used in its busiest stretch, measured from outside during a study.
 fn busiest(bench: &Bench, node: &str, stretch: Duration) -> f64 {
     let mut child = bench
         .command()
@@ -187,10 +184,10 @@ fn busiest(bench: &Bench, node: &str, stretch: Duration) -> f64 {
 }
 
 fn cpu_limits(_: &Case) -> Result<(), Lacking> {
-    // Below the share that it has of two CPUs among all that runs beside it, or the limit is never what holds it.
+    // Below its fair share of two CPUs, or else the limit never applies.
     const LIMIT: f64 = 0.07;
     let mut seen = Vec::new();
-    // More than the limit is never to be had; all of it only when others leave it so much.
+    // It never gets more than the limit, and the full limit only if other work leaves it.
     loop {
         let limits = format!(", limits: {{cpu: {LIMIT}, memory: 200MiB}}");
         let bench =
@@ -200,7 +197,7 @@ fn cpu_limits(_: &Case) -> Result<(), Lacking> {
         let trial = record.iter().find(|line| line["line"] == "trial").unwrap();
         let verdict = check(trial, "limits");
         if verdict["verdict"] != "passed" {
-            // It must say so, and why; then there is nothing else to see.
+            // It must report the reason; then the test ends.
             assert_eq!(verdict["verdict"], "not-checked", "{verdict}");
             let why = format!("limits cannot be applied here: {verdict}");
             return Err(Lacking::Machine(why));
@@ -219,8 +216,8 @@ fn cpu_limits(_: &Case) -> Result<(), Lacking> {
     }
 }
 
-/// Tells Consul how long a sidecar shall wait for its application.
-fn tell(config: &Path, milliseconds: u32) -> std::io::Result<()> {
+/// Sets the timeout of a sidecar for its application in Consul.
+fn set_timeout(config: &Path, milliseconds: u32) -> std::io::Result<()> {
     let config: Value = serde_json::from_slice(&std::fs::read(config)?)?;
     let port = config["ports"]["http"].as_u64().unwrap();
     let entry = format!(
@@ -244,12 +241,12 @@ fn told_otherwise(_: &Case) {
     let mut milliseconds = 500;
     while child.try_wait().unwrap().is_none() {
         for pid in working_in(bench.path(), "gw-control-plane-1") {
-            // It may not listen yet, or no longer.
+            // It may not listen yet, or not any more.
             let config = Path::new("/proc").join(pid).join("cwd/consul.json");
             milliseconds += 1;
-            tell(&config, milliseconds).ok();
+            set_timeout(&config, milliseconds).ok();
         }
-        // Consul hands on what has not changed again for a moment.
+        // Consul publishes a change once it is stable for a moment.
         std::thread::sleep(Duration::from_millis(700));
     }
     crate::support::nothing_runs_in(bench.path());
@@ -262,7 +259,7 @@ fn told_otherwise(_: &Case) {
     );
 }
 
-/// Runs a study that cannot start; what was complained of.
+/// Runs a study that cannot start, and returns its output.
 fn cannot_start(systems: &str) -> Ran {
     let bench = bench(systems, "clients: 1, stop: {operations: 1}");
     let ran = Ran::run(&mut bench.command());
@@ -292,7 +289,7 @@ fn too_little_memory(_: &Case) {
     ]);
 }
 
-/// Istio's control plane as far as its readiness, and no further: it listens for no proxies.
+/// A control plane of Istio that becomes ready, but listens for no proxies.
 const SILENT: &str = r#"#!/bin/sh
 if [ "$1" = version ]; then echo 'version.BuildInfo{Version:"1.26.0"}'; exit; fi
 for word; do case $word in --httpAddr=*) port=${word##*:} ;; esac; done
@@ -311,7 +308,7 @@ fn never_programmed(_: &Case) {
         path
     };
     let program = write("pilot-discovery", SILENT);
-    // What is asked of it here is to start Envoy.
+    // Its only task here is to start Envoy.
     write(
         "pilot-agent",
         "#!/bin/sh\nexec \"$(echo \"$PROXY_CONFIG\" | sed 's/.*\"binaryPath\":\"\\([^\"]*\\)\".*/\\1/')\" -c envoy.json --disable-hot-restart\n",

@@ -1,8 +1,8 @@
-//! The cluster that `cargo xtask cluster` makes: it is a real Kubernetes, and nothing of it stays.
+//! Tests the cluster of `cargo xtask cluster`: it is a real Kubernetes and leaves nothing behind.
 //!
 //! Studies run in its pods, and leave nothing either.
 //!
-//! Not here: hosts that SSH reaches (`machines`).
+//! Not here: hosts over SSH (`machines`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -22,12 +22,12 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     ]
 }
 
-/// The test that waits longest of all: for pods, and for what never comes.
+/// The test with the longest waits: for pods, and for failures.
 pub(crate) fn study(skipped: &Skipped) -> Trial {
     skipped.unless_lacking("kubernetes_runs_a_study_in_restricted_pods", runs_a_study)
 }
 
-/// Three pods on two nodes that each look the first one up by name, as nobody and with no rights.
+/// Three pods on two nodes that resolve the first one's name, as user `nobody` without rights.
 const JOB: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -107,7 +107,7 @@ fn runs_a_job() -> Result<(), Lacking> {
     for words in &lines {
         assert_eq!((words[7], words[9]), (first, "65534"), "{logs}");
     }
-    // The same without its restrictions.
+    // The same job without its restrictions.
     let free = JOB.replace("runAsNonRoot: true, ", "").replace("name: work,", "name: free,");
     let forbidden = cluster.kubectl(&["apply", "-f", "-"], &free);
     assert!(forbidden.stderr.contains("would violate PodSecurity"), "{}", forbidden.stderr);
@@ -126,18 +126,18 @@ fn runs_a_job() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// Returns whether a text is in any process's arguments.
+/// Returns true if any process has this text in its arguments.
 fn arguments_hold(text: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let mut all = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     all.any(|arguments| String::from_utf8_lossy(&arguments).contains(text))
 }
 
-/// Ended before anything is noted, and again when servers are starting.
+/// Kills xtask before it has written anything, and again while servers start.
 fn killed() -> Result<(), Lacking> {
     let cluster = Cluster::place()?;
     let name = {
-        // It needs the programs, which may have to be built.
+        // The programs may have to be built first.
         cluster.up(1);
         text(&cluster.status()["name"]).to_owned()
     };
@@ -160,7 +160,7 @@ kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', ima
 memory: 1Gi}
 ";
 
-/// `bakeoff` in the network of the cluster, with its `kubectl`.
+/// Returns `bakeoff` in the cluster's network, with its `kubectl`.
 fn bakeoff(cluster: &Cluster) -> Command {
     let network = format!("--net={}", text(&cluster.status()["control"]["network"]));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -171,7 +171,7 @@ fn bakeoff(cluster: &Cluster) -> Command {
     command
 }
 
-/// Begins a study in pods.
+/// Starts a study in pods.
 fn begin(cluster: &Cluster, dir: &Path, study: &str, places: &str) -> Child {
     let (file, on) = (dir.join("study.yaml"), dir.join("places.yaml"));
     std::fs::write(&file, study).unwrap();
@@ -179,19 +179,19 @@ fn begin(cluster: &Cluster, dir: &Path, study: &str, places: &str) -> Child {
     let mut command = bakeoff(cluster);
     command.arg("run").arg(file).arg("--on").arg(on).args(["--shared-machine", "--out"]);
     command.arg(dir.join("runs"));
-    // Whoever waits for a line of it reads a file.
+    // Tests wait for its lines in a file.
     command.stderr(std::fs::File::create(dir.join("stderr")).unwrap());
     command.spawn().unwrap()
 }
 
-/// Waits for a run, and returns it with what it said.
+/// Waits for a run, and returns it with its output.
 fn end(dir: &Path, running: Child) -> Ran {
     let output = running.wait_with_output().unwrap();
     let stderr = std::fs::read(dir.join("stderr")).unwrap();
     Ran::from_output(Output { stderr, ..output })
 }
 
-/// The namespaces of runs that a cluster has.
+/// Returns the namespaces of runs in a cluster.
 fn namespaces(cluster: &Cluster) -> Vec<String> {
     let get = ["get", "namespaces", "--selector=bakeoff.dev/run", "-o", "name"];
     let listed = cluster.kubectl(&get, "").ends_with(0).stdout;
@@ -225,7 +225,7 @@ fn runs_a_study() -> Result<(), Lacking> {
     assert!(generated["verified"].as_u64() > Some(50), "{generated}");
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
 
-    // Those that wait for what never comes, beside one that is loaded.
+    // Tests with long waits, beside one under load.
     std::thread::scope(|scope| {
         scope.spawn(|| sidecar_is_limited_by_itself(&cluster));
         scope.spawn(|| images_that_are_not_there_are_told(&cluster));
@@ -237,7 +237,7 @@ fn runs_a_study() -> Result<(), Lacking> {
     images_and_limits(&cluster)
 }
 
-/// Runs a study on pods that do not come up and leave room for others, and returns what it said.
+/// Runs a study on pods that never start and leave room for others, and returns the output.
 fn fails(cluster: &Cluster, places: &str) -> Ran {
     let places = places.replace("cpu: 600m, memory: 1Gi", "cpu: 10m, memory: 16Mi");
     let dir = tempfile::tempdir().unwrap();
@@ -283,13 +283,13 @@ loads:
 trials: 1
 ";
 
-/// It is in its application's pod, in a container of its own.
+/// The sidecar runs in its application's pod, in its own container.
 fn sidecar_is_limited_by_itself(cluster: &Cluster) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let mut ran = end(dir, begin(cluster, dir, MESH, PODS));
     if ran.stdout.contains("generators together: ") {
-        // Other tests had the CPUs when they were to begin.
+        // Other tests used the CPUs at the start.
         std::fs::remove_dir_all(dir.join("runs")).unwrap();
         ran = end(dir, begin(cluster, dir, MESH, PODS));
     }
@@ -314,7 +314,7 @@ fn sidecar_is_limited_by_itself(cluster: &Cluster) {
     assert_eq!(limits["verdict"]["verdict"], "passed", "{}", ran.stderr);
 }
 
-/// Images without a shell: of bakeoff, and of one system.
+/// Images without a shell, of bakeoff and of one system.
 const IMAGES: &str = "\
 kubernetes: {servers: 1, generators: 1, agent-image: 'localhost/bakeoff-test:1', images: {etcd: 'localhost/etcd-test:1'}, \
 image-pull: Never, share-nodes: true, cpu: 1, memory: 2Gi}
@@ -332,7 +332,7 @@ loads:
 trials: 2
 ";
 
-/// The etcd that a run of here has had: of `PATH`, or of the cache.
+/// Returns the etcd of an earlier run: on `PATH`, or in the cache.
 fn etcd() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("etcd"));
@@ -348,7 +348,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     let program = env!("CARGO_BIN_EXE_bakeoff");
     let file = |path: &str, file: &Path| format!("{path}={}", file.display());
     let own = file("/bakeoff", Path::new(program));
-    // etcd's image has the libraries of bakeoff too, which is not static here.
+    // etcd's image also has bakeoff's libraries, because it is not static here.
     let both = [own.clone(), file("/usr/local/bin/etcd", &etcd)];
     cluster.xtask(&["image", "localhost/bakeoff-test:1", &own]).ends_with(0);
     cluster.xtask(&["image", "localhost/etcd-test:1", &both[0], &both[1]]).ends_with(0);
@@ -361,7 +361,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     cluster.kubectl(&delete, "").ends_with(0);
     end(dir.path(), running).ends_with(4).complains(&[
         "lost the connection to `generators-0`",
-        "a machine is lost, and 2 trials of the run are missing",
+        "lost a machine; stopping the run with 2 trials left",
         "Stopping container agent",
         "--resume",
     ]);
@@ -415,7 +415,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     Ok(())
 }
 
-/// The end of the pods of a dead node is confirmed by nobody. The node stays dead.
+/// No kubelet confirms the end of pods on a dead node. The node stays dead.
 fn dead_node_keeps_no_namespace(cluster: &Cluster, dir: &Path) {
     std::fs::remove_dir_all(dir.join("runs")).unwrap();
     let running = begin(cluster, dir, LIMITED, IMAGES);
@@ -432,7 +432,7 @@ fn dead_node_keeps_no_namespace(cluster: &Cluster, dir: &Path) {
     assert_eq!(namespaces(cluster), Vec::<String>::new());
 }
 
-/// Waits for a trial of a run, and until it is loaded; returns the namespace.
+/// Waits until a trial is under load, and returns the namespace.
 fn under_way(cluster: &Cluster, dir: &Path, trial: &str) -> String {
     wait_for(trial, Duration::from_secs(90), || {
         std::fs::read_to_string(dir.join("stderr")).unwrap().contains(trial)
@@ -441,7 +441,7 @@ fn under_way(cluster: &Cluster, dir: &Path, trial: &str) -> String {
     namespaces(cluster).remove(0).trim_start_matches("namespace/").to_owned()
 }
 
-/// All rights that are missing, by a run and by `doctor`; and nodes that are.
+/// Checks that a run and `doctor` report all missing rights and nodes.
 fn missing_rights_are_told(cluster: &Cluster) {
     let dir = tempfile::tempdir().unwrap();
     let kubectl = dir.path().join("kubectl");

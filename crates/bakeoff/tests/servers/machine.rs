@@ -1,6 +1,6 @@
-//! Tests that need something which not every machine has: a mount, cgroups, root, Go, etcd.
+//! Tests with requirements that not every machine has: a mount, cgroups, root, Go, etcd.
 //!
-//! Each reports why it was skipped. Not here: the same questions where every machine can answer (`commands`).
+//! Each reports why it was skipped. Not here: the same tests without requirements (`commands`).
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -50,7 +50,6 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     trials
 }
 
-/// A quick study of one canary.
 fn quick(canary: &str) -> Bench {
     Bench::new(&format!(
         "title: A quick one\n\
@@ -63,7 +62,7 @@ fn quick(canary: &str) -> Bench {
 
 fn nodes_that_refuse_to_be_root_end() -> Result<(), Lacking> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Lacking::Machine("only root starts a node as somebody else".to_owned()));
+        return Err(Lacking::Machine("only root can start a node as another user".to_owned()));
     }
     hold_so("2,never-root").ends_by(Signal::KILL);
     Ok(())
@@ -109,14 +108,14 @@ fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
         text_of("--trials"),
         text_of("3"),
     ]);
-    // Too few trials to rule a loss out, and a busy machine may spoil one.
+    // Too few trials to exclude a loss, and a busy machine may disturb one.
     assert!(matches!(ran.code, Some(0 | 1 | 7)), "{:?} {}{}", ran.code, ran.stdout, ran.stderr);
     let run = bench.runs().pop().expect("it left a run");
     let systems = &record(&run)[0]["systems"];
     let source = text(&systems[1]["source"]);
     assert!(source.contains("program given: ") && source.contains("/wrapped"), "{source}");
     assert_ne!(systems[0]["sha256"], systems[1]["sha256"]);
-    // The same program twice is found out before anything is started.
+    // The same program twice is rejected before anything starts.
     let copy = bench.path().join("copy");
     std::fs::copy(&etcd, &copy).unwrap();
     let ran = gate(&[text_of("--base"), etcd.as_os_str(), text_of("--new"), copy.as_os_str()]);
@@ -126,11 +125,11 @@ fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
     crate::support::nothing_runs_in(bench.path());
 }
 
-/// A small file system of its own, gone with the test.
+/// A small file system, removed after the test.
 struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")] tempfile::TempDir);
 
 impl SmallDisk {
-    /// Only root may mount, and not everywhere.
+    /// Mounts the file system, which only root can, and not everywhere.
     fn mount(size: &str) -> Result<Self, Lacking> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
@@ -164,7 +163,7 @@ fn full_disk_is_refused_before_a_server_starts() -> Result<(), Lacking> {
 
 fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
     let disk = SmallDisk::mount("1m")?;
-    // A system that runs already needs no room for its data, but the record does.
+    // A system that already runs needs no space for data, but the record does.
     let canary = Canary::start("");
     let bench = quick(&format!("{{kind: canary, endpoints: [\"http://{}\"]}}", canary.address));
     let fill = |bytes: usize| {
@@ -180,7 +179,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
         "hint: the disk is full",
     ]);
     assert!(folders(&disk.0).is_empty(), "a run that never began leaves no folder");
-    // Room for the disk to be measured in and for the first line, hardly for more.
+    // Space for the machine baseline and the first line, and little more.
     let page = 4096;
     for room in [28, 30, 32] {
         for run in folders(&disk.0) {
@@ -212,14 +211,14 @@ fn cpu_limit_of_a_study_holds() -> Result<(), Lacking> {
     let usage = array(&trial["usage"]);
     let canary = usage.iter().find(|one| one["name"] == "canary-1").unwrap();
     let mean = canary["cpu_mean_percent"].as_f64().unwrap();
-    // The kernel counts in hundredths of a second, and three seconds have fifteen of them for it.
+    // The kernel counts in 10 ms steps; three seconds have fifteen of them for the server.
     assert!(mean < 6.0, "{mean} % of a core");
     let throttled = canary["throttled_seconds"].as_f64().unwrap();
     assert!(throttled > 0.1, "{throttled} s");
     Ok(())
 }
 
-/// The cgroups of this name, in any hierarchy.
+/// Returns the cgroups of this name in all hierarchies.
 fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
@@ -235,7 +234,7 @@ fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// A run with limits, and the cgroups that it made.
+/// A run with limits, and its cgroups.
 struct Confined {
     bench: Bench,
     bakeoff: std::process::Child,
@@ -283,7 +282,7 @@ fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), Lacking> 
     let warden = rustix::process::Pid::from_raw(warden.expect("it has a warden")).unwrap();
     rustix::process::kill_process(warden, rustix::process::Signal::KILL).unwrap();
     let (_bench, name) = confined.killed();
-    assert!(!groups_named(&name).is_empty(), "nobody has removed them");
+    assert!(!groups_named(&name).is_empty(), "nothing has removed them yet");
     let next = watched::bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
     let null = std::process::Stdio::null;
     let next = next.command().stdout(null()).stderr(null()).spawn().unwrap();
@@ -294,7 +293,7 @@ fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), Lacking> 
     Ok(())
 }
 
-/// Compares our reading of a run's histograms with that of HdrHistogram's Go library.
+/// Compares our percentiles of a run's histograms with those of HdrHistogram's Go library.
 fn histograms_are_read_by_the_go_library() -> Result<(), Lacking> {
     const PROGRAM: &str = r#"
 package main
@@ -316,7 +315,7 @@ func main() {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		// It rounds ranks where others take the next whole one: its values a rank around.
+		// It rounds ranks, while others take the next whole one, so the test accepts adjacent ranks.
 		rank := 100 / float64(h.TotalCount())
 		around := func(q float64) (int64, int64) {
 			return h.ValueAtQuantile(q - rank), h.ValueAtQuantile(q + rank)
@@ -344,12 +343,12 @@ func main() {
         let ran = Ran::from_output(go(arguments).wait_with_output().unwrap());
         if ran.code != Some(0) {
             assert_eq!(arguments[0], "get", "{}", ran.stderr);
-            let why = format!("the Go library could not be had: {}", ran.stderr);
+            let why = format!("the Go library is not available: {}", ran.stderr);
             return Err(Lacking::Program(why));
         }
     }
 
-    // Ours, from the report that the record yields.
+    // Our percentiles, from the report.
     let out = tempfile::tempdir().unwrap();
     let mut demo = bakeoff();
     demo.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());

@@ -1,4 +1,4 @@
-//! Runs on several machines over SSH: hosts in namespaces, each with a real `sshd`.
+//! Tests runs on several machines over SSH: hosts in namespaces, each with a real `sshd`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     tests
 }
 
-/// `bakeoff run` of a study on hosts.
+/// Returns `bakeoff run` of a study on hosts.
 fn command(hosts: &Hosts, study: &str, places: &Path) -> Command {
     let file = hosts.dir().join("study.yaml");
     fs::write(&file, study).unwrap();
@@ -43,12 +43,12 @@ fn run(hosts: &Hosts, study: &str, places: &Path, flags: &[&str]) -> Output {
     command(hosts, study, places).args(flags).output().unwrap()
 }
 
-/// The only run in the folder of runs.
+/// Returns the folder of the only run.
 fn run_folder(hosts: &Hosts) -> PathBuf {
     fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap().path()
 }
 
-/// Lists what a run left on these hosts: processes, and files in the folders for data.
+/// Lists the leftovers of a run on these hosts: processes, and files in data folders.
 fn left_on(hosts: &Hosts, numbers: &[usize]) -> Vec<String> {
     let mut left = Vec::new();
     for &number in numbers {
@@ -64,7 +64,7 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// The lines of the record of the only run in the folder of runs.
+/// Returns the lines of the only run's record.
 fn record(hosts: &Hosts) -> Vec<Value> {
     let record = fs::read_to_string(run_folder(hosts).join("record.jsonl")).unwrap();
     record.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -81,23 +81,23 @@ fn trials(hosts: &Hosts) -> Vec<Value> {
 fn three_and_two() -> Result<(), Lacking> {
     let hosts = Hosts::bare(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
-    // The last CPU of a machine is there, whatever else is not.
+    // Pin to the last CPU, which always exists.
     let cpu = std::thread::available_parallelism().unwrap().get() - 1;
     let text_of = fs::read_to_string(&places).unwrap();
     let pinned = text_of.replacen("{ssh: h1, ", &format!("{{ssh: h1, cpus: {cpu}, "), 1);
     fs::write(&places, pinned).unwrap();
     let mut command = command(&hosts, SMALL_ETCD, &places);
     command.env_remove(BASELINE_FOR);
-    // Found on PATH, in the cache: it goes to the cache of hosts that lack it.
+    // The program on PATH is sent to the cache of hosts that lack it.
     Ran::run(bakeoff().args(["install", "etcd"])).ends_with(0);
     let etcd = cached("etcd").parent().unwrap().to_owned();
     let set = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
     let path = format!("{}:{}", etcd.display(), set.unwrap().display());
     let ended = command.env("PATH", path).output().unwrap();
-    // 1: not valid. A machine that is shared gives no generator its time now and then; the trial is whole.
+    // 1 means not valid: a shared machine sometimes delays a generator. The trial is complete.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
     let (header, trials) = (header(&hosts), trials(&hosts));
-    // Each machine's own limits: disks of those that take servers, loopback of all.
+    // The baseline of each machine: disks of those with servers, loopback of all.
     let environment = &header["environment"];
     for (number, machine) in environment["machines"].as_array().unwrap().iter().enumerate() {
         let floor = &machine["environment"]["floor"];
@@ -106,7 +106,7 @@ fn three_and_two() -> Result<(), Lacking> {
         assert!(floor["round_trips"][0]["per_second"].as_f64() > Some(100.0), "{machine:#}");
     }
     assert_eq!(environment["machines"][0]["cpus"], serde_json::json!([cpu]));
-    // Hosts that are namespaces are told to be one machine.
+    // Hosts that are namespaces are reported as one machine.
     assert_eq!(environment["machines"][0]["same_kernel_as"], Value::Null);
     assert_eq!(environment["machines"][4]["same_kernel_as"], "h1");
     assert!(text(&ended).contains("h1, h2, h3, h4 and h5 are one machine"), "{}", text(&ended));
@@ -121,7 +121,7 @@ fn three_and_two() -> Result<(), Lacking> {
         assert_eq!(hosts.processes(number, "etcd"), Vec::<String>::new());
     }
     assert_eq!(left_on(&hosts, &[1, 2, 3, 4, 5]), Vec::<String>::new());
-    // The same hosts, since making them takes longer than a run.
+    // Reuses the hosts, because creating them takes longer than a run.
     fs::remove_dir_all(hosts.dir().join("runs")).unwrap();
     tunnel::sets_up_servers_that_are_not_reached(&hosts);
     Ok(())

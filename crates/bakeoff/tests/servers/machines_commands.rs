@@ -1,4 +1,4 @@
-//! Commands that use the machines of a places file, over SSH: `doctor --on`, `load --on`, `dbtester control --on`.
+//! Tests commands on the machines of a places file over SSH: `doctor --on`, `load --on`, `dbtester control --on`.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// The part of a text that tells of a machine.
+/// Returns the section of a machine in `doctor`'s output.
 fn part<'a>(told: &'a str, machine: &str) -> &'a str {
     let begin = told.find(&format!("{machine}\n")).unwrap_or_else(|| panic!("{told}"));
     let part = &told[begin..];
@@ -57,7 +57,9 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     assert!(whole.status.success(), "{told}");
     for machine in ["h1", "h2", "h3"] {
         let part = part(&told, machine);
-        for words in ["the one sent)", "there and back", "with this machine's", "a sync takes"] {
+        for words in
+            ["the one sent)", "round trip", "within 0.1 s of this machine's", "a sync takes"]
+        {
             assert!(part.contains(words), "{machine} without `{words}`:\n{told}");
         }
         assert!(!part.contains("  missing"), "{told}");
@@ -87,7 +89,7 @@ fn shared_load() -> Result<(), Lacking> {
     let load = |words: &[&str]| {
         let ended = bakeoff(&hosts, &[&["load"], words].concat(), &places);
         let told = text(&ended);
-        // 1: a figure is not valid, since others work on this machine too. All of them are there.
+        // 1 means that a figure is not valid, because other work shares this machine. All figures are there.
         assert!(matches!(ended.status.code(), Some(0 | 1)), "{words:?}: {told}");
         ended
     };
@@ -96,7 +98,7 @@ fn shared_load() -> Result<(), Lacking> {
     };
     let health = url("/health");
 
-    // A closed load that ends by a count: neither more nor less, from both.
+    // A closed load of a fixed number: exactly that many from both.
     load(&["-X", "PUT", "--body", "value", &url("/kv/key"), "-n", "5", "-c", "2"]);
     let before = canary.stat(&hosts, "gets");
     let closed = json(&[&url("/kv/key"), "-n", "301", "-c", "5", "-H", "X-One: 1"]);
@@ -108,19 +110,19 @@ fn shared_load() -> Result<(), Lacking> {
     assert_eq!((&each[0]["machine"], &each[0]["clients"]), (&json!("h1"), &json!(3)));
     assert_eq!((&each[1]["clients"], &each[1]["verified"]), (&json!(2), &json!(150)));
 
-    // An open load: the whole rate, and beginnings as near as the clocks. So many clients that some are free for what
-    // is due while the machine serves others: the last requests have nobody to catch up for them.
+    // An open load: the full rate, and starts as close as the clocks. Enough clients, so that some are free for due
+    // requests while the machine is busy: nothing makes up for the last ones.
     let apart = |of: &Value| of["generators"]["began_within_us"].as_f64().unwrap();
     let try_open = || {
         let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "64"]);
-        // Those that it told as late make the load not valid: 1 % of two seconds is allowed.
+        // Reported late ones invalidate the load: 1 % of two seconds is allowed.
         let reasons = open["reasons"].as_array().unwrap();
         let is_told =
             reasons.iter().any(|why| why.as_str().unwrap().contains("generators began up to"));
         assert_eq!(is_told, apart(&open) > 20_000.0, "{open:#}");
         open
     };
-    // A machine that has others to serve tells a generator late now and then.
+    // A busy machine may reach a generator late.
     let mut open = try_open();
     for _ in 0..2 {
         if apart(&open) < 10_000.0 {
@@ -138,8 +140,8 @@ fn shared_load() -> Result<(), Lacking> {
     }
     assert!(nearest > 0.0 && nearest < 1000.0, "{nearest} µs apart at best: {open:#}");
     assert!(apart(&open) < 10_000.0, "{open:#}");
-    // Answers at the end of a second may come in the next, and after the last second only a load that ends by its
-    // count goes on for them.
+    // Answers at the end of a second may fall into the next. After the last second, only a load with a fixed number
+    // continues.
     let counted = json(&[&health, "--rate", "400", "-n", "800", "-c", "64"]);
     assert_eq!(counted["generators"]["each"][0]["verified"], 400, "{counted:#}");
     let seconds: Vec<u64> = counted["seconds"]
@@ -151,7 +153,7 @@ fn shared_load() -> Result<(), Lacking> {
     assert!((350..=400).contains(&seconds[0]), "{counted:#}");
     assert_eq!(seconds.iter().sum::<u64>(), 800, "{counted:#}");
 
-    // As a run: what generators and their machines did is in its record.
+    // As a run: its record has the generators and their machines.
     let runs = hosts.dir().join("runs").display().to_string();
     load(&[&health, "--rate", "400", "--for", "1s", "-c", "64", "--out", &runs]);
     let run = fs::read_dir(&runs).unwrap().flatten().next().unwrap().path();
@@ -166,7 +168,7 @@ fn shared_load() -> Result<(), Lacking> {
     let checks = lines[1]["checks"].as_array().unwrap();
     assert!(checks.iter().any(|check| check["name"] == "generators together"), "{checks:#?}");
 
-    // A search: each try is shared. Nothing is there, so that it goes down to where there is nothing to try.
+    // A search: each try is shared. No server runs, so it goes down to the lowest rate.
     let search = [
         "--find-max",
         "--slo",
@@ -188,7 +190,7 @@ fn shared_load() -> Result<(), Lacking> {
     let tries = told["tries"].as_array().unwrap();
     assert!(!tries.is_empty() && tries[0]["generators"]["each"][1]["errors"] == 10, "{told:#}");
 
-    // Sequences are unique among generators: of keys that are written once each, all are there.
+    // Sequences are unique across generators, so all keys written once exist.
     let puts = canary.stat(&hosts, "puts");
     let words = url("/kv/k{sequence}");
     load(&["-X", "PUT", "--body", "value", &words, "-n", "60", "-c", "4"]);
@@ -203,7 +205,7 @@ fn shared_load() -> Result<(), Lacking> {
 
     shows_certificates(&hosts, &places);
 
-    // Refused in words, and with what the generator saw.
+    // Rejected with the generator's error.
     let few = bakeoff(&hosts, &["load", &health, "-c", "1"], &places);
     assert_eq!(few.status.code(), Some(2));
     assert!(text(&few).contains("1 client cannot be shared by 2 generators"), "{}", text(&few));
@@ -230,7 +232,7 @@ fn shared_load() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// A server that asks for certificates is loaded with the one that the coordinator has.
+/// Loads a server that demands certificates with the coordinator's.
 fn shows_certificates(hosts: &Hosts, places: &Path) {
     let certificates = Certificates::for_address(BESIDE);
     let listener = hosts.listener();
@@ -245,10 +247,10 @@ fn shows_certificates(hosts: &Hosts, places: &Path) {
     let told: Value =
         serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{}", text(&ended)));
     assert_eq!((&told["verified"], &told["errors"]), (&json!(40), &json!({})), "{told:#}");
-    // Four clients, and each generator's first look.
+    // Four clients, and each generator's probe.
     assert_eq!(shown.load(Ordering::Relaxed), 6);
 
-    // A study of a server that runs already, with files of this machine.
+    // A study of a server that already runs, with files of this machine.
     let study = hosts.dir().join("endpoint.yaml");
     let text_of = format!(
         "title: Endpoint\nsystems:\n  web: {{kind: http, endpoints: [\"{url}\"], tls: {{ca: {ca}, cert: {cert}, key: {key}}}}}\n\
@@ -258,7 +260,7 @@ fn shows_certificates(hosts: &Hosts, places: &Path) {
     fs::write(&study, text_of).unwrap();
     let runs = hosts.dir().join("endpoint-runs").display().to_string();
     let study = study.display().to_string();
-    // A run wants a machine for servers, whether it starts any or not.
+    // A run needs a machine for servers, even if it starts none.
     let with_servers = hosts.places(&[1], &[1, 2]);
     let ended = bakeoff(hosts, &["run", &study, "--shared-machine", "--out", &runs], &with_servers);
     hosts.places(&[], &[1, 2]);
@@ -270,7 +272,7 @@ fn shows_certificates(hosts: &Hosts, places: &Path) {
     assert_eq!(figures["verified"], 200, "{}", text(&ended));
     assert!(!record.contains("PRIVATE KEY"));
 
-    // TLS 1.3 turns a client away after its handshake.
+    // TLS 1.3 refuses a client after its handshake.
     let without = bakeoff(hosts, &words, places);
     assert_eq!(without.status.code(), Some(4), "{}", text(&without));
     assert!(text(&without).contains("`--cert FILE` and `--key FILE`"), "{}", text(&without));
@@ -280,7 +282,7 @@ fn shows_certificates(hosts: &Hosts, places: &Path) {
     assert!(text(&missing).contains(wanted), "{}", text(&missing));
 }
 
-/// A configuration of etcd on these machines.
+/// Returns a configuration of etcd on these machines.
 fn configuration(peers: &str) -> String {
     format!(
         "test_title: Write few keys\nall_database_id_list: [etcd__tip]\n\
@@ -306,7 +308,7 @@ fn dbtester_on_peers() -> Result<(), Lacking> {
         bakeoff(&hosts, &[&words[..], &[&runs]].concat(), &places)
     };
     for (peers, wanted) in [
-        ("198.18.0.9", "`198.18.0.9` is the address of no machine of the places file"),
+        ("198.18.0.9", "no machine of the places file has the address `198.18.0.9`"),
         ("198.18.0.4", "`198.18.0.4` is the address of `h4`, which takes no servers"),
         ("198.18.0.1, 198.18.0.1", "`198.18.0.1` is the address of two nodes"),
     ] {
@@ -316,7 +318,7 @@ fn dbtester_on_peers() -> Result<(), Lacking> {
         assert!(text(&refused).contains("--> c.yaml:6:"), "{}", text(&refused));
     }
 
-    // Node by node on the machine that the configuration names, in its order and not in that of the file.
+    // Each node runs on the configuration's machine, in the configuration's order.
     let ended = control("198.18.0.3, 198.18.0.1");
     let told = text(&ended);
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
@@ -330,7 +332,7 @@ fn dbtester_on_peers() -> Result<(), Lacking> {
     let written = hosts.dir().join("result/etcd-client-latency-throughput-timeseries.csv");
     let written = fs::read_to_string(&written).unwrap_or_else(|error| panic!("{error}: {told}"));
     assert!(written.lines().count() > 1, "{written}");
-    // Metrics are those of the servers and of the generator, and not of agents.
+    // Metrics are of the servers and the generator, not of agents.
     let resident = |node: &Value| node["columns"]["resident"][0].as_f64().unwrap();
     let nodes = trial["observed"]["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 2, "{nodes:#?}");

@@ -1,7 +1,7 @@
-//! What a coordinator costs as generators are added: its memory grows by little for each.
+//! Tests the cost of generators to a coordinator: its memory grows little for each.
 //!
-//! A test has no machine to itself, so it looks at memory alone. `figures` looks at more sizes, with CPU time, and draws
-//! the picture of `docs/scale.md`, which has the command.
+//! Tests share the machine, so this one only checks memory. `figures` measures more sizes with CPU time, and draws the
+//! picture of `docs/scale.md`, which has the command.
 
 mod figures;
 mod pair;
@@ -20,7 +20,7 @@ use crate::support::skip::{Lacking, Skipped};
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let name = "machines_scale::coordinator_grows_by_little_for_each_generator";
     let mut tests = vec![skipped.unless_lacking(name, memory_of_a_coordinator)];
-    // Minutes long, and asked for by name.
+    // Take minutes, and run only by name.
     if let Some(out) = std::env::var_os("BAKEOFF_SCALE").map(PathBuf::from) {
         let program = std::env::var_os("BAKEOFF_PROGRAM").map(PathBuf::from);
         let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_bakeoff").into());
@@ -33,9 +33,9 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     tests
 }
 
-/// A load of small operations. Its length in seconds, and the number of servers, differ.
+/// Returns a study with small operations, with a length in seconds and a number of servers.
 fn study(servers: usize, seconds: u64) -> String {
-    // A canary has five nodes at most.
+    // A canary has at most five nodes.
     let system = match servers {
         0..=5 => format!("{{kind: canary, nodes: {servers}, options: {{sync: none}}}}"),
         _ => format!("{{kind: etcd, nodes: {servers}}}"),
@@ -54,23 +54,23 @@ trials: 1
     )
 }
 
-/// The most that a coordinator may grow by for each generator (docs/scale.md has what was seen).
+/// Maximum growth of a coordinator per generator in bytes (docs/scale.md has measurements).
 const GROWTH_MAX: u64 = 2 << 20;
 
-/// The cost of a run to its coordinator.
+/// Cost of a run to its coordinator.
 struct Cost {
-    /// Most memory that it had, in bytes.
+    /// Maximum memory in bytes.
     memory: u64,
-    /// Its CPU time in seconds at each look, with the time of day.
+    /// CPU seconds at each sample, with the time of day.
     cpu: Vec<(f64, f64)>,
-    /// The same of the carriers, together.
+    /// CPU seconds of all `ssh` processes at each sample.
     carriers_cpu: Vec<(f64, f64)>,
-    /// Most memory that all carriers had together.
+    /// Maximum total memory of all `ssh` processes.
     carriers_memory: u64,
 }
 
 impl Cost {
-    /// Runs a study and watches its coordinator.
+    /// Runs a study and samples its coordinator.
     fn watch(hosts: &Hosts, program: &Path, study: &Path, places: &Path) -> Self {
         let runs = hosts.dir().join("runs");
         fs::remove_dir_all(&runs).ok();
@@ -91,9 +91,9 @@ impl Cost {
             let held = carriers.iter().map(|&pid| memory(pid, "VmRSS:")).sum();
             cost.carriers_memory = cost.carriers_memory.max(held);
             if let Some(ended) = child.try_wait().unwrap() {
-                let told = fs::read_to_string(hosts.dir().join("stderr")).unwrap_or_default();
-                // 1: not valid, which a machine that is shared makes some trials.
-                assert!(matches!(ended.code(), Some(0 | 1)), "{ended}: {told}");
+                let stderr = fs::read_to_string(hosts.dir().join("stderr")).unwrap_or_default();
+                // 1 means not valid, which a shared machine causes at times.
+                assert!(matches!(ended.code(), Some(0 | 1)), "{ended}: {stderr}");
                 return cost;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -132,7 +132,7 @@ fn time_of_day() -> f64 {
     now.as_secs_f64() % 86_400.0
 }
 
-/// Returns when the only trial of a run was under load, as times of day. It began somewhere within a second.
+/// Returns the start and the end of the only trial's load as times of day. The start is exact to a second.
 fn load_of(hosts: &Hosts) -> (f64, f64) {
     let run = fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap();
     let record = fs::read_to_string(run.path().join("record.jsonl")).unwrap();

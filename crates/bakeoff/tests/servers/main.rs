@@ -1,7 +1,7 @@
-//! Real systems: each kind keeps its contract, and what is particular to some of them.
+//! Tests real systems: the contract of each kind, and particular tests of some.
 //!
-//! One program, since each links all of bakeoff; it counts what was skipped for all of them together.
-//! Not here: bakeoff on its own canary (`commands`).
+//! One test program, because each one links all of bakeoff; it counts the skipped tests of all. Not here: bakeoff with
+//! its canary (`commands`).
 
 #![allow(clippy::disallowed_methods, reason = "tests wait by the clock for what they look at")]
 
@@ -29,8 +29,7 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use support::skip::Skipped;
 
-/// How many clusters are tested at once: much of their time they wait for an election, a lock or a
-/// vote.
+/// Clusters tested at once: they spend much time waiting for an election, a lock or a vote.
 const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(AT_ONCE);
     let skipped = Skipped::default();
     let shared = wrk_vault::Shared::default();
-    // What waits longest begins first.
+    // Tests with the longest waits start first.
     let tests = [
         vec![kubernetes::study(&skipped)],
         cache::tests(&skipped),

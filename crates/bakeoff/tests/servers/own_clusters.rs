@@ -1,6 +1,6 @@
-//! Clusters that bakeoff did not start: loaded, left as they were, and refused with a reason that helps.
+//! Tests clusters that bakeoff did not start: loaded, left unchanged, and rejected with a helpful reason.
 //!
-//! They are servers of the systems' own, with credentials and certificates that bakeoff would not set up.
+//! The servers have credentials and certificates that bakeoff would not set up.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -42,7 +42,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     all.into_iter().map(|(name, case, test)| with(name, case, skipped, test)).collect()
 }
 
-/// A process that ends with its owner.
+/// A process that is killed when dropped.
 pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
@@ -56,17 +56,17 @@ const CRASH: &str = AUDITS[1];
 const SMALL: &str = "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}, reads: default}";
 const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
 
-/// An etcd that bakeoff knows nothing of.
+/// An etcd that bakeoff did not start.
 struct Etcd {
     process: Child,
     port: u16,
-    /// Where it speaks TLS, if it does.
+    /// Port of TLS, if it uses TLS.
     tls_port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Etcd {
-    /// With these flags and files for TLS, and the program that `bakeoff install` put into the cache.
+    /// Starts the etcd that `bakeoff install` cached, with these options and files for TLS.
     fn start(tls: &[(&str, PathBuf)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let [port, tls_port, peer] = free_ports();
@@ -102,7 +102,7 @@ impl Etcd {
         self.try_ask("/v3/kv/put", &value).expect("etcd takes a key");
     }
 
-    /// All its keys, sorted.
+    /// Returns all keys, sorted.
     fn keys(&self) -> Vec<String> {
         let all = STANDARD.encode([0]);
         let body = json!({"key": all, "range_end": all, "keys_only": true});
@@ -112,7 +112,7 @@ impl Etcd {
         keys.map(|key| String::from_utf8(key).unwrap()).collect()
     }
 
-    /// Over its JSON gateway, so that what is tested does not test itself.
+    /// Uses its JSON gateway, so that the test shares no code with the tested engine.
     fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -152,7 +152,11 @@ fn endpoints_are_left_alone(_: &Case) {
     assert_eq!(etcd.keys(), ["bakeoff-is-no-prefix-of-this", "mine"], "all others are gone");
     let trial = run.trial();
     assert_eq!(audit(trial, AUDITS[0]), "passed");
-    assert_eq!(audit(trial, CRASH), "not-checked", "nobody crashes a server of somebody else's");
+    assert_eq!(
+        audit(trial, CRASH),
+        "not-checked",
+        "bakeoff never kills a server that it did not start"
+    );
     let record = run.record();
     let system = &record[0]["systems"][0];
     assert_eq!(system["already_running"], true);
@@ -231,7 +235,7 @@ fn tls_is_verified(_: &Case) {
     let insecure = run(&system(", tls: {insecure: true}"), &[SMALL], &[SHORT]);
     all_is_well(&insecure, 600.0);
 
-    // Whom it does not trust it tells nothing; and no run is begun.
+    // It sends nothing to an untrusted server, and no run begins.
     refused(&trusting("other.pem"), 4, &["error: ", "certificate", "127.0.0.1", "hint: "]);
     refused(
         &system(""),
@@ -244,7 +248,7 @@ fn tls_is_verified(_: &Case) {
     refused(&trusting("absent.pem"), 2, &absent);
 }
 
-/// Flags of etcd by which it speaks TLS.
+/// Returns etcd's options for TLS.
 fn identity(certificates: &Certificates) -> Vec<(&'static str, PathBuf)> {
     vec![
         ("--cert-file", certificates.path("server.pem")),
@@ -256,7 +260,7 @@ pub(super) fn study(system: &str) -> String {
     format!("title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n")
 }
 
-/// Runs a study of one system that is refused; none of these secrets is told.
+/// Runs a study of one system that is rejected, without showing these secrets.
 #[track_caller]
 pub(super) fn refused(system: &str, code: i32, parts: &[&str]) {
     refused_with(system, &[], code, parts);
@@ -275,7 +279,7 @@ pub(super) fn refused_with(system: &str, environment: &[(&str, &str)], code: i32
     assert!(!ran.stderr.contains("docs.rs"), "{}", ran.stderr);
 }
 
-/// Runs a study of one system that does well, and finds none of these secrets in what is left of it.
+/// Runs a study of one system that succeeds, and finds none of these secrets in its files.
 #[track_caller]
 pub(super) fn does_well(system: &str, environment: &[(&str, &str)], authentication: &str) {
     let bench = Bench::new(&study(system));
@@ -424,12 +428,12 @@ fn consul_takes_a_token(_: &Case) {
     refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
     let many = bench(&strange, &[SMALL], &["many: {clients: 30, stop: {operations: 300}}"]);
     Ran::run(many.command().envs(secrets)).ends_with(4).complains(&[
-        "takes 20 connections of one address (`limits.http_max_conns_per_client`), and load `many` has 30 clients",
+        "accepts 20 connections from one address (`limits.http_max_conns_per_client`), but load `many` has 30 clients",
         "hint: use fewer `clients`, or raise `limits.http_max_conns_per_client`",
     ]);
 }
 
-/// Starts a system by `bakeoff start`; returns the address of its first node.
+/// Starts a system with `bakeoff start`, and returns the address of its first node.
 pub(super) fn started(case: &Case) -> (Server, String) {
     let bench = Bench::new(&study(&case.in_study()));
     let mut command = bakeoff();
@@ -437,8 +441,8 @@ pub(super) fn started(case: &Case) -> (Server, String) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).expect("one line of JSON");
-    (Server(child), text(&told["clients"][0]["address"]).to_owned())
+    let json: Value = serde_json::from_str(&line).expect("one line of JSON");
+    (Server(child), text(&json["clients"][0]["address"]).to_owned())
 }
 
 fn zookeeper_takes_a_user(case: &Case) {
@@ -460,11 +464,11 @@ fn zookeeper_takes_a_user(case: &Case) {
     refused_with(&own, &other, 4, &["NoAuth", "hint: the ACL of `/` refuses the user"]);
 }
 
-/// A user without rights on `/` keeps keys below a node that is open to all, which stays as it was.
+/// A user without rights on `/` stores keys below a node open to all, which stays unchanged.
 fn zookeeper_keeps_a_node(case: &Case) {
     let (_server, address) = started(case);
     let mut ask = zookeeper_client(&address);
-    // `start` has made the node: with another content it is the user's.
+    // `start` created the node; other content makes it the user's.
     let path = jute("/bakeoff");
     let set = ask([ints(&[1, 5]), path.clone(), jute("mine"), ints(&[-1])].concat());
     assert_eq!(set[12..16], [0; 4], "it has that content");
@@ -478,7 +482,7 @@ fn zookeeper_keeps_a_node(case: &Case) {
     assert_eq!(children[12..], ints(&[0, 0]), "none is left below it");
 }
 
-/// A text as `zookeeper.jute` has it.
+/// Encodes a string as in `zookeeper.jute`.
 fn jute(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
@@ -487,7 +491,7 @@ fn ints(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// Opens a session with a ZooKeeper (`ConnectRequest`); returns what sends a packet and receives the answer.
+/// Opens a ZooKeeper session (`ConnectRequest`). Returns a function that sends a packet and receives the answer.
 fn zookeeper_client(address: &str) -> impl FnMut(Vec<u8>) -> Vec<u8> + use<> {
     let mut socket = TcpStream::connect(address).unwrap();
     let mut ask = move |packet: Vec<u8>| {
@@ -504,7 +508,7 @@ fn zookeeper_client(address: &str) -> impl FnMut(Vec<u8>) -> Vec<u8> + use<> {
     ask
 }
 
-/// Lets one user alone use the root node of a ZooKeeper (`SetACLRequest`, 7).
+/// Restricts the root node of a ZooKeeper to one user (`SetACLRequest`, 7).
 fn close_to_others(address: &str, digest: &str) {
     let mut ask = zookeeper_client(address);
     let (scheme, id) = (jute("digest"), jute(digest));

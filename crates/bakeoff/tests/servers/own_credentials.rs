@@ -1,6 +1,6 @@
-//! Redis and NATS that bakeoff did not start, with users, tokens and TLS.
+//! Tests Redis and NATS that bakeoff did not start, with users, tokens and TLS.
 //!
-//! Not here: the other kinds (`own_clusters`).
+//! Not here: other kinds (`own_clusters`).
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -68,7 +68,7 @@ fn redis_takes_a_user_and_tls(case: &Case) {
     refused_with(&plainly(AS_LOW), &SECRETS, 4, &["NOPERM", "the study's user may not"]);
 }
 
-/// Asks a Redis for what it answers with `OK`.
+/// Sends commands to a Redis that must answer `OK`.
 fn configure(address: &str, commands: &[&[&str]]) {
     let mut socket = TcpStream::connect(address).unwrap();
     for words in commands {
@@ -117,8 +117,8 @@ fn nats_takes_a_user_and_a_token(_: &Case) {
     let by_token = |more: &str| at(&format!("nats://127.0.0.1:{token}"), more);
     does_well(&by_tls(AS_ME), &SECRETS, "user and password");
     does_well(&by_token(", credentials: {token: $OTHER_TOKEN}"), &SECRETS, "a token");
-    let nobody = ["Authorization Violation", "hint: it needs a user or a token: add"];
-    refused(&by_token(""), 4, &nobody);
+    let without = ["Authorization Violation", "hint: it needs a user or a token: add"];
+    refused(&by_token(""), 4, &without);
     let mistaken = ["Authorization Violation", "hint: look at `credentials`"];
     refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &mistaken);
     let low = ["Permissions Violation", "hint: allow the user to publish to `$JS.API.>`"];

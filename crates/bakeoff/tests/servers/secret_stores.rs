@@ -1,6 +1,6 @@
-//! Vault: every operation once for real, where secrets are not, and what cannot be loaded.
+//! Tests Vault: every operation once, where secrets must not appear, and clusters that cannot be loaded.
 //!
-//! Not here: that it keeps what it acknowledged, on each storage (`bakeoff_systems`).
+//! Not here: that it keeps acknowledged writes on each storage (`bakeoff_systems`).
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -39,7 +39,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     tests.map(|(name, case, test)| with(name, case, skipped, test)).into()
 }
 
-/// A study of one system, its workloads and loads in YAML of one line each.
+/// Returns a study of one system; workloads and loads are YAML of one line each.
 fn bench(system: &str, workloads: &[&str], loads: &[&str], more: &str) -> Bench {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
     let (workloads, loads) = (lines(workloads), lines(loads));
@@ -112,7 +112,7 @@ fn every_operation(case: &Case) {
     assert_eq!(audited.count(), 2, "what writes keys is read back");
 }
 
-/// A Vault of the test's own that is open, and its root token.
+/// Returns an unsealed Vault of the test, and its root token.
 fn opened() -> (Vault, String) {
     let vault = Vault::start(None);
     let (token, key) = vault.initialise();
@@ -124,7 +124,7 @@ fn attached(port: u16) -> String {
     format!("mine: {{kind: vault, endpoints: [\"http://127.0.0.1:{port}\"]}}")
 }
 
-/// As many certificates as its authority says it has stored: the most that were seen during a load.
+/// Returns the maximum number of certificates that the authority stored during a load.
 fn stored(vault: &Vault, token: &str, with: &str) -> usize {
     const OPERATIONS: usize = 300;
     let workload = format!(
@@ -152,7 +152,7 @@ fn stored_or_not(_: &Case) {
         let (status, output) = vault.ask("POST", path, Some(&token), Some(&body));
         assert!((200..300).contains(&status), "{path}: {status} {output}");
     };
-    // Names like ours, of somebody else.
+    // Names like ours, which the user created.
     make("sys/mounts/bakeoff-mine", json!({"type": "kv"}));
     make("sys/auth/bakeoff-ci", json!({"type": "approle"}));
     make(
@@ -163,7 +163,7 @@ fn stored_or_not(_: &Case) {
     let yes = stored(&vault, &token, "");
     let no = stored(&vault, &token, ", stored: no");
     assert!(yes > 100, "{yes} of 300 were seen");
-    // The authority's own.
+    // The authority's own certificate.
     assert!(no <= 3, "{no} were stored");
     assert_eq!(vault.made(&token), before, "all that was made is gone");
 
@@ -187,7 +187,7 @@ fn running(bench: &Bench) -> Child {
     bench.command().stdout(out).stderr(err).spawn().unwrap()
 }
 
-/// Every token of Vault's form (`hvs.…`) in the memory of a process that is ours.
+/// Returns every Vault token (`hvs.…`) in the memory of a process of ours.
 fn tokens_in_memory(pid: u32) -> Vec<String> {
     const FORM: &str = "hvs.";
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -200,7 +200,7 @@ fn tokens_in_memory(pid: u32) -> Vec<String> {
         let (from, to) = (number(from), number(to));
         let mut bytes = vec![0; usize::try_from(to - from).unwrap().min(64 << 20)];
         let Ok(read) = memory.read_at(&mut bytes, from) else { continue };
-        // With std's own search, which is compiled with optimisation in tests too.
+        // Uses std's search, which is optimised even in tests.
         let lossy = String::from_utf8_lossy(&bytes[..read]);
         for (at, _) in lossy.match_indices(FORM) {
             let rest = lossy[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.');
@@ -215,7 +215,7 @@ fn tokens_in_memory(pid: u32) -> Vec<String> {
     found
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -228,14 +228,14 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The first of these texts that a file holds.
+/// Returns the first of these texts in a file.
 fn held<'a>(path: &Path, texts: &'a [String]) -> Option<&'a String> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let lossy = String::from_utf8_lossy(&bytes);
     texts.iter().find(|text| lossy.contains(text.as_str()))
 }
 
-/// The configuration of each node that runs below a folder, and the node's own folder.
+/// Returns each node's folder and configuration below a folder.
 fn configurations(dir: &Path) -> Vec<(PathBuf, Value)> {
     let configs = files(dir).into_iter().filter(|path| path.ends_with("config.json"));
     configs
@@ -269,7 +269,7 @@ fn secrets(case: &Case) {
         known.extend(passwords);
         both
     });
-    // The whole of the load, and the time after it.
+    // The entire load and the time after it.
     let (mut looks, mut private) = (0, 0);
     while bakeoff.try_wait().unwrap().is_none() {
         for process in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -295,7 +295,7 @@ fn secrets(case: &Case) {
     assert!(left.iter().any(|path| path.extension().is_some_and(|it| it == "log")), "{left:?}");
     for path in left {
         assert_eq!(held(&path, &known), None, "in {}", path.display());
-        // Nor another of its tokens.
+        // Nor any other token.
         assert_eq!(held(&path, &["hvs.".to_owned()]), None, "in {}", path.display());
     }
     crate::support::nothing_runs_in(bench.path());
@@ -304,7 +304,7 @@ fn secrets(case: &Case) {
 const SMALL: &str = "all: {mix: {put: 2, get: 2}, keys: {count: 20}, reads: default}";
 const SHORT: &str = "counted: {clients: 2, stop: {operations: 60}}";
 
-/// Runs a study with a token, which bakeoff refuses at once; what it says.
+/// Asserts that bakeoff rejects a study with this token at once, with this message.
 #[track_caller]
 fn refused(system: &str, token: Option<&str>, parts: &[&str]) {
     let bench = bench(system, &[SMALL], &[SHORT], "");
@@ -341,7 +341,7 @@ fn refuses_unloadable_clusters(_: &Case) {
     std::thread::sleep(Duration::from_millis(1500));
     refused(&system, Some(&brief), &says("refuses the token", "may have expired"));
 
-    // And with what is good it is loaded, and left as it was.
+    // With valid credentials it is loaded, and left unchanged.
     let before = vault.made(&token);
     let bench = bench(&system, &[SMALL], &[SHORT], "");
     let ran = Ran::run(bench.command().arg("--json").env("VAULT_TOKEN", &token));
@@ -398,8 +398,8 @@ fn memory_storage_forgets_all(case: &Case) {
     assert_eq!(sorted, ["completed", "failed"], "what does not write is not killed");
 }
 
-/// Returns how many connections there are to ports of this machine. The kernel goes through the connections of all tests
-/// for that, those that are over too.
+/// Returns the number of connections to these ports. The kernel lists the connections of all tests for that, including
+/// closed ones.
 fn connections_to(ports: &[u16]) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let remotes: Vec<String> = ports.iter().map(|port| format!("0100007F:{port:04X}")).collect();
@@ -463,7 +463,7 @@ fn a_leader_dies(case: &Case) {
     let by_kind: f64 = kinds.map(|kind| figure(trial, &format!("errors_{kind}"))).iter().sum();
     assert!(errors > 0.0 && errors == by_kind, "{errors} and {by_kind}: {trial}");
     assert!(figure(trial, "requests_verified") > 60.0, "{trial}");
-    // What was acknowledged before and after the change of leader is there.
+    // Writes acknowledged before and after the leader change exist.
     assert_eq!(AUDITS.map(|when| audit(trial, when)), ["passed", "passed"], "{trial}");
     for name in ["report.md", "report.html", "report.json"] {
         assert!(run.join(name).is_file(), "no {name}");

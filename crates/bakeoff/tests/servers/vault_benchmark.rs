@@ -1,9 +1,8 @@
-//! `bakeoff vault-benchmark` against a real Vault, and against a server that only refuses.
+//! Tests `bakeoff vault-benchmark` against a real Vault, and against a server that only refuses.
 //!
-//! Vault is had by `bakeoff install`, the code that users run. Where it cannot be had, what needs it
-//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
-//! unless the machine lacks what the program needs. The same holds for OpenBao, which has no
-//! source in a closed network.
+//! `bakeoff install` provides Vault. Without it, tests that need it are reported as ignored with the reason, and
+//! counted on the last line. In CI that is a failure, unless the machine lacks a requirement. The same holds for
+//! OpenBao, which has no source in a closed network.
 
 mod fake;
 mod server;
@@ -27,19 +26,19 @@ use crate::support::certificates::Certificates;
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Ran, bakeoff, has, text, wait_for};
 
-/// Shows itself where it must not be.
+/// Must not appear in any output.
 const TOKEN: &str = "the-root-of-a-test";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A program, or why it cannot be had.
-struct Had {
+/// A program, or the reason why it is missing.
+struct FoundProgram {
     system: &'static str,
-    /// The tools without any of which this machine cannot have it, whatever the network.
+    /// Tools to install it: without at least one of them, the machine lacks it regardless of the network.
     needs: &'static [&'static str],
     program: Result<PathBuf, String>,
 }
 
-impl Had {
+impl FoundProgram {
     fn find(system: &'static str, version: &str, needs: &'static [&'static str]) -> Self {
         let ran = Ran::run(bakeoff().args(["install", &format!("{system}@{version}")]));
         let program = match ran.code {
@@ -55,7 +54,7 @@ impl Had {
     }
 }
 
-/// Returns where `bakeoff systems` says that a system runs from.
+/// Returns a system's path from `bakeoff systems`.
 fn program(system: &str) -> PathBuf {
     let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with(&format!("{system}\n")));
@@ -63,7 +62,7 @@ fn program(system: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
-/// A test that needs a program. Those of Vault share a server, so they run one after the other.
+/// Returns a test that needs a program. Tests of Vault share a server, so they run one after another.
 fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
     static TURN: Mutex<()> = Mutex::new(());
     skipped.unless_lacking(name, move || {
@@ -71,7 +70,7 @@ fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
         let _turn =
             (had.system == "vault").then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
         let program = had.program.as_ref().map_err(|why| {
-            // No registry has a program that needs no tool.
+            // A program that needs no tool is in no registry.
             let cannot = had.needs.is_empty() || had.needs.iter().any(|tool| !has(tool));
             if cannot { Lacking::Machine(why.clone()) } else { Lacking::Program(why.clone()) }
         })?;
@@ -80,22 +79,24 @@ fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
     })
 }
 
-/// The program of a server, found when the first test asks for it.
-type Find = fn() -> &'static Had;
+/// Program of a server, found by the first test that needs it.
+type Find = fn() -> &'static FoundProgram;
 
-fn no_server() -> &'static Had {
-    static HAD: LazyLock<Had> =
-        LazyLock::new(|| Had { system: "none", needs: &[], program: Ok(PathBuf::new()) });
+fn no_server() -> &'static FoundProgram {
+    static HAD: LazyLock<FoundProgram> =
+        LazyLock::new(|| FoundProgram { system: "none", needs: &[], program: Ok(PathBuf::new()) });
     &HAD
 }
 
-fn vault() -> &'static Had {
-    static HAD: LazyLock<Had> = LazyLock::new(|| Had::find("vault", "1.21", &["go"]));
+fn vault() -> &'static FoundProgram {
+    static HAD: LazyLock<FoundProgram> =
+        LazyLock::new(|| FoundProgram::find("vault", "1.21", &["go"]));
     &HAD
 }
 
-fn openbao() -> &'static Had {
-    static HAD: LazyLock<Had> = LazyLock::new(|| Had::find("openbao", "2.5", &[]));
+fn openbao() -> &'static FoundProgram {
+    static HAD: LazyLock<FoundProgram> =
+        LazyLock::new(|| FoundProgram::find("openbao", "2.5", &[]));
     &HAD
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         .into()
 }
 
-/// `bakeoff vault-benchmark run` with a file, and nothing in the environment that would help it.
+/// Returns `bakeoff vault-benchmark run` with a file, without helpful environment variables.
 fn command(dir: &Path, address: &str, token: &str, file: &str, options: &[&str]) -> Command {
     let path = dir.join("test.hcl");
     std::fs::write(&path, file).unwrap();
@@ -157,7 +158,7 @@ fn command(dir: &Path, address: &str, token: &str, file: &str, options: &[&str])
     command
 }
 
-/// Returns the output, after a check that the token is nowhere in it.
+/// Returns the output after checking that it does not contain the token.
 #[track_caller]
 fn quiet(output: Output) -> Ran {
     let ran = Ran::from_output(output);
@@ -172,7 +173,7 @@ fn run(server: &Plain, file: &str, options: &[&str]) -> Ran {
     quiet(command.output().unwrap())
 }
 
-/// The JSON report of a run that ended so.
+/// Runs a file, and returns the JSON report and the output. Asserts the exit code.
 #[track_caller]
 fn report(server: &Plain, file: &str, options: &[&str], code: i32) -> (Value, Ran) {
     let ran = run(server, file, &[options, &["-report_mode=json"]].concat()).ends_with(code);
@@ -183,7 +184,7 @@ fn count(metrics: &Value, name: &str) -> u64 {
     metrics[name].as_u64().unwrap_or_else(|| panic!("no `{name}` in {metrics}"))
 }
 
-/// A file with one test of all the requests.
+/// Returns a file with one test for all requests.
 fn one(kind: &str, config: &str) -> String {
     format!("test \"{kind}\" \"only\" {{\n  weight = 100\n  config {{\n    {config}\n  }}\n}}\n")
 }
@@ -209,7 +210,7 @@ fn mixed(duration: &str) -> String {
     format!("duration = \"{duration}\"\ncleanup = true\nworkers = 4\n{tests}")
 }
 
-/// The count column of a terse report by its first one.
+/// Returns the count column of a terse report by its first column.
 fn terse_counts(report: &str) -> BTreeMap<&str, u64> {
     let rows = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.len() == 8 && row[7].ends_with('%'))
@@ -226,7 +227,7 @@ fn reports_hold_together(program: &Path) {
     let (json, ran) = report(server, &mixed("4s"), &["-annotate=a=b,c=d"], 0);
     assert_eq!(json["target_addr"], server.url());
     assert_eq!(json["annotations"], json!({ "a": "b", "c": "d" }));
-    assert!(ran.stderr.contains("2112"), "nobody waits for metrics: {}", ran.stderr);
+    assert!(ran.stderr.contains("2112"), "metrics are not served: {}", ran.stderr);
     let metrics = json["metrics"].as_object().unwrap();
     let total = &metrics["total"];
     let all = count(total, "requests");
@@ -237,7 +238,7 @@ fn reports_hold_together(program: &Path) {
         let test = &metrics[kind];
         assert_eq!(test["success"], 1.0, "{kind}: {test}");
         let requests = count(test, "requests");
-        // Five times the deviation of a draw.
+        // Five standard deviations of a draw.
         let expected = all as f64 * weight as f64 / 100.0;
         let off = (requests as f64 - expected).abs();
         assert!(off <= 5.0 * expected.sqrt() + 1.0, "{kind}: {requests} of {all}");
@@ -274,7 +275,7 @@ fn reports_hold_together(program: &Path) {
     let successes = verbose.lines().filter(|line| line.contains("100.00%")).count();
     assert_eq!(successes, WEIGHTS.len() + 1, "{verbose}");
 
-    // The same forms from a run itself.
+    // The same formats directly from a run.
     let file = one("kvv2_read", "numkvs = 5");
     let ran = run(server, &file, &["-duration=1s", "-cleanup", "-report_mode=terse"]).ends_with(0);
     let counts = terse_counts(&ran.stdout);
@@ -284,7 +285,7 @@ fn reports_hold_together(program: &Path) {
     assert_eq!(server.belongings(), before);
 }
 
-/// A run that is under way.
+/// A run in progress.
 struct Begun {
     child: Child,
     stderr: BufReader<std::process::ChildStderr>,
@@ -301,7 +302,7 @@ impl Begun {
         Self { child, stderr, seen: String::new(), _dir: dir }
     }
 
-    /// Reads what it says until it says this.
+    /// Reads the output until it contains this.
     #[track_caller]
     fn says(&mut self, what: &str) {
         while !self.seen.lines().last().is_some_and(|line| line.contains(what)) {
@@ -326,7 +327,7 @@ impl Begun {
 fn an_interrupt_leaves_nothing(program: &Path) {
     let server = shared(program);
     let before = server.belongings();
-    // In the set-up, which would take minutes.
+    // During the set-up, which would take minutes.
     let begun = Begun::new(server, &one("kvv2_read", "numkvs = 5000000"), &["-cleanup"]);
     wait_for("a mount", READY_WITHIN, || server.belongings() != before);
     begun.interrupt();
@@ -334,7 +335,7 @@ fn an_interrupt_leaves_nothing(program: &Path) {
     assert_eq!(ran.stdout, "", "nothing was measured");
     assert_eq!(server.belongings(), before, "{}", ran.stderr);
 
-    // In the load: what was measured is told.
+    // During the load: the results so far are printed.
     let options = ["-cleanup", "-duration=60s", "-report_mode=json"];
     let mut begun = Begun::new(server, &mixed("60s"), &options);
     begun.says("starting the load");
@@ -349,7 +350,7 @@ fn an_interrupt_leaves_nothing(program: &Path) {
 }
 
 fn a_second_interrupt(_: &Path) {
-    // A server that never takes anything away, so that the second signal always finds a clean-up.
+    // A server that never deletes anything, so that the second signal always hits a clean-up.
     let slow = Fake::start(|method, path| match (method, path) {
         ("DELETE", _) => None,
         _ => Some((200, "{\"data\":{}}")),
@@ -360,7 +361,7 @@ fn a_second_interrupt(_: &Path) {
     begun.says("starting the load");
     begun.interrupt();
     begun.says("cleaning up");
-    // Two signals within a second are one.
+    // Two signals within a second count as one.
     std::thread::sleep(Duration::from_millis(1200));
     let interrupted = Instant::now();
     begun.interrupt();
@@ -382,7 +383,7 @@ fn an_open_load_keeps_its_plan_or_says_so(program: &Path) {
     let (missed, ran) = open("-rps=200000", "-workers=2");
     let requests = count(&missed["metrics"]["only"], "requests");
     assert!(requests < 300_000, "no server does that: {requests}");
-    // Each is either sent or not; the last one may be due at the very end.
+    // Each request is either sent or dropped; the last one may be due at the very end.
     let all = ["of 399,999 requests", "of 400,000 requests", "of 400,001 requests"];
     assert!(all.iter().any(|all| ran.stderr.contains(all)), "{}", ran.stderr);
     ran.complains(&["due but never sent", "no worker was free"]);
@@ -392,7 +393,7 @@ fn an_open_load_keeps_its_plan_or_says_so(program: &Path) {
 fn clusters_are_loaded(program: &Path) {
     let server = shared(program);
     let before = server.belongings();
-    // One server by two names; the load does not know.
+    // One server with two names, unknown to the load.
     let dir = tempfile::tempdir().unwrap();
     let cluster = dir.path().join("cluster.json");
     let other = server.url().replace("127.0.0.1", "localhost");
@@ -429,10 +430,10 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
         2,
         &["error: ", "the token is invalid or expired", "hint: `-vault_token`"],
     );
-    let [nobody, port, tls_port] = free_ports();
-    refused(&plain(nobody, TOKEN), 4, &["is unreachable", "hint: is the server running"]);
+    let [unused, port, tls_port] = free_ports();
+    refused(&plain(unused, TOKEN), 4, &["is unreachable", "hint: is the server running"]);
 
-    // One with a listener in plain text and one with TLS.
+    // One server with a plain text listener and a TLS listener.
     let certificates = Certificates::new();
     let path = |name: &str| certificates.path(name).display().to_string();
     let config = json!({
@@ -496,11 +497,11 @@ fn a_load_outlives_its_leader(program: &Path) {
     let mut begun = Begun::new(&standby, &one("kvv1_write", "numkvs = 5"), &options);
     begun.says("is a standby (429)");
     begun.says("starting the load");
-    // So late that nobody leads yet when the clean-up begins.
+    // So late that there is no leader yet when the clean-up begins.
     std::thread::sleep(Duration::from_millis(2500));
     nodes[0].0.kill();
     let ran = begun.end().complains(&["cleaning up", "failed: "]);
-    // Most requests may have failed: standbys without a leader answer at once.
+    // Most requests may fail: standbys without a leader answer at once.
     assert!(matches!(ran.code, Some(0 | 1)), "{:?} {}", ran.code, ran.stderr);
     let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
     let metrics = &report["metrics"]["only"];
@@ -528,7 +529,7 @@ fn namespaces(program: &Path) {
 }
 
 fn diagnostics_are_told(_: &Path) {
-    // Nobody listens there, and nobody is asked.
+    // Nothing listens there, and nothing is sent.
     let server = plain(1, TOKEN);
     let file = "duration = \"1s\"\ntest \"kvv9_read\" \"a\" {\n  weight = 50\n}\ntest \"kvv1_read\" \
                 \"b\" {\n  weight = 50\n  config {\n    numkv = 5\n  }\n}\n";
@@ -547,7 +548,7 @@ fn diagnostics_are_told(_: &Path) {
 fn standbys_are_named(_: &Path) {
     let file = one("seal_status", "");
     let options = ["-duration=500ms", "-rps=40", "-report_mode=json"];
-    // Health that forbids a load, health that lets one go on with a remark.
+    // Health states that forbid a load, and some that only give a warning.
     let healths: [(Answers, i32, &str); 5] = [
         (|_, path| answer(path, 429, 200), 0, "is a standby (429)"),
         (|_, path| answer(path, 473, 200), 0, "is a performance standby (473)"),
@@ -560,7 +561,7 @@ fn standbys_are_named(_: &Path) {
         let ran = run(&plain(fake.port, TOKEN), &file, &options).ends_with(code);
         ran.complains(&[what]);
     }
-    // What the load itself is answered is counted by its name, and is no success.
+    // Answers to the load count by status and are no success.
     let loads: [(Answers, &str); 5] = [
         (|_, path| answer(path, 200, 429), "429 Too Many Requests"),
         (|_, path| answer(path, 200, 472), "472 disaster recovery secondary"),
@@ -579,7 +580,7 @@ fn standbys_are_named(_: &Path) {
         assert!(metrics["latencies"]["50th"].is_number(), "as in vault-benchmark: {metrics}");
         ran.complains(&[&format!("failed: {requests} × {name}")]);
     }
-    // A set-up that a standby refuses for good ends with its name.
+    // A set-up that a standby permanently refuses ends with its name.
     let fake = Fake::start(|_, path| answer(path, 200, 472));
     let ran = run(&plain(fake.port, TOKEN), &one("kvv1_read", "numkvs = 1"), &["-duration=1s"]);
     ran.ends_with(4).complains(&["was answered 472", "hint: give the address of the primary"]);

@@ -1,9 +1,9 @@
-//! The scripts of `examples/wrk` load a real Vault, in `bakeoff wrk` and unchanged in wrk.
+//! Tests that the scripts of `examples/wrk` load a real Vault, in `bakeoff wrk` and unchanged in wrk.
 //!
-//! Compares a script's account of its load with Vault's contents afterwards. Vault is had by
-//! `bakeoff install` and runs in its memory, one for all tests; wrk is had as Debian packages it.
+//! It compares a script's counts with Vault's contents afterwards. `bakeoff install` provides Vault, one in-memory
+//! server for all tests; wrk comes from Debian packages.
 //!
-//! Not here: what scripts can do in general (`wrk`), Vault as a contender (`bakeoff_systems`).
+//! Not here: scripts in general (`wrk`), Vault in studies (`bakeoff_systems`).
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -31,7 +31,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/wrk")
 }
 
-/// The one Vault of all tests, once one of them has asked for it.
+/// The Vault shared by all tests, started by the first.
 pub(crate) type Shared = Arc<Mutex<Option<Arc<Vault>>>>;
 
 pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
@@ -66,12 +66,12 @@ pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
     tests
 }
 
-/// Stops the one Vault of all tests.
+/// Stops the shared Vault.
 pub(crate) fn stop_shared(shared: &Shared) {
     drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// A test that needs a Vault.
+/// Returns a test that needs the Vault.
 fn on_vault(
     name: &str,
     shared: &Shared,
@@ -98,7 +98,7 @@ fn the_vault(shared: &Shared) -> Result<Arc<Vault>, String> {
     Ok(started)
 }
 
-/// A Vault in development mode: unsealed from the start, and its data in memory.
+/// A Vault in development mode: unsealed, with in-memory storage.
 pub(crate) struct Vault {
     process: Child,
     port: u16,
@@ -106,7 +106,7 @@ pub(crate) struct Vault {
 }
 
 impl Vault {
-    /// With the program that `bakeoff install` has; an error says why there is none.
+    /// Starts the installed Vault. The error is the reason why there is none.
     fn start() -> Result<Self, String> {
         let ran = Ran::run(bakeoff().args(["install", "vault"]));
         if ran.code != Some(0) {
@@ -140,7 +140,7 @@ impl Vault {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns the answer to one request over a connection of its own; `None` if that is no success.
+    /// Returns the answer to one request on its own connection; `None` unless it succeeds.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
@@ -161,13 +161,13 @@ impl Vault {
         }
     }
 
-    /// Makes an empty store of version 1.
+    /// Creates an empty store of version 1.
     fn mount(&self, name: &str) {
         let body = json!({"type": "kv", "options": {"version": "1"}});
         self.ask("POST", &format!("sys/mounts/{name}"), &body).expect("a store is made");
     }
 
-    /// The secrets that the scripts know below a mount, by their numbers.
+    /// Returns the numbers of the scripts' secrets below a mount.
     fn numbers(&self, mount: &str) -> BTreeSet<u64> {
         let Some(listed) = self.ask("GET", &format!("{mount}/wrk?list=true"), &Value::Null) else {
             return BTreeSet::new();
@@ -180,7 +180,7 @@ impl Vault {
         text(&read.expect("a listed secret is there")["data"]["value"]).to_owned()
     }
 
-    /// Runs a script in this tool, with the right secrets.
+    /// Runs a script in this tool with valid secrets.
     fn load(&self, tool: Tool, options: &str, script: &str, arguments: &str) -> Ran {
         self.load_with(tool, TOKEN, PASSWORD, options, script, arguments)
     }
@@ -208,13 +208,13 @@ impl Vault {
 
 impl Drop for Vault {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A Lua script whose requests carry the token that a file holds.
+/// A Lua script whose requests carry the token from a file.
 const WITH_TOKEN_OF_FILE: &str = r#"
 local file = assert(io.open(os.getenv("TOKEN_FILE")))
 wrk.headers["X-Vault-Token"] = file:read("*l")
@@ -253,7 +253,7 @@ fn a_started_store_is_loaded(_: &Vault) {
     assert!(!file.exists(), "it goes with the folder");
 }
 
-/// Returns where `bakeoff systems` says that Vault runs from.
+/// Returns Vault's path from `bakeoff systems`.
 fn program() -> PathBuf {
     let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with("vault\n")).unwrap();
@@ -284,14 +284,14 @@ impl Tool {
     }
 }
 
-/// wrk as it is installed, else as Debian packages it.
+/// Returns the installed wrk, else Debian's.
 fn wrk() -> Result<Command, Missing> {
     const PACKAGED: Packaged = Packaged {
         package: "wrk",
         besides: &[],
         there_already: &["libc6"],
         file: None,
-        // It prints its version with its usage, and ends with 1.
+        // It prints its version with the usage, and exits with 1.
         runs: |tree| match in_tree(tree).arg("-v").output() {
             Ok(ran) if ran.stdout.starts_with(b"wrk ") => Ok(()),
             Ok(ran) => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
@@ -310,13 +310,13 @@ fn wrk() -> Result<Command, Missing> {
     }
 }
 
-/// The answers that a script counted, by their status.
+/// Returns a script's answer counts by status.
 fn answers(ran: &Ran) -> Vec<(u64, u64)> {
     let lines = ran.stdout.lines().filter_map(|line| line.split_once(" answers with status "));
     lines.map(|(count, status)| (status.parse().unwrap(), count.trim().parse().unwrap())).collect()
 }
 
-/// Returns how many answers there were, all with this status.
+/// Returns the number of answers, all of which must have this status.
 #[track_caller]
 fn all_with(ran: &Ran, status: u64) -> u64 {
     match answers(ran).as_slice() {
@@ -338,8 +338,8 @@ fn each_script_is_tested() {
 }
 
 fn a_secret_is_asked_for() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
     for script in SCRIPTS {
         let mut command = Tool::Bakeoff.command();
         command.env_remove("VAULT_TOKEN").env("VAULT_PASSWORD", "");
@@ -361,8 +361,8 @@ fn written_secrets_are_there(vault: &Vault) {
         let write = value.strip_prefix("thread 1, write ").and_then(|rest| rest.split(' ').next());
         write.unwrap_or_else(|| panic!("{value}")).parse::<u64>().unwrap()
     });
-    // Each write has its number. The first one is asked for before the load and never sent, the last
-    // one is that of the last answer, and no later one can have taken its place.
+    // Each write has a number. wrk requests the first one before the load without sending it. The last number is at
+    // most the last answer's, and none is overwritten.
     let writes: BTreeSet<u64> = writes.collect();
     assert_eq!(writes.len(), numbers.len(), "no two secrets are of the same write");
     assert_eq!(writes.last(), Some(&(answered + 1)), "{}", ran.stdout);
@@ -376,7 +376,7 @@ fn the_published_load_has_no_error(vault: &Vault) {
     assert!(!ran.stdout.contains("Non-2xx") && !ran.stdout.contains("Socket"), "{}", ran.stdout);
     let numbers = vault.numbers("six");
     assert!(numbers.iter().all(|number| (1..=10_000).contains(number)), "{numbers:?}");
-    // Random ones of so many are seldom the same, and each thread has others.
+    // Random numbers of so many rarely repeat, and each thread has others.
     let distinct = numbers.len() as f64;
     assert!(distinct <= answered as f64, "{distinct} of {answered}");
     let expected = 1e4 * (1.0 - (-(answered as f64) / 1e4).exp());
@@ -390,7 +390,7 @@ fn the_published_load_has_no_error(vault: &Vault) {
 
 fn reads_find_what_was_filled_in(vault: &Vault) {
     vault.mount("read");
-    // One thread would do; two write all of them each.
+    // One thread would suffice; two each write all.
     let ran = vault.load(Tool::Bakeoff, "-t2 -c5 -d1s", "vault-fill.lua", "42 read");
     let written = answers(&ran).into_iter().find(|(status, _)| *status == 204);
     assert_eq!(written, Some((204, 84)), "{}", ran.stdout);
@@ -403,7 +403,7 @@ fn reads_find_what_was_filled_in(vault: &Vault) {
     all_with(&ran, 200);
     assert!(!ran.stdout.contains("Non-2xx"), "{}", ran.stdout);
 
-    // Every second one is not there.
+    // Every second one is missing.
     let ran = vault.load(Tool::Bakeoff, "-t2 -c4 -d1s", "vault-read.lua", "84 read");
     let [(200, found), (404, missed)] = answers(&ran)[..] else { panic!("{}", ran.stdout) };
     assert!(found > 0 && missed > 0);
@@ -421,7 +421,7 @@ fn logins_need_the_password(vault: &Vault) {
         vault.load_with(Tool::Bakeoff, "", password, "-t1 -c2 -d1s", "vault-login.lua", "")
     };
     let ran = load("another");
-    // Vault locks a user out, with 403, who has failed several times.
+    // Vault locks out a user with 403 after several failures.
     let answers = answers(&ran);
     assert!(answers.iter().all(|(status, _)| [400, 403].contains(status)), "{}", ran.stdout);
     let refused: u64 = answers.iter().map(|(_, count)| count).sum();
@@ -449,7 +449,7 @@ fn a_wrong_token_is_said(vault: &Vault) {
     let ran = load("-t1 -c1 -d1s", "vault-fill.lua", "10 closed");
     all_with(&ran, 403);
     says(&ran, "  0 of 10 secrets written\n  give it more time");
-    // A header of the command line goes before the environment.
+    // A header on the command line overrides the environment.
     let header = format!("-t1 -c1 -d1s -HX-Vault-Token:{TOKEN}");
     says(&load(&header, "vault-fill.lua", "10 closed"), "  10 of 10 secrets written\n");
 }

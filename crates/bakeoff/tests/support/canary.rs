@@ -1,6 +1,6 @@
-//! A canary as a process, for tests that load it by a URL.
+//! Runs a canary process for tests that load it by URL.
 //!
-//! Not here: tests of the canary itself, which look at what it says (`tests/commands/canary.rs`).
+//! Not here: tests of the canary itself (`tests/commands/canary.rs`).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,16 +13,15 @@ use tempfile::TempDir;
 use super::bakeoff;
 use super::semaphore::{Permits, Semaphore};
 
-/// A running canary; killed when dropped.
 pub(crate) struct Canary {
     process: Child,
     pub(crate) address: SocketAddr,
-    /// Room for files of the test's own; the canary's data is in a folder of it.
+    /// Folder for the test's files and the canary's data.
     pub(crate) dir: TempDir,
 }
 
 impl Canary {
-    /// One with these flags, parted by blanks.
+    /// Starts a canary with these options, separated by spaces.
     pub(crate) fn start(flags: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = bakeoff();
@@ -37,7 +36,7 @@ impl Canary {
         Self { process, address: address.expect("a canary says where it listens"), dir }
     }
 
-    /// One with the value `value` under `/kv/key`.
+    /// Starts a canary that holds `value` under `/kv/key`.
     pub(crate) fn with_value(flags: &str) -> Self {
         let canary = Self::start(flags);
         let put = "PUT /kv/key HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nvalue";
@@ -53,7 +52,6 @@ impl Canary {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns its counts.
     pub(crate) fn stats(&self) -> Value {
         let mut socket = TcpStream::connect(self.address).unwrap();
         socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
@@ -62,7 +60,6 @@ impl Canary {
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// One of its counters.
     #[track_caller]
     pub(crate) fn stat(&self, name: &str) -> u64 {
         self.stats()[name].as_u64().expect(name)
@@ -76,8 +73,8 @@ impl Drop for Canary {
     }
 }
 
-/// Waits until fewer than three searches for a highest rate run: they load the machine little and take long, and
-/// need not wait for those that load it.
+/// Waits until fewer than three searches for a highest rate run. They take long but load the machine little, so they do
+/// not wait for heavy loads.
 pub(crate) fn search() -> Permits<'static> {
     static SEARCHES: Semaphore = Semaphore::new(3);
     SEARCHES.acquire(1)

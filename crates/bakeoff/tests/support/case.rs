@@ -1,6 +1,6 @@
-//! Real systems as test programs ask for them: had by `bakeoff install`, or skipped with the reason.
+//! Provides real systems for tests: installs them with `bakeoff install`, or skips the test with the reason.
 //!
-//! Not here: how a test is skipped (`skip`).
+//! Not here: skipping (`skip`).
 
 use std::path::{Path, PathBuf};
 
@@ -10,40 +10,38 @@ use serde::Deserialize;
 use super::skip::{Lacking, Skipped};
 use super::{Ran, bakeoff, has};
 
-/// A system as it is put under test.
+/// A system under test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) kind: &'static str,
-    /// The version asked for; empty for any, and for what is part of bakeoff.
+    /// Requested version. Empty for any, and for systems that are part of bakeoff.
     pub(crate) version: &'static str,
     pub(crate) nodes: u32,
-    /// How many of them clients connect to.
+    /// Number of nodes that clients connect to.
     pub(crate) targets: u32,
-    /// The product that is installed for it, if that is another than its kind.
+    /// Product to install, if it differs from the kind.
     pub(crate) product: &'static str,
-    /// Further fields of it in a study: `options: {heap: 192MiB}`.
+    /// Further fields in a study: `options: {heap: 192MiB}`.
     pub(crate) more: &'static str,
-    /// How its reads are asked for, where that is not for a study to say; empty otherwise.
+    /// `reads` of its workloads, if a study cannot choose; else empty.
     pub(crate) reads: &'static str,
-    /// Whether all of its nodes are masters, and none leads: of two writes of a key at two nodes at
-    /// once each may keep another one.
+    /// True if all nodes are masters without a leader: of two concurrent writes of a key at two nodes, each may keep
+    /// its own.
     pub(crate) masters: bool,
-    /// Its other components.
     pub(crate) parts: &'static [Part],
-    /// Its difference from others of its kind, for the test's name.
+    /// Suffix of the test's name that distinguishes cases of one kind.
     pub(crate) what: &'static str,
-    /// The tools without any of which this machine cannot have it, whatever the network.
+    /// Tools to install it: without at least one of them, the machine lacks the system regardless of the network.
     pub(crate) needs: &'static [&'static str],
 }
 
-/// A part of a system.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) role: &'static str,
     pub(crate) kind: &'static str,
-    /// Further fields of it in a study.
+    /// Further fields in a study.
     pub(crate) more: &'static str,
-    /// How many processes are looked at for it.
+    /// Number of its processes to check.
     pub(crate) processes: usize,
     pub(crate) needs: &'static [&'static str],
 }
@@ -52,36 +50,36 @@ pub(crate) struct Part {
 pub(crate) struct Contract {
     pub(crate) kind: &'static str,
     pub(crate) cases: Vec<Asked>,
-    /// Why it has no cases, and where it is tested.
+    /// Reason for having no cases, with the place of its tests.
     pub(crate) elsewhere: Option<String>,
 }
 
-/// A case, and which tests it is put to besides those of every system.
+/// A case and its tests besides those of every system.
 pub(crate) struct Asked {
     pub(crate) case: Case,
     pub(crate) also: Vec<Also>,
 }
 
-/// A test that only some systems are put to.
+/// A test for some systems only.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Also {
-    /// Reads of the leader and of followers are as fresh as they are asked to be.
+    /// Reads of the leader and of followers have their freshness.
     FreshReads,
-    /// Compare-and-sets of few keys, and short values, keep what was acknowledged.
+    /// Compare-and-sets of few keys, and short values, keep acknowledged writes.
     CompareAndSet,
-    /// Access is checked and refused, keys are written once, and the server is greeted.
+    /// Access checks, refusals, inserts and handshakes.
     SessionsAndInserts,
 }
 
-/// A contract as it is written.
+/// Contents of `contract.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default)]
     cases: Vec<WrittenCase>,
     elsewhere: Option<String>,
-    /// How it is put on several addresses: for `trial::seated`, which reads it itself.
+    /// Several addresses, for `trial::seated`, which reads this field itself.
     #[serde(default, rename = "seated")]
     _seated: serde_json::Value,
 }
@@ -89,7 +87,7 @@ struct Written {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenCase {
-    /// For whoever reads the file.
+    /// Comment in the file.
     #[serde(default, rename = "note")]
     _note: String,
     #[serde(default)]
@@ -97,7 +95,7 @@ struct WrittenCase {
     #[serde(default)]
     version: String,
     nodes: u32,
-    /// All nodes when absent.
+    /// Default: all nodes.
     targets: Option<u32>,
     #[serde(default)]
     more: String,
@@ -132,7 +130,7 @@ fn one() -> usize {
     1
 }
 
-/// Cases live as long as the tests do.
+/// Leaks a text: cases live as long as the tests.
 fn kept(text: String) -> &'static str {
     text.leak()
 }
@@ -141,7 +139,7 @@ fn all_kept(texts: Vec<String>) -> &'static [&'static str] {
     texts.into_iter().map(kept).collect::<Vec<_>>().leak()
 }
 
-/// The contracts of all systems; one that is absent or cannot be read is named.
+/// Returns the contracts of all systems. Panics with the name of a missing or invalid one.
 pub(crate) fn contracts() -> Vec<Contract> {
     let systems = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bakeoff-systems/src");
     super::folders(&systems).iter().map(|folder| contract(folder)).collect()
@@ -213,13 +211,13 @@ impl Case {
         )
     }
 
-    /// Returns its name in a study, which says so where it stands on an emulator.
+    /// Returns the name in a study, which tells if it runs on an emulator.
     pub(crate) fn called(&self) -> String {
         let emulated = self.parts.iter().any(|part| part.kind.ends_with("-emulator"));
         format!("{}{}", self.kind, if emulated { "-emulated" } else { "" })
     }
 
-    /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`
+    /// Returns the system in a study: `etcd: {kind: etcd, version: "3.6", nodes: 3}`.
     pub(crate) fn in_study(&self) -> String {
         let Self { kind, version, nodes, more, parts, .. } = self;
         let version =
@@ -235,7 +233,7 @@ impl Case {
         format!("{}: {{kind: {kind}{version}, nodes: {nodes}{comma}{more}{parts}}}", self.called())
     }
 
-    /// Has its programs fetched; an error says why one cannot be had.
+    /// Installs the programs. The error is the reason why one cannot be installed.
     fn install(&self) -> Result<(), String> {
         if self.kind != "canary" {
             let at = if self.version.is_empty() { "" } else { "@" };
@@ -264,7 +262,7 @@ pub(crate) fn install(what: &str) -> Result<(), String> {
     Err(format!("{what} not found: {}", why.collect::<Vec<_>>().join("; ")))
 }
 
-/// Returns where `bakeoff systems` says that the program of a kind runs from.
+/// Returns the path of a kind's program from `bakeoff systems`.
 pub(crate) fn cached(kind: &str) -> PathBuf {
     let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let blocks = systems.split("\n\n");
@@ -273,7 +271,7 @@ pub(crate) fn cached(kind: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
-/// The result of a test function: nothing, or why it could not do its work.
+/// Result of a test function: nothing, or the reason for skipping.
 pub(crate) trait Tested {
     fn tested(self) -> Result<(), Lacking>;
 }
@@ -290,7 +288,7 @@ impl Tested for Result<(), Lacking> {
     }
 }
 
-/// A test that needs the programs of a system.
+/// Returns a test that needs the programs of a system.
 pub(crate) fn with<T: Tested>(
     what: &str,
     case: Case,

@@ -1,4 +1,4 @@
-//! Certificates for servers that a test starts, and a server that has them.
+//! Creates certificates for test servers, and runs a server that uses them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them for 127.0.0.1.
+    /// Creates certificates for 127.0.0.1.
     pub(crate) fn new() -> Self {
         Self::for_address("127.0.0.1")
     }
@@ -34,7 +34,7 @@ impl Certificates {
             (certificate.pem(), Issuer::new(params, key))
         };
         let (ca, issuer) = authority("a test's authority");
-        let (other, _) = authority("somebody else");
+        let (other, _) = authority("another authority");
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![address.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
@@ -54,7 +54,7 @@ impl Certificates {
         self.dir.path().join(name)
     }
 
-    /// Starts a server that answers `hello` over TLS, one request a connection or as many as come.
+    /// Starts a server that answers each request with `hello` over TLS.
     pub(crate) fn server(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,8 +62,8 @@ impl Certificates {
         address
     }
 
-    /// Starts the same server on a listener. `clients`: counts the connections of clients with a certificate of the
-    /// authority, and has it turn away all others; `None` takes everybody.
+    /// Starts the same server on a listener. With `clients` it accepts only clients with a certificate of the
+    /// authority, and counts them; `None` accepts all.
     pub(crate) fn serve(&self, listener: TcpListener, clients: Option<Arc<AtomicU64>>) {
         let chain = || {
             let read = CertificateDer::pem_file_iter(self.path("server.pem")).unwrap();
@@ -103,7 +103,7 @@ impl Certificates {
     }
 }
 
-/// Answers requests without bodies until the client goes.
+/// Answers requests without bodies until the client disconnects.
 fn accept(mut stream: StreamOwned<ServerConnection, TcpStream>) {
     let mut received = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,10 +1,9 @@
-//! Where the tests of the report's page have a browser from: `CHROMIUM`, else the first of the usual
-//! names on `PATH`, else Debian's headless Chromium, fetched once into bakeoff's cache.
+//! Finds a browser for tests of the report's page: `CHROMIUM`, else the first usual name on `PATH`, else Debian's
+//! headless Chromium, fetched once into bakeoff's cache.
 //!
-//! The fonts of one package come with it, so that what the tests see does not depend on what else is
-//! installed.
+//! It comes with the fonts of one package, so that results do not depend on installed fonts.
 //!
-//! Not here: what is done with the browser (`report_html`), fetching (`debian`).
+//! Not here: using the browser (`report_html`), fetching (`debian`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,15 +20,15 @@ const NAMES: [&str; 5] = [
 const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
 const PACKAGED: Packaged = Packaged {
     package: "chromium-headless-shell",
-    // Without a font no text has a width.
+    // Without a font, text has no width.
     besides: &["fonts-dejavu-core"],
-    // The C library, which must fit the machine's loader, and tools of a desktop that no headless browser
-    // calls, but that weigh 50 MB.
+    // The C library must match the machine's loader. The desktop tools weigh 50 MB, and a headless browser never calls
+    // them.
     there_already: &["libc6", "x11-utils", "xdg-utils"],
     file: Some(("fonts.conf", FONTS_CONF)),
     runs: |tree| Chromium::in_tree(tree).version().map(drop),
 };
-/// The fonts beside this file and no others. What is found out about them is kept with the profile.
+/// Only the fonts beside this file. The font cache is in the profile.
 const FONTS_CONF: &str = r#"<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
@@ -41,16 +40,15 @@ const FONTS_CONF: &str = r#"<?xml version="1.0"?>
 </fontconfig>
 "#;
 
-/// A browser that can be started.
 #[derive(Debug)]
 pub(crate) struct Chromium {
     program: PathBuf,
-    /// Where it was unpacked, if it was not installed.
+    /// Folder of an unpacked package; `None` if installed.
     tree: Option<PathBuf>,
 }
 
 impl Chromium {
-    /// The browser of this machine, else one that is fetched now if it was not before.
+    /// Returns this machine's browser, else a cached or newly fetched one.
     pub(crate) fn find() -> Result<Self, Missing> {
         let installed = |program: PathBuf| Self { program, tree: None };
         if let Some(asked) = std::env::var_os("CHROMIUM") {
@@ -58,7 +56,7 @@ impl Chromium {
             asked.version().map_err(|why| Missing::Failed(format!("CHROMIUM: {why}")))?;
             return Ok(asked);
         }
-        // Some distributions have a program of this name that only tells how to install another.
+        // On some distributions a program of this name only explains how to install another.
         let mut candidates = NAMES.iter().filter_map(|name| on_path(name)).map(installed);
         if let Some(found) = candidates.find(|candidate| candidate.version().is_ok()) {
             return Ok(found);
@@ -71,9 +69,9 @@ impl Chromium {
         Self { program: tree.join(PROGRAM), tree: Some(tree.to_owned()) }
     }
 
-    /// The browser's program, to be given its options, with `home` for whatever it leaves behind.
+    /// Returns a command for the browser, with `home` for its files.
     pub(crate) fn command(&self, home: &Path) -> Command {
-        // The pipe of its developer tools is on descriptors 3 and 4.
+        // The DevTools pipe uses descriptors 3 and 4.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"]);
         command.arg(&self.program);
@@ -81,7 +79,7 @@ impl Chromium {
         command
     }
 
-    /// Returns the browser's program without pipes, for one picture.
+    /// Returns a command for the browser without pipes, to take a picture.
     pub(crate) fn plain(&self, home: &Path) -> Command {
         let mut command = Command::new(&self.program);
         self.prepare(&mut command, home);
@@ -96,7 +94,7 @@ impl Chromium {
         }
     }
 
-    /// Returns its version: proof that it starts, with all its libraries.
+    /// Returns the version, which proves that it starts with all its libraries.
     fn version(&self) -> Result<String, String> {
         let home = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         let mut command = Command::new(&self.program);

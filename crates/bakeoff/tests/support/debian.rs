@@ -1,8 +1,8 @@
-//! Programs that tests fetch as Debian packages into bakeoff's cache, without root.
+//! Fetches programs for tests as Debian packages into bakeoff's cache, without root.
 //!
-//! The machine's own apt fetches the packages and everything they depend on, but for C's library,
-//! which must be the machine's. They are unpacked below `CACHE/tools`. Only a program that runs is kept; it is
-//! renamed into place last, and a lock keeps two tests from fetching at once.
+//! The machine's apt fetches the packages and their dependencies, except the C library, which must be the machine's.
+//! They are unpacked below `CACHE/tools`. A program is kept only if it runs. It is renamed into place last, and a lock
+//! prevents concurrent fetches.
 //!
 //! Not here: programs that users run too (`bakeoff_install`).
 
@@ -16,38 +16,38 @@ use std::time::{Duration, Instant};
 
 use bakeoff_install::{apt, place};
 
-/// Longest waits: for another that fetches, for package lists, packages, one unpacked, and an answer.
+/// Timeouts: for another fetch, package lists, packages, unpacking one, and an answer.
 const LOCKED: Duration = Duration::from_secs(1500);
 const LISTS: Duration = Duration::from_secs(180);
 const PACKAGES: Duration = Duration::from_secs(900);
 const UNPACKED: Duration = Duration::from_secs(120);
 pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 
-/// Why a program is not here.
+/// Reason why a program is missing.
 #[derive(Debug, Clone)]
 pub(crate) enum Missing {
-    /// This machine cannot fetch it, whatever the network.
+    /// This machine cannot fetch it, even with a network.
     Unable(String),
-    /// It should have been fetched, and was not.
+    /// Fetching failed.
     Failed(String),
 }
 
 /// A program in Debian packages.
 pub(crate) struct Packaged {
-    /// The package that names the folder in the cache.
+    /// Package that names the folder in the cache.
     pub(crate) package: &'static str,
-    /// Packages that it needs besides those that it depends on.
+    /// Packages needed besides its dependencies.
     pub(crate) besides: &'static [&'static str],
-    /// The packages that apt takes for installed.
+    /// Packages that apt treats as installed.
     pub(crate) there_already: &'static [&'static str],
-    /// A file to write beside the packages' files: its path and its text.
+    /// Additional file: path and text.
     pub(crate) file: Option<(&'static str, &'static str)>,
-    /// Returns whether the program in this tree runs; an error says why it does not.
+    /// Checks that the program in this tree runs. The error is the reason why not.
     pub(crate) runs: fn(&Path) -> Result<(), String>,
 }
 
 impl Packaged {
-    /// Returns the tree that it was unpacked to, now or earlier.
+    /// Returns the folder of the unpacked program, fetched now or earlier.
     pub(crate) fn tree(&self) -> Result<PathBuf, Missing> {
         let lacking: Vec<&str> =
             ["apt-get", "dpkg"].into_iter().filter(|tool| on_path(tool).is_none()).collect();
@@ -74,23 +74,23 @@ impl Packaged {
             ));
         }
         let place = tools.join(format!("debian-{}-{}", self.package, std::env::consts::ARCH));
-        fs::create_dir_all(&tools).map_err(|error| told(&tools, &error))?;
+        fs::create_dir_all(&tools).map_err(|error| io_text(&tools, &error))?;
         let lock_file = tools.join(".lock");
-        let lock = File::create(&lock_file).map_err(|error| told(&lock_file, &error))?;
+        let lock = File::create(&lock_file).map_err(|error| io_text(&lock_file, &error))?;
         take(&lock, &lock_file)?;
         if !place.is_dir() {
-            // Whoever was ended while it fetched holds the lock no longer.
+            // A killed fetch no longer holds the lock.
             for entry in fs::read_dir(&tools).into_iter().flatten().flatten() {
                 if entry.file_name().as_encoded_bytes().starts_with(b".work-") {
                     let _ = fs::remove_dir_all(entry.path());
                 }
             }
             let work = tempfile::Builder::new().prefix(".work-").tempdir_in(&tools);
-            let work = work.map_err(|error| told(&tools, &error))?;
+            let work = work.map_err(|error| io_text(&tools, &error))?;
             let tree = work.path().join("tree");
             self.fetch(work.path(), &tree)?;
             (self.runs)(&tree).map_err(|why| format!("what was fetched does not run: {why}"))?;
-            fs::rename(&tree, &place).map_err(|error| told(&place, &error))?;
+            fs::rename(&tree, &place).map_err(|error| io_text(&place, &error))?;
         }
         (self.runs)(&place).map_err(|why| {
             format!("the one in {} does not run (delete it): {why}", place.display())
@@ -98,13 +98,13 @@ impl Packaged {
         Ok(place)
     }
 
-    /// Unpacks the packages and all that they need into `tree`.
+    /// Unpacks the packages and their dependencies into `tree`.
     fn fetch(&self, work: &Path, tree: &Path) -> Result<(), String> {
         eprintln!("fetching Debian's {} and its libraries into bakeoff's cache", self.package);
         let began = Instant::now();
         let apt_get = || -> Result<Command, String> {
             let mut command = Command::new("apt-get");
-            apt::apart(&mut command, work).map_err(|error| told(work, &error))?;
+            apt::apart(&mut command, work).map_err(|error| io_text(work, &error))?;
             for (option, name) in [("Dir::State", ""), ("Dir::State::status", "status")] {
                 command.arg("-o").arg(format!("{option}={}", work.join(name).display()));
             }
@@ -117,16 +117,16 @@ impl Packaged {
             ANSWER,
         )?;
         let installed = self.there_already.iter().map(|package| {
-            // Newer than anything could ask for.
+            // Newer than any dependency demands.
             format!(
                 "Package: {package}\nStatus: install ok installed\nArchitecture: {}\nVersion: 99:0\n\n",
                 architecture.trim()
             )
         });
         fs::write(work.join("status"), installed.collect::<String>())
-            .map_err(|error| told(work, &error))?;
+            .map_err(|error| io_text(work, &error))?;
 
-        // Some of the machine's sources may be unreachable: what counts is whether the packages are had.
+        // Some package sources may be unreachable; only the packages matter.
         let updated = finish("apt-get update", apt_get()?.arg("update"), LISTS);
         let mut install = apt_get()?;
         install.args(["--yes", "--no-install-recommends", "--download-only", "install"]);
@@ -137,7 +137,7 @@ impl Packaged {
             },
         )?;
         let archives = work.join("archives");
-        let archives = fs::read_dir(&archives).map_err(|error| told(&archives, &error))?;
+        let archives = fs::read_dir(&archives).map_err(|error| io_text(&archives, &error))?;
         for package in archives.flatten().map(|entry| entry.path()) {
             if package.extension().is_some_and(|extension| extension == "deb") {
                 finish("dpkg -x", Command::new("dpkg").arg("-x").arg(package).arg(tree), UNPACKED)?;
@@ -145,14 +145,14 @@ impl Packaged {
         }
         if let Some((path, text)) = self.file {
             let path = tree.join(path);
-            fs::write(&path, text).map_err(|error| told(&path, &error))?;
+            fs::write(&path, text).map_err(|error| io_text(&path, &error))?;
         }
         eprintln!("fetched in {:.0} s", began.elapsed().as_secs_f64());
         Ok(())
     }
 }
 
-/// The folders below `lib` and `usr/lib` that hold shared libraries.
+/// Returns the folders below `lib` and `usr/lib` with shared libraries.
 pub(crate) fn library_folders(tree: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![tree.join("usr/lib"), tree.join("lib")];
@@ -182,14 +182,14 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
 }
 
-/// Waits for the lock, which ends with whoever holds it.
+/// Waits for the lock, which ends with its holder.
 fn take(lock: &File, path: &Path) -> Result<(), String> {
     let give_up = Instant::now() + LOCKED;
     let mut reported = false;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(told(path, &error)),
+            Err(TryLockError::Error(error)) => return Err(io_text(path, &error)),
             Err(TryLockError::WouldBlock) if Instant::now() > give_up => {
                 return Err(format!("another holds {} for {LOCKED:?}", path.display()));
             }
@@ -204,7 +204,7 @@ fn take(lock: &File, path: &Path) -> Result<(), String> {
     }
 }
 
-/// Runs a program to its end and returns all that it wrote; an error has its name and the last of it.
+/// Runs a program to its end and returns its output. An error has its name and the end of the output.
 pub(crate) fn finish(
     name: &str,
     command: &mut Command,
@@ -239,6 +239,6 @@ pub(crate) fn finish(
     Err(format!("`{name}` ended with {status}\n  {last}"))
 }
 
-fn told(path: &Path, error: &std::io::Error) -> String {
+fn io_text(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }

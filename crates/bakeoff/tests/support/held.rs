@@ -1,4 +1,4 @@
-//! A bakeoff that holds processes of its own, to be killed while they run.
+//! Runs a bakeoff with child processes, for tests that kill it.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// A bakeoff that runs two nodes, each with a child in a session of its own and one that is not.
+/// A bakeoff with two nodes, each with one child in its own session and one in the node's.
 pub(crate) struct Held {
     pub(crate) bakeoff: Child,
     pub(crate) warden: i32,
@@ -16,7 +16,7 @@ pub(crate) struct Held {
     _dir: tempfile::TempDir,
 }
 
-/// Each node ignores what it can, and prints the ids of its children.
+/// Shell script of a node: ignores signals, and prints its children's ids.
 pub(crate) const NODE: &str = "trap '' TERM INT HUP; sleep 600 & echo $!; setsid sleep 600 & echo $!; \
                     while :; do sleep 600; done";
 
@@ -24,14 +24,14 @@ pub(crate) fn hold() -> Held {
     hold_so("2")
 }
 
-/// `how`: as `__hold` takes it.
+/// Starts it with the first argument `how` of `__hold`.
 pub(crate) fn hold_so(how: &str) -> Held {
     let dir = tempfile::tempdir().unwrap();
-    // Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
+    // Background test runs ignore SIGINT, and children inherit that.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,HUP,TERM,QUIT", env!("CARGO_BIN_EXE_bakeoff")]);
     command.arg("__hold").arg(dir.path()).args([how, "sh", "-c", NODE]);
-    // A group of its own, so that a test can signal the group as a terminal does.
+    // Its own group, so that a test can signal the group like a terminal.
     let mut bakeoff = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
     let out = BufReader::new(bakeoff.stdout.take().unwrap());
     let ids = out.lines().take(3).map(|line| line.unwrap().parse().unwrap()).collect::<Vec<_>>();
@@ -67,7 +67,7 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// A failed test must not leave what it complains of.
+    /// A failed test must not leave processes.
     fn drop(&mut self) {
         let _ = self.bakeoff.kill();
         let _ = self.bakeoff.wait();
@@ -82,7 +82,7 @@ impl Drop for Held {
     }
 }
 
-/// Returns whether a process is there and no zombie.
+/// Returns true if a process exists and is not a zombie.
 pub(crate) fn runs(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))

@@ -1,7 +1,7 @@
-//! HTTP servers that misbehave on every connection: what a load tool must survive and count.
+//! Runs HTTP servers that misbehave on every connection, which a load tool must survive and count.
 //!
-//! Plain threads and blocking sockets, a thread a connection, so that nothing here shares code or a
-//! cause with what is tested. Not here: wrong answers to single requests, from a seed (the canary).
+//! Plain threads and blocking sockets, so that they share no code or cause of failure with the tested engine. Not here:
+//! seeded wrong answers to single requests (the canary).
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -11,54 +11,53 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The misbehaviour of a server at each request, or at each connection where it says so.
+/// Misbehaviour at each request, or at each connection if so described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Bytes that are no HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
     /// Half of the announced body, then the end.
     TruncatedBody,
     /// 10 MB of headers, and no end of them.
     EndlessHeaders,
-    /// The connection is closed as soon as it is there.
+    /// The connection is closed at once.
     ClosesAtOnce,
-    /// The connection is closed once a request has come.
+    /// The connection is closed after a request.
     ClosesUnanswered,
-    /// The connection is reset once a request has come: closed with the request unread.
+    /// The connection is reset after a request: closed with the request unread.
     Resets,
-    /// The request is read, and that is all.
+    /// The request is read and never answered.
     NeverAnswers,
-    /// 400, as NGINX answers plain text at a port of TLS.
+    /// 400, like NGINX answers plain text at a TLS port.
     SpeaksTls,
     /// 302 to itself.
     Redirects,
-    /// 302 with nowhere to go.
+    /// 302 without a location.
     RedirectsNowhere,
     /// 500.
     Errors,
-    /// A right answer, a byte every 50 ms: it takes 4 s.
+    /// A correct answer, one byte every 50 ms, 4 s in total.
     Drips,
-    /// A length that is no number.
+    /// A length that is not a number.
     BadLength,
-    /// Chunks whose sizes are no numbers.
+    /// Chunks whose sizes are not numbers.
     BadChunks,
-    /// A right answer and one that nobody asked for.
+    /// A correct answer, followed by an unrequested one.
     AnswersTwice,
-    /// A right answer to the first request of a connection; at the second the connection is closed, as by a server
-    /// that had closed it as idle when the request was on its way.
+    /// A correct answer to the first request of a connection, and a close at the second, like a server that closed an
+    /// idle connection while the request was on its way.
     ClosesKept,
-    /// 413, and the end, once a head has come: the body is not read.
+    /// 413 and a close after the head; the body is not read.
     RefusesBodies,
-    /// 429 as soon as there is a connection, and the end.
+    /// 429 at once, and a close.
     TurnsAway,
-    /// A right answer whose head and body are written one after the other, with Nagle's algorithm on: the body waits
-    /// until the head is acknowledged.
+    /// A correct answer with head and body in two writes and Nagle's algorithm on: the body waits until the head is
+    /// acknowledged.
     WritesTwice,
-    /// A right answer: for the test of these tests.
+    /// A correct answer, to test these tests.
     Honest,
 }
 
-/// A running server; stopped when it is dropped.
 pub(crate) struct Hostile {
     address: SocketAddr,
     stop: Arc<Stop>,
@@ -75,7 +74,7 @@ struct Stop {
 
 impl Hostile {
     pub(crate) fn start(behaviour: Behaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
         let address = listener.local_addr().expect("it is bound");
         let stop = Arc::new(Stop::default());
         let shared = Arc::clone(&stop);
@@ -84,7 +83,7 @@ impl Hostile {
             for socket in listener.incoming().flatten() {
                 let Ok(other) = socket.try_clone() else { continue };
                 let mut open = shared.open.lock().expect("nobody panics");
-                // Asked under the lock: who asks looks at what is open afterwards.
+                // Checked under the lock, so that a stop sees every open connection.
                 if shared.asked.load(Ordering::SeqCst) {
                     break;
                 }
@@ -93,9 +92,9 @@ impl Hostile {
                 drop(open);
                 let shared = Arc::clone(&shared);
                 threads.push(std::thread::spawn(move || {
-                    // A broken connection is what it is about.
+                    // Broken connections are expected.
                     let _ = serve(&socket, behaviour, address, &shared);
-                    // Closed when both are gone; with a request unread that is a reset.
+                    // Closes when both are dropped. With an unread request that is a reset.
                     shared.open.lock().expect("nobody panics").remove(&number);
                 }));
                 threads.retain(|thread| !thread.is_finished());
@@ -116,12 +115,11 @@ impl Hostile {
         format!("http://{}/", self.address)
     }
 
-    /// Returns how many connections were accepted so far.
     pub(crate) fn connections(&self) -> u64 {
         self.stop.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns how many whole requests it has read so far.
+    /// Returns the number of complete requests read so far.
     pub(crate) fn requests(&self) -> u64 {
         self.stop.requests.load(Ordering::SeqCst)
     }
@@ -130,7 +128,7 @@ impl Hostile {
 impl Drop for Hostile {
     fn drop(&mut self) {
         self.stop.asked.store(true, Ordering::SeqCst);
-        // The acceptor looks when somebody comes.
+        // The acceptor checks for a stop at each connection.
         let _ = TcpStream::connect(self.address);
         for socket in self.stop.open.lock().expect("nobody panics").values() {
             let _ = socket.shutdown(Shutdown::Both);
@@ -242,7 +240,7 @@ fn serve(
     }
 }
 
-/// Takes one request without a body off the connection; `false` when it has ended.
+/// Reads one request without a body. Returns false if the connection ended.
 fn read_request(mut socket: &TcpStream, input: &mut Vec<u8>) -> std::io::Result<bool> {
     const END: &[u8] = b"\r\n\r\n";
     loop {

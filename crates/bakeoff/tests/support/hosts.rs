@@ -1,11 +1,9 @@
-//! Hosts of a test's own: namespaces joined by a bridge, each with processes, mounts and addresses of its own, and
-//! with a real `sshd`.
+//! Provides test hosts: namespaces joined by a bridge, each with its own processes, mounts, address and a real `sshd`.
 //!
-//! Addresses are from 198.18.0.0/15 (RFC 2544 keeps it for benchmarks), and nothing leads out. A host is a process
-//! that is the first of its namespace: with its end everything on the host ends, and the namespaces go. It needs
-//! root.
+//! Addresses are from 198.18.0.0/15 (reserved for benchmarks by RFC 2544), without a route outside. A host is the first
+//! process of its namespace: if it ends, everything on the host ends and the namespaces disappear. Needs root.
 //!
-//! Not here: what runs on the hosts.
+//! Not here: the programs on the hosts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -24,7 +22,7 @@ use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
 use super::skip::Lacking;
 use super::{BASELINE_FOR, BRIEFLY};
 
-/// The address of whoever coordinates, beside the hosts.
+/// Address of the coordinator, beside the hosts.
 pub(crate) const BESIDE: &str = "198.18.0.254";
 
 const SSHD: Packaged = Packaged {
@@ -32,7 +30,7 @@ const SSHD: Packaged = Packaged {
     besides: &["openssh-client", "iproute2"],
     there_already: &["libc6", "debconf", "init-system-helpers", "lsb-base", "runit-helper", "ucf"],
     file: None,
-    // It has no command that does nothing and succeeds; how it refuses an option shows that it runs.
+    // It has no command that succeeds without effect. Its refusal of an option shows that it runs.
     runs: |tree| {
         let sshd = tree.join("usr/sbin/sshd");
         match finish("sshd", with_libraries(tree, &sshd).arg("-?"), ANSWER) {
@@ -50,18 +48,18 @@ fn with_libraries(tree: &Path, program: &Path) -> Command {
     command
 }
 
-/// Hosts that reach each other, and the namespace of whoever coordinates.
+/// Hosts that reach each other, and the coordinator's namespace.
 pub(crate) struct Hosts {
     dir: tempfile::TempDir,
     tree: PathBuf,
-    /// Holds the bridge: the coordinator's side.
+    /// Holds the bridge, on the coordinator's side.
     switch: Child,
     hosts: Vec<Child>,
 }
 
 impl Hosts {
-    /// Makes so many, each with this bakeoff in its cache as a run before would have left it: sending it takes longer
-    /// than most tests.
+    /// Creates `count` hosts with this bakeoff in their caches, as after an earlier run: sending it takes longer than
+    /// most tests.
     pub(crate) fn new(count: usize) -> Result<Self, Lacking> {
         let hosts = Self::bare(count)?;
         static SENT: LazyLock<Sent> =
@@ -77,7 +75,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Makes so many, on which nothing was run yet.
+    /// Creates `count` hosts without a cached bakeoff.
     pub(crate) fn bare(count: usize) -> Result<Self, Lacking> {
         if !rustix::process::geteuid().is_root() {
             return Err(Lacking::Machine("namespaces with addresses need root".to_owned()));
@@ -105,7 +103,7 @@ impl Hosts {
         for folder in [&path, &path.join("bin")] {
             fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
-        // A shell without a user's own start-up files: they would run with each connection.
+        // A shell without start-up files, which would run for each connection.
         let passwd = format!(
             "root:x:0:0::{}:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n\
              sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n",
@@ -147,7 +145,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Starts one, with its address and its `sshd`.
+    /// Starts a host with its address and `sshd`.
     fn host(&mut self, number: usize) -> Result<(), String> {
         let path = self.dir.path();
         let own = path.join(format!("h{number}"));
@@ -204,7 +202,7 @@ impl Hosts {
                 .arg(format!("h{number}"))
                 .arg("true")
                 .output();
-            let told = match ssh {
+            let seen = match ssh {
                 Ok(ended) if ended.status.success() => return Ok(()),
                 Ok(ended) => String::from_utf8_lossy(&ended.stderr).into_owned(),
                 Err(error) => error.to_string(),
@@ -212,18 +210,18 @@ impl Hosts {
             if Instant::now() > until {
                 let log = self.dir.path().join(format!("h{number}/sshd.log"));
                 let log = fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("h{number} is not reached: {told}\n{log}"));
+                return Err(format!("h{number} is not reachable: {seen}\n{log}"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// The address of a host, counted from 1.
+    /// Returns the address of a host, counted from 1.
     pub(crate) fn address(number: usize) -> String {
         format!("198.18.0.{number}")
     }
 
-    /// The folder of a host's own.
+    /// Returns a host's folder.
     pub(crate) fn own(&self, number: usize) -> PathBuf {
         self.dir.path().join(format!("h{number}"))
     }
@@ -232,10 +230,9 @@ impl Hosts {
         self.dir.path()
     }
 
-    /// Listens beside the hosts, at an address that they reach.
     pub(crate) fn listener(&self) -> TcpListener {
         let namespace = fs::File::open(format!("/proc/{}/ns/net", self.switch.id())).unwrap();
-        // A thread of its own goes there; what it opens stays there.
+        // A separate thread enters the namespace; its sockets stay there.
         let listen = move || {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(namespace.as_fd(), network).unwrap();
@@ -244,12 +241,12 @@ impl Hosts {
         std::thread::spawn(listen).join().unwrap()
     }
 
-    /// The configuration of `ssh` that knows the hosts as `h1`, `h2`, ….
+    /// Returns an `ssh` configuration that names the hosts `h1`, `h2`, ….
     pub(crate) fn config(&self) -> PathBuf {
         self.dir.path().join("ssh_config")
     }
 
-    /// A command where the coordinator runs: beside the hosts.
+    /// Returns a command in the coordinator's namespace.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.switch.id().to_string(), "-n", "--", program]);
@@ -259,12 +256,12 @@ impl Hosts {
         command
     }
 
-    /// The address of a host on the network that hosts have among themselves.
+    /// Returns a host's address on the inner network of the hosts.
     pub(crate) fn inner_address(number: usize) -> String {
         format!("198.19.0.{number}")
     }
 
-    /// Gives the hosts a network among themselves, to which nothing leads from where the coordinator runs.
+    /// Adds an inner network of the hosts, which the coordinator cannot reach.
     pub(crate) fn join_inner_network(&self) {
         for (host, number) in self.hosts.iter().zip(1..) {
             let add = format!("addr add {}/24 dev eth0", Self::inner_address(number));
@@ -277,7 +274,7 @@ impl Hosts {
         let Ok(pid) = inner(&self.hosts[number - 1]) else { return 0 };
         let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
         let address: std::net::Ipv4Addr = Self::inner_address(number).parse().unwrap();
-        // As the kernel writes it: the bytes in the machine's own order, and state 01 for established.
+        // As the kernel writes it: bytes in native order, and state 01 for established.
         let address = format!("{:08X}:", u32::from_ne_bytes(address.octets()));
         let is_one = |line: &&str| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -292,7 +289,7 @@ impl Hosts {
         self.places_at(servers, generators, Self::address)
     }
 
-    /// The same, with other addresses.
+    /// Writes a places file with other addresses.
     pub(crate) fn places_at(
         &self,
         servers: &[usize],
@@ -315,25 +312,25 @@ impl Hosts {
         file
     }
 
-    /// The process that holds a host.
+    /// Returns the process that holds a host.
     pub(crate) fn process(&self, number: usize) -> u32 {
         self.hosts[number - 1].id()
     }
 
-    /// Takes a host off the network, or back to it.
+    /// Disconnects a host from the network, or connects it again.
     pub(crate) fn connect(&self, number: usize, connected: bool) {
         let state = if connected { "up" } else { "down" };
         self.ip_in(&self.switch, &format!("link set p{number} {state}")).unwrap();
     }
 
-    /// Ends a host with all that runs there.
+    /// Ends a host with all its processes.
     pub(crate) fn kill(&mut self, number: usize) {
         let host = &mut self.hosts[number - 1];
         host.kill().unwrap();
         host.wait().unwrap();
     }
 
-    /// Returns the processes on a host whose command line has these words: their lines of `ps`.
+    /// Returns the `ps` lines of a host's processes with these words in their command line.
     pub(crate) fn processes(&self, number: usize, words: &str) -> Vec<String> {
         let Ok(pid) = inner(&self.hosts[number - 1]) else { return Vec::new() };
         let mut found = Vec::new();
@@ -374,7 +371,7 @@ impl Drop for Hosts {
     }
 }
 
-/// A process in namespaces of its own.
+/// Starts a process in new namespaces.
 fn held(namespaces: &[&str], script: &str) -> Child {
     Command::new("unshare")
         .args(namespaces)
@@ -399,7 +396,7 @@ fn settle(of: &Child) -> Result<(), String> {
     Err("`unshare` made no namespace within 5 s".to_owned())
 }
 
-/// The first process of a host's namespace, as it is known outside.
+/// Returns the outer process id of the first process of a host's namespace.
 fn inner(host: &Child) -> Result<u32, String> {
     for _ in 0..250 {
         let children = format!("/proc/{0}/task/{0}/children", host.id());
@@ -412,14 +409,14 @@ fn inner(host: &Child) -> Result<u32, String> {
     Err("a host has no first process".to_owned())
 }
 
-/// A canary beside the hosts, where they reach it; killed when dropped.
+/// A canary that the hosts can reach; killed when dropped.
 pub(crate) struct CanaryBeside {
     process: Child,
     pub(crate) address: String,
 }
 
 impl CanaryBeside {
-    /// Starts one; `command` runs bakeoff where the hosts are.
+    /// Starts a canary. `command` runs bakeoff in the hosts' network.
     pub(crate) fn start(hosts: &Hosts, mut command: Command) -> Self {
         let listen = format!("{BESIDE}:0");
         command.args(["__canary", "--listen", &listen, "--sync", "none", "--data"]);
@@ -433,16 +430,16 @@ impl CanaryBeside {
         Self { process, address: address.expect("a canary says where it listens") }
     }
 
-    /// One of its counters, as it counted itself.
+    /// Returns one of its counters.
     pub(crate) fn stat(&self, hosts: &Hosts, name: &str) -> u64 {
         let script = format!(
             "exec 3<>/dev/tcp/{} && printf 'GET /stats HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n' \
              >&3 && cat <&3",
             self.address.replace(':', "/")
         );
-        let told = hosts.command("bash").args(["-c", &script]).output().unwrap();
-        let told = String::from_utf8_lossy(&told.stdout);
-        let (_, body) = told.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{told}"));
+        let output = hosts.command("bash").args(["-c", &script]).output().unwrap();
+        let output = String::from_utf8_lossy(&output.stdout);
+        let (_, body) = output.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{output}"));
         serde_json::from_str::<serde_json::Value>(body).unwrap()[name].as_u64().expect(name)
     }
 }

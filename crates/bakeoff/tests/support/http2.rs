@@ -1,6 +1,6 @@
-//! A server that speaks HTTP/2 without TLS: as much of it as answers each request with `hello`.
+//! Runs a minimal HTTP/2 server without TLS that answers each request with `hello`.
 //!
-//! It shares no code with what is tested: it decodes no header, since every request gets the same.
+//! It shares no code with the tested engine, and decodes no headers, since every answer is the same.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,35 +17,34 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// The code of a stream that was not processed (section 7).
+/// Error code of an unprocessed stream (section 7).
 const REFUSED_STREAM: u32 = 7;
-/// The setting of how many streams may be open (section 6.5.2).
+/// Setting of the maximum open streams (section 6.5.2).
 const MAX_CONCURRENT_STREAMS: u16 = 3;
-/// Flags of theirs.
+/// Flags of frames.
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The ways of a server.
+/// Http2Behaviour of a server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ways {
-    /// It waits for so many requests on a connection before it answers them.
+pub(crate) struct Http2Behaviour {
+    /// Requests that a connection must have before they are answered.
     pub(crate) together: usize,
-    /// It says that so many streams may be open, and refuses those beyond.
+    /// Maximum open streams. It refuses further ones.
     pub(crate) streams_max: Option<u32>,
-    /// It refuses each so-many-th stream.
+    /// Refuses every stream whose number is a multiple of this.
     pub(crate) refuses_each: Option<u64>,
-    /// It says GOAWAY with so many requests of a connection, and processes none of those after it.
+    /// Requests of a connection after which it sends GOAWAY and processes no more.
     pub(crate) goes_away_after: Option<u64>,
 }
 
-impl Default for Ways {
+impl Default for Http2Behaviour {
     fn default() -> Self {
         Self { together: 1, streams_max: None, refuses_each: None, goes_away_after: None }
     }
 }
 
-/// A running server. Its threads end with the test.
 pub(crate) struct Http2 {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicU64>,
@@ -53,14 +52,14 @@ pub(crate) struct Http2 {
 }
 
 impl Http2 {
-    /// Starts one that waits for so many requests on a connection before it answers them.
+    /// Starts a server that waits for `together` requests on a connection before it answers them.
     pub(crate) fn answering_together(together: usize) -> Self {
-        Self::start(Ways { together, ..Ways::default() })
+        Self::start(Http2Behaviour { together, ..Http2Behaviour::default() })
     }
 
-    /// Starts one.
-    pub(crate) fn start(ways: Ways) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+    /// Starts a server.
+    pub(crate) fn start(ways: Http2Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
         let address = listener.local_addr().expect("it is bound");
         let (connections, requests) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (opened, seen) = (connections.clone(), requests.clone());
@@ -73,9 +72,9 @@ impl Http2 {
         Self { address, connections, requests }
     }
 
-    /// Starts one that sends PING after PING and reads nothing.
+    /// Starts a server that floods clients with PING and reads nothing.
     pub(crate) fn flooding() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
         let address = listener.local_addr().expect("it is bound");
         std::thread::spawn(move || {
             let pings = frame(PING, 0, 0, &[0; 8]).repeat(1024);
@@ -90,12 +89,12 @@ impl Http2 {
         Self { address, connections: Arc::default(), requests: Arc::default() }
     }
 
-    /// Returns how many connections spoke HTTP/2 so far.
+    /// Returns the number of HTTP/2 connections so far.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns how many requests it has read so far.
+    /// Returns the number of requests read so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
@@ -111,7 +110,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 fn serve(
     mut socket: TcpStream,
-    ways: Ways,
+    ways: Http2Behaviour,
     opened: &AtomicU64,
     seen: &AtomicU64,
 ) -> io::Result<()> {
@@ -127,7 +126,7 @@ fn serve(
         settings.extend(MAX_CONCURRENT_STREAMS.to_be_bytes());
         settings.extend(most.to_be_bytes());
     }
-    // Clients that do not wait for it have sent by then.
+    // Clients that do not wait for SETTINGS have sent by then.
     std::thread::sleep(Duration::from_millis(20));
     socket.write_all(&frame(SETTINGS, 0, 0, &settings))?;
     let mut waiting = Vec::new();

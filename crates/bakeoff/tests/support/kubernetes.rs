@@ -1,6 +1,6 @@
-//! A real Kubernetes for a test, brought up by `cargo xtask cluster` and down when dropped.
+//! Runs a real Kubernetes for a test with `cargo xtask cluster`, and removes it when dropped.
 //!
-//! Not here: how it is brought up (`xtask/src/cluster.rs`).
+//! Not here: starting it (`xtask/src/cluster.rs`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,16 +15,16 @@ use serde_json::Value;
 use super::Ran;
 use super::skip::Lacking;
 
-/// A cluster, or the place of one, apart from any other that is up on this machine.
+/// A cluster or the place for one, separate from other clusters on this machine.
 pub(crate) struct Cluster {
     folder: tempfile::TempDir,
 }
 
 impl Cluster {
-    /// Looks whether a cluster can be started here; starts none.
+    /// Checks that a cluster can be started here, without starting one.
     ///
     /// # Errors
-    /// With what the machine lacks.
+    /// Returns what the machine lacks.
     pub(crate) fn place() -> Result<Self, Lacking> {
         if !rustix::process::geteuid().is_root() {
             return Err(Lacking::Machine("only root can start a Kubernetes cluster".to_owned()));
@@ -37,19 +37,19 @@ impl Cluster {
         }
     }
 
-    /// Starts one.
+    /// Starts a cluster.
     pub(crate) fn start(nodes: usize) -> Result<Self, Lacking> {
         let cluster = Self::place()?;
         cluster.up(nodes);
         Ok(cluster)
     }
 
-    /// Brings it up; returns the text printed.
+    /// Starts the cluster and returns the output.
     pub(crate) fn up(&self, nodes: usize) -> String {
         self.xtask(&["up", "--nodes", &nodes.to_string()]).ends_with(0).stdout
     }
 
-    /// Begins to bring it up, with nobody who listens.
+    /// Begins to start the cluster, and discards the output.
     pub(crate) fn begin_up(&self) -> Child {
         let mut up = self.command(&["up"]);
         up.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -67,17 +67,17 @@ impl Cluster {
         command
     }
 
-    /// Everything of the cluster is in here.
+    /// Returns the folder with all files of the cluster.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().join("run")
     }
 
-    /// The folder of a `kubectl` that reaches the cluster, to be put at the head of `PATH`.
+    /// Returns the folder of a `kubectl` for the cluster, to put on `PATH`.
     pub(crate) fn bin(&self) -> PathBuf {
         self.folder().join("bin")
     }
 
-    /// Name, machines and their processes.
+    /// Returns name, machines and processes.
     pub(crate) fn status(&self) -> Value {
         let ran = self.xtask(&["status", "--json"]).ends_with(0);
         serde_json::from_str(&ran.stdout).expect("it is JSON")
@@ -93,7 +93,7 @@ impl Cluster {
         let mut command = Command::new(self.bin().join("kubectl"));
         command.args(arguments).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // One that does not read its input says by its end how it went.
+        // If it does not read its input, its exit tells the result.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Ran::from_output(child.wait_with_output().unwrap())
     }
@@ -105,12 +105,12 @@ impl Drop for Cluster {
     }
 }
 
-/// `xtask`, built once.
+/// Builds `xtask` once.
 fn xtask() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // As all tests are built together, with the same features: then it is there already.
+        // With the same features as the build of all tests, so that it exists already.
         cargo.args([
             "test",
             "--workspace",
@@ -122,7 +122,7 @@ fn xtask() -> &'static Path {
             "json-render-diagnostics",
         ]);
         cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
-        // What cargo says of the test would have some dependencies built anew.
+        // cargo's variables for the test would rebuild some dependencies.
         for (name, _) in std::env::vars_os() {
             let name_of = name.to_string_lossy();
             let of_the_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"];
@@ -140,7 +140,7 @@ fn xtask() -> &'static Path {
     })
 }
 
-/// Everything on this machine that a cluster of this name and folder could have left, in words.
+/// Returns a description of everything that a cluster of this name and folder left on this machine.
 pub(crate) fn left_of(name: &str, folder: &Path) -> Vec<String> {
     let mut left = Vec::new();
     let mark = format!("BAKEOFF_CLUSTER_NAME={name}");
@@ -163,7 +163,7 @@ pub(crate) fn left_of(name: &str, folder: &Path) -> Vec<String> {
     left
 }
 
-/// Of the folders that programs of Kubernetes make where they are not told otherwise, those that are there.
+/// Returns the existing folders among those that Kubernetes programs create by default.
 pub(crate) fn usual_folders() -> Vec<&'static str> {
     let usual = [
         "/etc/cni",
@@ -199,11 +199,11 @@ fn folders_named(top: &Path, name: &OsStr) -> Vec<String> {
 
 const NAMESPACES: [&str; 5] = ["net", "mnt", "pid", "uts", "ipc"];
 
-/// The namespaces of a process, held: no other can come to have their names.
+/// Namespaces of processes, held open so that their names are not reused.
 pub(crate) struct Namespaces(Vec<(PathBuf, File)>);
 
 impl Namespaces {
-    /// Holds those of some processes.
+    /// Holds the namespaces of processes.
     pub(crate) fn hold(pids: &[u64]) -> Self {
         let paths =
             pids.iter().flat_map(|pid| NAMESPACES.map(|one| format!("/proc/{pid}/ns/{one}")));
@@ -212,15 +212,14 @@ impl Namespaces {
         Self(held.collect())
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len()
     }
 
-    /// Those that a process is in.
+    /// Returns the namespaces that any process uses.
     pub(crate) fn used(&self) -> BTreeSet<PathBuf> {
         let entries = std::fs::read_dir("/proc").expect("this is Linux").flatten();
-        // One that has ended and waits for its parent to take note has no network.
+        // A zombie has no network namespace.
         let runs = |entry: &DirEntry| std::fs::read_link(entry.path().join("ns/net")).is_ok();
         let links = entries
             .filter(runs)

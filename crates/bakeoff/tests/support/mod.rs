@@ -1,4 +1,4 @@
-//! Runs the built binary as a user would, and reads what it left.
+//! Runs the built binary as a user would, and reads its results.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
@@ -36,10 +36,10 @@ use tempfile::TempDir;
 
 use self::schema::Schemas;
 
-/// The audits that a trial with writes must pass.
+/// Audits that a trial with writes must pass.
 pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
 
-/// A study of three nodes that is over in seconds, for runs on other machines.
+/// A study of three nodes that takes seconds, for runs on other machines.
 pub(crate) const SMALL_ETCD: &str = "\
 title: etcd on machines of its own
 systems:
@@ -51,41 +51,41 @@ loads:
 trials: 1
 ";
 
-/// Checks that fail honest systems too where the machine has no time for them or the generator.
+/// Checks that also fail for honest systems on a machine that is too busy.
 pub(crate) const OF_THE_MACHINE: [&str; 7] =
     ["generator", "schedule", "timers", "receive lag", "steal", "neighbours", "stationary"];
 
-/// Returns whether a trial is not valid for this reason since the machine had no time for it.
+/// Returns true if the reason means that the machine was too busy.
 pub(crate) fn is_of_the_machine(why: &str) -> bool {
     why.split_once(": ").is_some_and(|(check, _)| OF_THE_MACHINE.contains(&check))
 }
 
-/// Returns whether progress tells of a trial that is not valid since the machine had no time for it.
+/// Returns true if progress output has a trial that is invalid because the machine was too busy.
 pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
     let why = |line: &str| line.trim_start().strip_prefix("not valid: ").map(str::to_owned);
     progress.lines().filter_map(why).any(|why| is_of_the_machine(&why))
 }
 
-/// Says on standard error, which no test harness captures, that a test is skipped; `.ci/run` counts such lines.
+/// Reports a skipped test on standard error, which no test harness captures; `.ci/run` counts these lines.
 pub(crate) fn skipped(why: &str) {
     writeln!(std::io::stderr(), "skipped: {why}").expect("standard error can be written to");
 }
 
-/// Names how long a run loads the machine at most to see what loopback can do: tests of something else have it short.
+/// Environment variable for the maximum time of the machine baseline. Tests of other things shorten it.
 pub(crate) const BASELINE_FOR: &str = "BAKEOFF_BASELINE_FOR";
-/// The time that tests of something else name.
+/// Value for tests of other things.
 pub(crate) const BRIEFLY: &str = "30ms";
 
-/// bakeoff, with nobody at a terminal, and told that other tests run beside it.
+/// Returns bakeoff without a terminal, on a machine marked as shared with other tests.
 pub(crate) fn bakeoff() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     command.stdin(Stdio::null()).env("BAKEOFF_SHARED_MACHINE", "1").env(BASELINE_FOR, BRIEFLY);
-    // These tests may themselves run there.
+    // The tests themselves may run on GitHub Actions.
     command.env_remove("GITHUB_ACTIONS");
     command
 }
 
-/// The output of a command and its end.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -107,8 +107,8 @@ impl Ran {
         }
     }
 
-    /// Fails the test with all that was printed, unless it ended with this code. For 0 it is enough
-    /// that all would have been valid on a machine that had time for it: tests share theirs.
+    /// Fails the test with the full output unless the command ended with this code. For 0 it accepts trials that are
+    /// invalid only because the machine was too busy: tests share it.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
         let as_asked = self.code == Some(code) || code == 0 && self.was_only_late();
@@ -120,7 +120,7 @@ impl Ran {
         self
     }
 
-    /// Returns whether trials are not valid, and only because the machine had no time for them.
+    /// Returns true if trials are invalid only because the machine was too busy.
     fn was_only_late(&self) -> bool {
         let reasons: Vec<String> = match serde_json::from_str::<Value>(&self.stdout) {
             Ok(report) if report["comparisons"].is_array() => {
@@ -142,7 +142,7 @@ impl Ran {
             && reasons.iter().all(|why| is_of_the_machine(why))
     }
 
-    /// Fails the test unless standard error holds each of these.
+    /// Fails the test unless standard error contains each of these.
     #[track_caller]
     pub(crate) fn complains(self, parts: &[&str]) -> Self {
         for part in parts {
@@ -152,7 +152,7 @@ impl Ran {
     }
 }
 
-/// A folder with a study in it and room for its runs.
+/// A folder with a study and its runs.
 pub(crate) struct Bench {
     dir: TempDir,
 }
@@ -176,14 +176,14 @@ impl Bench {
         self.dir.path().join("out")
     }
 
-    /// `bakeoff run STUDY --out OUT --seed 7`, to be added to.
+    /// Returns `bakeoff run STUDY --out OUT --seed 7`, for more arguments.
     pub(crate) fn command(&self) -> Command {
         let mut command = bakeoff();
         command.arg("run").arg(self.study()).arg("--out").arg(self.out()).args(["--seed", "7"]);
         command
     }
 
-    /// Runs the study to its end. What it prints and leaves must be as the schemas say.
+    /// Runs the study to its end. Its output and files must match the schemas.
     pub(crate) fn run(self) -> Run {
         let ran = Ran::run(self.command().arg("--json"));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
@@ -199,7 +199,7 @@ impl Bench {
         Run { report, ran, bench: self }
     }
 
-    /// Checks that `bakeoff verify` finds nothing wrong with the runs that are here.
+    /// Checks that `bakeoff verify` accepts the runs in this folder.
     #[track_caller]
     pub(crate) fn verifies(&self) {
         for run in self.runs() {
@@ -208,12 +208,12 @@ impl Bench {
         }
     }
 
-    /// The folders of its runs, oldest first.
+    /// Returns the folders of the runs, oldest first.
     pub(crate) fn runs(&self) -> Vec<PathBuf> {
         folders(&self.out())
     }
 
-    /// Waits until the one run has a number of trials in its record, and yields its folder.
+    /// Waits until the only run has `least` trials in its record, and returns its folder.
     pub(crate) fn has_trials(&self, least: usize) -> PathBuf {
         let trials = |run: &Path| {
             let text = std::fs::read_to_string(run.join("record.jsonl")).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Bench {
         self.runs().remove(0)
     }
 
-    /// The one run's record, line by line.
+    /// Returns the lines of the only run's record.
     pub(crate) fn record(&self) -> Vec<Value> {
         let runs = self.runs();
         assert_eq!(runs.len(), 1, "{runs:?}");
@@ -233,7 +233,7 @@ impl Bench {
     }
 }
 
-/// The folders in a folder, by name; none when it is not there.
+/// Returns the folders in a folder, sorted; none if it does not exist.
 pub(crate) fn folders(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> =
@@ -242,13 +242,13 @@ pub(crate) fn folders(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A record, line by line; a torn line is left out.
+/// Returns the lines of a record without an incomplete last one.
 pub(crate) fn record(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("record.jsonl")).expect("a run has a record");
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// A study that was run, and what came of it.
+/// A finished run.
 pub(crate) struct Run {
     pub(crate) report: Value,
     pub(crate) ran: Ran,
@@ -256,18 +256,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Every trial of the report.
     pub(crate) fn trials(&self) -> Vec<&Value> {
         trials(&self.report)
     }
 
-    /// Fails the test unless the run ended well, as [`Ran::ends_with`] has it.
+    /// Fails the test unless the run succeeded, as in [`Ran::ends_with`].
     #[track_caller]
     pub(crate) fn ended_well(self) -> Self {
         Self { ran: self.ran.ends_with(0), ..self }
     }
 
-    /// The one trial of a study that has one.
+    /// Returns the only trial.
     #[track_caller]
     pub(crate) fn trial(&self) -> &Value {
         let trials = self.trials();
@@ -275,48 +274,46 @@ impl Run {
         trials[0]
     }
 
-    /// Why the one trial is not valid, as one text; empty when it is.
+    /// Returns the reasons why the only trial is invalid, as one text; empty if it is valid.
     #[track_caller]
     pub(crate) fn invalid_because(&self) -> String {
         reasons(self.trial()).join("\n")
     }
 
-    /// A figure of the one trial; 0 where there is none.
+    /// Returns a figure of the only trial; 0 if absent.
     #[track_caller]
     pub(crate) fn figure(&self, name: &str) -> f64 {
         figure(self.trial(), name)
     }
 
-    /// Returns the verdict of the one trial's audit: `passed`, `failed` or `not-checked`.
+    /// Returns the verdict of the only trial's audit: `passed`, `failed` or `not-checked`.
     #[track_caller]
     pub(crate) fn audit(&self, when: &str) -> &str {
         audit(self.trial(), when)
     }
 
-    /// The run's record, line by line.
     pub(crate) fn record(&self) -> Vec<Value> {
         self.bench.record()
     }
 }
 
-/// Every trial of a report.
-/// All trials of a report.
+/// Returns all trials of a report.
 pub(crate) fn trials(report: &Value) -> Vec<&Value> {
     let systems = array(&report["comparisons"]).iter().flat_map(|one| array(&one["systems"]));
     systems.flat_map(|system| array(&system["trials"])).collect()
 }
 
-/// Why a trial is not valid; empty when it is.
+/// Returns the reasons why a trial is invalid; empty if it is valid.
 pub(crate) fn reasons(trial: &Value) -> Vec<String> {
     array(&trial["invalid_because"]).iter().map(|why| text(why).to_owned()).collect()
 }
 
-/// A figure of a trial; 0 where there is none.
+/// Returns a figure of a trial; 0 if absent.
 pub(crate) fn figure(trial: &Value, name: &str) -> f64 {
     trial["figures"][name].as_f64().unwrap_or(0.0)
 }
 
-/// Returns the verdict of a trial's audit; `absent` when there was none.
+/// Returns the verdict of a trial's audit; `absent` without one.
 pub(crate) fn audit<'a>(trial: &'a Value, when: &str) -> &'a str {
     let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when);
     found.map_or("absent", |audit| text(&audit["verdict"]["verdict"]))
@@ -330,7 +327,7 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Looks until it holds; fails the test after `within`.
+/// Polls until `holds` returns true; fails the test after `within`.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
     let give_up = Instant::now() + within;
@@ -340,7 +337,7 @@ pub(crate) fn wait_for(what: &str, within: Duration, mut holds: impl FnMut() -> 
     }
 }
 
-/// Processes that have this folder in their command line or environment, or work in it.
+/// Returns the processes with this folder in their command line, environment or working directory.
 pub(crate) fn processes_of(dir: &Path) -> Vec<String> {
     let needle = dir.as_os_str().as_encoded_bytes();
     let holds = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
@@ -360,8 +357,7 @@ pub(crate) fn processes_of(dir: &Path) -> Vec<String> {
     found
 }
 
-/// Fails the test when anything of this folder still runs. A killed process may take a moment to
-/// go, so it looks for a while.
+/// Fails the test if processes of this folder still run. Waits a while, because a killed process takes a moment to end.
 #[track_caller]
 pub(crate) fn nothing_runs_in(dir: &Path) {
     let give_up = Instant::now() + Duration::from_secs(10);
@@ -375,44 +371,44 @@ pub(crate) fn nothing_runs_in(dir: &Path) {
     }
 }
 
-/// `PATH` with the folder of the bakeoff that is tested at its head.
+/// Returns `PATH` with the tested bakeoff's folder first.
 pub(crate) fn path_to_ours() -> std::ffi::OsString {
     let ours = Path::new(env!("CARGO_BIN_EXE_bakeoff")).parent().unwrap().to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths([ours].into_iter().chain(std::env::split_paths(&others))).unwrap()
 }
 
-/// Returns whether this machine has a program of this name.
+/// Returns true if `PATH` has a program of this name.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// A distribution as records and results hold it.
+/// Decodes a distribution from a record or result.
 #[track_caller]
 pub(crate) fn decode(packed: &Value) -> Histogram<u64> {
     let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
     Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
 }
 
-/// Listens at an address of its own: nobody else is given its port once it is gone, so that nobody listens there.
+/// Listens at its own loopback address, so that nothing else listens at its port afterwards.
 pub(crate) fn listener_apart() -> TcpListener {
     static HOST: AtomicU8 = AtomicU8::new(1);
     let address = Ipv4Addr::new(127, 46, 3, HOST.fetch_add(1, Ordering::Relaxed));
     TcpListener::bind((address, 0)).expect("all of 127.0.0.0/8 is this machine's")
 }
 
-/// Ends a listener for all that hold it: a process that another test is just starting may have it until it executes its
+/// Closes a listener in all processes: a process that another test is starting may hold a copy until it executes its
 /// program.
 pub(crate) fn close_for_all(listener: TcpListener) {
     rustix::net::shutdown(&listener, Shutdown::Both).expect("it listens");
 }
 
-/// A shell that keeps a CPU busy as long as this is there.
+/// A shell that keeps a CPU busy until dropped.
 pub(crate) struct Busy(Child);
 
 impl Busy {
-    /// Starts it by these words, the last of which are the shell's.
+    /// Starts it with this command line, which ends in the shell's arguments.
     pub(crate) fn begin(words: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).args(["-c", "while :; do :; done"]).stdin(Stdio::null());

@@ -1,22 +1,22 @@
-//! Holds JSON against the schemas in `schema/`.
+//! Validates JSON against the schemas in `schema/`.
 //!
-//! It knows the keywords that those schemas use and refuses any other, so that none is passed over. A validator from
-//! outside would bring thirty more crates into the build.
+//! It knows the keywords of those schemas and rejects all others, so that none is ignored. An external validator would
+//! add thirty crates to the build.
 //!
-//! Not here: what a study's file may hold (`bakeoff_core::study`).
+//! Not here: the contents of studies (`bakeoff_core::study`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// Keywords that demand nothing.
+/// Keywords without constraints.
 const WORDS: [&str; 4] = ["$schema", "$defs", "title", "description"];
 
-/// The schemas, by their files' names.
+/// Schemas by file name.
 pub(crate) struct Schemas(BTreeMap<String, Value>);
 
-/// A fault of a value, with its place in it.
+/// A fault of a value with its path.
 struct Fault {
     place: Vec<String>,
     what: String,
@@ -47,14 +47,14 @@ impl Schemas {
         self.0.get(&file(name)).unwrap_or_else(|| panic!("there is no schema `{name}`"))
     }
 
-    /// Returns what is wrong with a value, a line for each place.
+    /// Returns the faults of a value, one line each.
     pub(crate) fn faults(&self, name: &str, value: &Value) -> Vec<String> {
         let within = Within { file: &file(name), schema: self.json(name) };
         let faults = self.check(within, value);
         faults.iter().map(|fault| format!("/{}: {}", fault.place.join("/"), fault.what)).collect()
     }
 
-    /// Panics where something is wrong with a value.
+    /// Panics if a value has faults.
     #[track_caller]
     pub(crate) fn allow(&self, name: &str, value: &Value) {
         let faults = self.faults(name, value);
@@ -93,7 +93,7 @@ impl Schemas {
             "const" => keep(value == demand, &|| format!("{} is not {demand}", short(value))),
             "enum" => {
                 let kept = elements(demand).contains(value);
-                keep(kept, &|| format!("{} is none of {demand}", short(value)))
+                keep(kept, &|| format!("{} is not one of {demand}", short(value)))
             }
             "minimum" => {
                 let kept = value.as_f64() >= demand.as_f64() || !value.is_number();
@@ -128,7 +128,7 @@ impl Schemas {
         }
     }
 
-    /// Holds the fields that the schema does not name against a schema of their own, or refuses them.
+    /// Validates fields that the schema does not name against `additionalProperties`, or rejects them.
     fn additional(&self, within: Within<'_>, demand: &Value, value: &Value) -> Vec<Fault> {
         let named = within.schema.get("properties").and_then(Value::as_object);
         let is_named = |name: &String| named.is_some_and(|named| named.contains_key(name));
@@ -142,7 +142,7 @@ impl Schemas {
         others.flat_map(each).collect()
     }
 
-    /// Holds a value against several schemas. Of what is wrong with it, tells what the schema says that fits it best.
+    /// Validates a value against several schemas. Returns the faults of the best fitting one.
     fn either(
         &self,
         within: Within<'_>,
@@ -176,7 +176,7 @@ impl Schemas {
         faults
     }
 
-    /// Returns what `#/$defs/a` or `other.schema.json#/$defs/a` leads to.
+    /// Returns the schema that `#/$defs/a` or `other.schema.json#/$defs/a` refers to.
     fn target<'a>(&'a self, from: &'a str, to: &'a str) -> Within<'a> {
         let (file, pointer) = to.split_once('#').expect("a reference has a `#`");
         let file = if file.is_empty() { from } else { file };

@@ -1,10 +1,10 @@
-//! A counting semaphore, for tests of which a few may run at once.
+//! Provides a counting semaphore, for tests of which only a few may run at once.
 //!
 //! Unit tests of systems use it too.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// So many permits. Whoever waits gets the first that is given back, whoever held it.
+/// A number of permits. A waiter gets the first one that is returned.
 pub(crate) struct Semaphore {
     free: Mutex<usize>,
     given_back: Condvar,
@@ -24,7 +24,7 @@ impl Semaphore {
     }
 }
 
-/// Permits that are taken, given back when dropped.
+/// Acquired permits, returned when dropped.
 pub(crate) struct Permits<'a> {
     semaphore: &'a Semaphore,
     taken: usize,

@@ -1,6 +1,6 @@
-//! Skips a test that could not do its work, with the reason, and counts it for the last line.
+//! Skips a test that cannot run, with the reason, and counts it for the last line.
 //!
-//! In CI a skip is a failure, unless the machine itself lacks what the test needs.
+//! In CI a skip is a failure, unless the machine itself lacks a requirement.
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 
@@ -11,12 +11,12 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use super::debian::Missing;
 
-/// Why a test could not do its work.
+/// Reason why a test cannot run.
 #[derive(Debug)]
 pub(crate) enum Lacking {
-    /// This machine cannot do it, whatever is fetched.
+    /// This machine cannot run it, even with all programs.
     Machine(String),
-    /// A program could not be had.
+    /// A program could not be installed.
     Program(String),
 }
 
@@ -29,15 +29,15 @@ impl From<Missing> for Lacking {
     }
 }
 
-/// The tests of a program that were skipped.
+/// Skipped tests of a test program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Skipped(Arc<Mutex<Vec<String>>>);
 
 impl Skipped {
-    /// Reports the test that asks as skipped.
+    /// Reports the calling test as skipped.
     ///
     /// # Errors
-    /// In CI, when a program could not be had.
+    /// Fails in CI if a program could not be installed.
     pub(crate) fn skip(&self, lacking: Lacking) -> Result<Completion, Failed> {
         let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
         let why = match lacking {
@@ -52,7 +52,7 @@ impl Skipped {
         Ok(Completion::ignored_with(why))
     }
 
-    /// A test that finds out by itself whether it can do its work.
+    /// Returns a test that checks itself whether it can run.
     pub(crate) fn unless_lacking(
         &self,
         name: impl Into<String>,
@@ -65,7 +65,7 @@ impl Skipped {
         })
     }
 
-    /// Runs the tests, and prints what was skipped and how many tests that were.
+    /// Runs the tests, and prints the skipped ones and their number.
     pub(crate) fn conclude(&self, arguments: &Arguments, tests: Vec<Trial>) -> ExitCode {
         let conclusion = libtest_mimic::run(arguments, tests);
         let skipped = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A run that goes on while a test looks at it.
+//! Provides a run in progress for a test.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Bench, wait_for};
 
-/// Starts a study that goes on for two minutes; one canary is its system.
+/// A study of one canary that takes two minutes.
 pub(crate) const LONG: &str = "\
 title: A long one
 systems:
@@ -19,14 +19,14 @@ loads:
 trials: 2
 ";
 
-/// A run that goes on; killed when dropped.
+/// A run in progress; killed when dropped.
 pub(crate) struct UnderWay {
     pub(crate) bakeoff: Child,
     pub(crate) bench: Bench,
 }
 
 impl UnderWay {
-    /// Starts a study and waits until its first trial is being loaded.
+    /// Starts a study and waits until its first trial is under load.
     pub(crate) fn start(study: &str) -> Self {
         let bench = Bench::new(study);
         let stderr = std::fs::File::create(bench.path().join("stderr")).unwrap();
@@ -42,7 +42,7 @@ impl UnderWay {
         std::fs::read_to_string(self.bench.path().join("stderr")).unwrap()
     }
 
-    /// Processes that work in folders of this run's trials.
+    /// Returns the processes whose working directory is in this run's trials.
     pub(crate) fn servers(&self) -> Vec<String> {
         let own = format!("{}:", self.bakeoff.id());
         let all = super::processes_of(&self.bench.out());
@@ -53,7 +53,7 @@ impl UnderWay {
         kill_process(Pid::from_child(&self.bakeoff), signal).unwrap();
     }
 
-    /// Waits for its end and returns its exit code and standard output.
+    /// Waits for the end, and returns exit code and standard output.
     pub(crate) fn ends_within(&mut self, within: Duration) -> (Option<i32>, String) {
         let mut code = None;
         wait_for("bakeoff's end", within, || {

@@ -1,4 +1,4 @@
-//! A Vault that bakeoff knows nothing of, and what nodes say that it started.
+//! Runs a Vault that bakeoff did not start.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::case::cached;
 use super::{array, text, wait_for};
 
-/// A server with its data in its memory. It is neither initialised nor unsealed.
+/// A server with in-memory storage, neither initialised nor unsealed.
 pub(crate) struct Vault {
     process: Child,
     pub(crate) port: u16,
-    /// Where it speaks TLS, if it does.
+    /// Port of TLS, if it uses TLS.
     pub(crate) tls_port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Vault {
-    /// With the program that `bakeoff install` put into the cache.
+    /// Starts the Vault that `bakeoff install` cached.
     pub(crate) fn start(certificate: Option<(&Path, &Path)>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -54,7 +54,7 @@ impl Vault {
         vault
     }
 
-    /// Yields the root token and the key that unseals it.
+    /// Returns the root token and the unseal key.
     pub(crate) fn initialise(&self) -> (String, String) {
         let body = json!({"secret_shares": 1, "secret_threshold": 1});
         let (_, output) = self.ask("PUT", "sys/init", None, Some(&body));
@@ -96,7 +96,7 @@ impl Drop for Vault {
     }
 }
 
-/// Asks with as little as can be, so that what is tested does not test itself.
+/// Sends a minimal request that shares no code with the tested engine.
 pub(crate) fn ask(
     port: u16,
     method: &str,

@@ -1,4 +1,4 @@
-//! A study of one canary that is watched closely, and what its record says of it.
+//! Runs a study of one closely sampled canary, and reads its record.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(crate) fn bench(system: &str, load: &str) -> Bench {
     ))
 }
 
-/// The record's line of the one trial.
+/// Returns the record's line of the only trial.
 pub(crate) fn trial(bench: &Bench) -> Value {
     let lines = bench.record();
     let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect::<Vec<_>>();
@@ -24,7 +24,7 @@ pub(crate) fn trial(bench: &Bench) -> Value {
     trial.clone()
 }
 
-/// The verdict of the check with this name.
+/// Returns the verdict of a check.
 pub(crate) fn check<'a>(trial: &'a Value, name: &str) -> &'a Value {
     let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
     &found.unwrap_or_else(|| panic!("no `{name}` in {}", trial["checks"]))["verdict"]

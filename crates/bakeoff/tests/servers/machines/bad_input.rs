@@ -1,4 +1,4 @@
-//! Places that cannot be used: refused before anything starts, with the reason.
+//! Tests unusable places files: rejected before anything starts, with the reason.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -31,7 +31,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs with this in place of that in the places file: refused with this exit code, and with these words.
+    /// Runs with `of` replaced by `by` in the places file, and expects a rejection with this exit code and message.
     #[track_caller]
     fn check(&self, of: &str, by: &str, flags: &[&str], (code, words): (i32, &str)) {
         assert!(self.places.contains(of), "{of}\n{}", self.places);

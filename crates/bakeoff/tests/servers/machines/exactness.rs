@@ -1,4 +1,4 @@
-//! Two generators do together what one does alone.
+//! Tests that two generators together run the same operations as one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![skipped.unless_lacking("machines::two_generators_do_what_one_does", same_operations)]
 }
 
-/// Few of many keys are drawn, so that other draws would be of another number of keys.
+/// Draws few of many keys, so that different draws would give a different number of keys.
 const STUDY: &str = "\
 title: The same by one and by two
 systems:
@@ -26,7 +26,7 @@ loads:
 trials: 1
 ";
 
-/// The operations of the only trial by kind, and the keys that were acknowledged.
+/// Returns the operations of the only trial by kind, and the acknowledged keys.
 fn done(hosts: &Hosts, generators: &[usize]) -> (BTreeMap<String, u64>, u64) {
     fs::remove_dir_all(hosts.dir().join("runs")).ok();
     let places = hosts.places(&[1], generators);

@@ -1,4 +1,4 @@
-//! Runs whose coordinator, agents, hosts or network end while a load is under way.
+//! Tests runs whose coordinator, agents, hosts or network end during a load.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -24,7 +24,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
     ]
 }
 
-/// The server is on the first host, generators are on the others.
+/// The server is on the first host, the generators on the others.
 const STUDY: &str = "\
 title: A canary elsewhere
 systems:
@@ -36,7 +36,7 @@ loads:
 trials: 2
 ";
 
-/// A run on three hosts whose first trial is under load.
+/// A run on three hosts with its first trial under load.
 struct UnderLoad {
     bakeoff: Child,
     hosts: Hosts,
@@ -61,7 +61,7 @@ impl UnderLoad {
         Ok(run)
     }
 
-    /// The bytes that servers on the first host have written.
+    /// Returns the bytes that servers on the first host have written.
     fn written(&self) -> u64 {
         fn size(of: &std::path::Path) -> u64 {
             let entries = fs::read_dir(of).into_iter().flatten().flatten();
@@ -82,7 +82,7 @@ impl UnderLoad {
         kill_process(Pid::from_child(&self.bakeoff), signal).unwrap();
     }
 
-    /// Waits for its end, and returns its exit code.
+    /// Waits for the end, and returns the exit code.
     fn ends_within(&mut self, seconds: u64) -> Option<i32> {
         wait_for("the run's end", Duration::from_secs(seconds), || {
             let ended = self.bakeoff.try_wait().unwrap();
@@ -92,7 +92,7 @@ impl UnderLoad {
         self.ends
     }
 
-    /// Waits until nothing of it is left on these hosts.
+    /// Waits until nothing of the run is left on these hosts.
     fn is_gone_within(&self, seconds: u64, numbers: &[usize]) {
         let until = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -106,7 +106,7 @@ impl UnderLoad {
         }
     }
 
-    /// The processes of `ssh` beside the hosts.
+    /// Returns the `ssh` processes of the coordinator.
     fn carriers(&self) -> Vec<String> {
         let config = self.hosts.config().display().to_string();
         let all = fs::read_dir("/proc").unwrap().flatten();
@@ -115,15 +115,13 @@ impl UnderLoad {
         lines.filter(|line| line.contains(&config)).collect()
     }
 
-    /// The trial failed by the loss of this host, and the run ended by itself without the other one, and told so.
+    /// Asserts that the trial failed by the loss of this host, and that the run stopped without the other trial and
+    /// said so.
     fn failed_by_losing(&mut self, number: usize, within: u64) {
         let code = self.ends_within(within);
         let told = self.stderr();
         assert_eq!(code, Some(4), "{told}");
-        assert!(
-            told.contains("a machine is lost, and 2 trials of the run are missing: "),
-            "{told}"
-        );
+        assert!(told.contains("lost a machine; stopping the run with 2 trials left: "), "{told}");
         let lost = format!("lost the connection to `h{number}`");
         assert!(told.contains(&lost), "{told}");
         let trials = trials(&self.hosts);
@@ -154,7 +152,7 @@ fn killed_run() -> Result<(), Lacking> {
     };
     let places = run.hosts.dir().join("places.yaml");
     let resumed = resume(&["--on", &places.display().to_string()]);
-    // 1: not valid. A machine that is shared gives no generator its time now and then; both trials are there.
+    // 1 means not valid: a shared machine sometimes delays a generator. Both trials are there.
     assert!(matches!(resumed.status.code(), Some(0 | 1)), "{}", text(&resumed));
     let trials = trials(&run.hosts);
     assert_eq!(trials.len(), 2);
@@ -163,7 +161,7 @@ fn killed_run() -> Result<(), Lacking> {
         assert_eq!(trial["machines"][1]["generated"][0]["clients"], 2);
     }
     run.is_gone_within(1, &[1, 2, 3]);
-    // Without its machines its trials would be others: not even one that lacks a trial goes on so.
+    // Without its machines its trials would differ, so it is not resumed, even with one trial missing.
     let record = run_folder(&run.hosts).join("record.jsonl");
     let lines = fs::read_to_string(&record).unwrap();
     let mut lines: Vec<&str> = lines.lines().collect();
@@ -176,7 +174,7 @@ fn killed_run() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// Signals the agent on the first host: `-9`, `-STOP`.
+/// Sends a signal (`-9`, `-STOP`) to the agent on the first host.
 fn signal_agent(run: &UnderLoad, signal: &str) {
     let agents = run.hosts.processes(1, " agent ");
     assert_eq!(agents.len(), 1, "{agents:?}");
@@ -191,12 +189,12 @@ fn signal_agent(run: &UnderLoad, signal: &str) {
     assert!(ssh.unwrap().success());
 }
 
-/// The trial is run again on all machines, and the run goes on to its end.
+/// The trial is repeated on all machines, and the run completes.
 fn awaited_agent() -> Result<(), Lacking> {
     let mut run = UnderLoad::start_with(4, &["--retry-lost", "1"])?;
     signal_agent(&run, "-9");
     let code = run.ends_within(120);
-    // 1: not valid. A machine that is shared gives no generator its time now and then.
+    // 1 means not valid: a shared machine sometimes delays a generator.
     assert!(matches!(code, Some(0 | 1)), "{}", run.stderr());
     let trials = trials(&run.hosts);
     let ended = |trial: &serde_json::Value| trial["outcome"]["ended"].as_str().unwrap().to_owned();
@@ -215,7 +213,7 @@ fn killed_agent() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// It hears nothing of the end of the run, and its warden does.
+/// The stopped agent does not notice the end of the run, but its warden does.
 fn stopped_agent() -> Result<(), Lacking> {
     let mut run = UnderLoad::start(60)?;
     signal_agent(&run, "-STOP");
@@ -241,7 +239,7 @@ fn cut_generator() -> Result<(), Lacking> {
     run.hosts.connect(2, false);
     run.failed_by_losing(2, 40);
     run.is_gone_within(5, &[1, 3]);
-    // The host that is cut off hears nothing, and ends by itself what it began.
+    // The disconnected host gets no message, and stops its processes itself.
     run.is_gone_within(40, &[2]);
     Ok(())
 }

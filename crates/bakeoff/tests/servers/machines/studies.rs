@@ -1,6 +1,6 @@
-//! Studies of each kind that ships, small, on three hosts: they run, and every trial is whole.
+//! Tests small versions of each shipped kind of study on three hosts: they run, and every trial is complete.
 //!
-//! Not here: how fast they are: hosts of one machine share its CPUs.
+//! Not here: their speed, because hosts on one machine share its CPUs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,7 +69,7 @@ loads:
 trials: 1
 ";
 
-/// The demo, with a delay beside the sync, so that a busy machine cannot change which one leads.
+/// The demo with an additional delay, so that a busy machine cannot change the order.
 const DEMO: &str = "\
 title: Syncing
 systems:
@@ -116,7 +116,7 @@ fn kept() -> Result<(), Lacking> {
     for trial in &trials {
         assert_eq!(trial["outcome"]["ended"], "completed", "{told}");
         assert_eq!(trial["kept"] == true, trial["trial"]["round"] == 1, "{trial:#}");
-        // Its data is there after a kill and a restart, in the second trial too.
+        // Its data survives a kill and a restart, also in the second trial.
         let verdicts =
             trial["audits"].as_array().unwrap().iter().map(|one| &one["verdict"]["verdict"]);
         assert_eq!(verdicts.collect::<Vec<_>>(), ["passed", "passed"], "{told}");
@@ -152,7 +152,7 @@ fn pinned() -> Result<(), Lacking> {
         return Err(Lacking::Machine("a server and a generator need a CPU each".to_owned()));
     }
     let hosts = Hosts::new(2)?;
-    // The server is on the first host, and both generate load.
+    // The server is on the first host, and both hosts generate load.
     let places = hosts.places(&[1], &[1, 2]);
     let ended = run(&hosts, PINNED, &places, &[]);
     let told = text(&ended);
@@ -160,7 +160,7 @@ fn pinned() -> Result<(), Lacking> {
     assert_eq!(trials.len(), 2, "{told}");
     for trial in &trials {
         let part = |machine: usize| &trial["machines"][machine]["generated"][0];
-        // The server of the other system is kept, and idle.
+        // The other system's server is kept and idle.
         let own = usize::from(trial["trial"]["system"] == "second");
         let rest: Vec<usize> = (0..cpus).filter(|cpu| *cpu != own).collect();
         assert_eq!(part(0)["cpus"], serde_json::json!(rest), "{told}");
@@ -172,7 +172,7 @@ fn pinned() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// A server that finds its port taken once, after it wrote something, and refuses to start on what it wrote.
+/// A server that reports its port as taken once, after writing data, and refuses to start on that data.
 fn port_taken() -> Result<(), Lacking> {
     let hosts = Hosts::new(2)?;
     let tried = hosts.dir().join("tried");
@@ -190,21 +190,18 @@ fn port_taken() -> Result<(), Lacking> {
     );
     let ended = run(&hosts, &study, &hosts.places(&[1], &[2]), &[]);
     let told = text(&ended);
-    assert!(
-        told.contains("another process had taken a port; starting again with others"),
-        "{told}"
-    );
+    assert!(told.contains("another process took a port; starting again on other ports"), "{told}");
     assert_eq!(trials(&hosts)[0]["outcome"]["ended"], "completed", "{told}");
     Ok(())
 }
 
-/// Runs a study; yields verified operations by system.
+/// Runs a study, and returns verified operations by system.
 fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let ended = run(&hosts, study, &places, &[]);
     let told = text(&ended);
-    // On a machine that others use a figure may be not valid; what ran is whole all the same.
+    // On a shared machine a figure may be invalid; the trials are complete anyway.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
     let mut verified = BTreeMap::new();
     for trial in trials(&hosts) {

@@ -1,4 +1,4 @@
-//! Runs whose coordinator reaches `sshd` on the hosts, and no address that their servers listen on.
+//! Tests runs whose coordinator reaches only `sshd` on the hosts, not the addresses of their servers.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,14 +12,14 @@ use crate::support::hosts::Hosts;
 
 const ALL: [usize; 5] = [1, 2, 3, 4, 5];
 
-/// Runs the study of three nodes and two generators so, on five hosts.
+/// Runs a study of three nodes and two generators on five hosts.
 pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     hosts.join_inner_network();
     let places = hosts.places_at(&[1, 2, 3], &[4, 5], Hosts::inner_address);
     let auto = fs::read_to_string(&places).unwrap();
     let with = |words: &str| fs::write(&places, format!("{auto}{words}\n")).unwrap();
 
-    // Without the tunnel it is refused before anything starts.
+    // Without the tunnel, the run is rejected before anything starts.
     with("tunnel: never");
     let refused = run(hosts, SMALL_ETCD, &places, &[]);
     let told = text(&refused);
@@ -34,9 +34,12 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
         text(&command.arg("doctor").arg("--on").arg(places).output().unwrap())
     };
     let told = doctor(&places);
-    assert!(told.contains("a way from this machine to 198.19.0.1: Network"), "{told}");
+    assert!(
+        told.contains("a direct connection from this machine to 198.19.0.1: Network"),
+        "{told}"
+    );
 
-    // Nor does a load go through it.
+    // A load does not go through the tunnel either.
     let here = "  me: {here: true, address: 198.18.0.254, generator: true}\n";
     fs::write(&places, auto.replace("machines:\n", &format!("machines:\n{here}"))).unwrap();
     let refused = run(hosts, SMALL_ETCD, &places, &[]);
@@ -47,7 +50,7 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
 
     with("");
     let ended = run(hosts, SMALL_ETCD, &places, &[]);
-    // 1: not valid, which a machine that is shared makes some trials.
+    // 1 means not valid, which a shared machine causes at times.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
     let trial = &trials(hosts)[0];
     let generated = &trial["machines"][3]["generated"][0];
@@ -63,7 +66,7 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     assert!(report.contains(said), "{report}");
     assert_eq!(left_on(hosts, &ALL), Vec::<String>::new());
 
-    // A coordinator that is killed takes its tunnels with it.
+    // The tunnels of a killed coordinator end with it.
     let mut command = command(hosts, SMALL_ETCD, &places);
     let mut bakeoff = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(30);

@@ -1,7 +1,8 @@
-//! Figures and picture of `docs/scale.md`: a coordinator's memory and CPU time as machines are added.
+//! Measures the figures and draws the picture of `docs/scale.md`: a coordinator's memory and CPU time by the number of
+//! machines.
 //!
-//! Written to the folder that `BAKEOFF_SCALE` names; `BAKEOFF_PROGRAM` is an optimised build. All hosts share this
-//! machine's CPUs, so loads are small: what grows with machines is the coordinator's part.
+//! Output goes to the folder `BAKEOFF_SCALE`; `BAKEOFF_PROGRAM` is an optimised build. All hosts share this machine's
+//! CPUs, so loads are small: the coordinator's part grows with machines.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +17,7 @@ const SIZES: [(usize, usize); 8] =
     [(3, 1), (3, 2), (3, 4), (3, 8), (3, 12), (3, 16), (3, 20), (9, 20)];
 /// Seconds under load.
 const LOAD: u64 = 20;
-/// The aims: bytes, and percent of a core, for each generator.
+/// Goals per generator: bytes, and percent of a core.
 const MEMORY_AIM: f64 = (2 << 20) as f64;
 const CPU_AIM: f64 = 0.2;
 
@@ -25,7 +26,7 @@ struct Point {
     servers: usize,
     generators: usize,
     memory: f64,
-    /// Percent of a core under load: of the coordinator, and of its carriers.
+    /// Percent of a core under load, of the coordinator and of its `ssh` processes.
     cpu: f64,
     carriers_cpu: f64,
     /// CPU time of the whole run, in seconds.
@@ -60,7 +61,7 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     Ok(())
 }
 
-/// Leaves the first machines in a places file: hosts without a part in the run would be reached too.
+/// Keeps only the first machines of a places file: the run would also connect to unused hosts.
 fn keep_only(places: &Path, machines: usize) {
     let text = fs::read_to_string(places).unwrap();
     let of_others = |line: &str| {
@@ -73,7 +74,7 @@ fn keep_only(places: &Path, machines: usize) {
     fs::write(places, kept.join("\n") + "\n").unwrap();
 }
 
-/// Returns the percent of a core that was used between two times.
+/// Returns the percent of a core used between two times.
 fn percent(looks: &[(f64, f64)], (from, to): (f64, f64)) -> f64 {
     let within: Vec<_> = looks.iter().filter(|(at, _)| (from..=to).contains(at)).collect();
     match (within.first(), within.last()) {
@@ -123,7 +124,7 @@ fn write(out: &Path, points: &[Point]) {
     fs::write(out.join("scale.svg"), svg).unwrap();
 }
 
-/// Draws one figure over the number of generators, and the line that begins at the first and grows by the aim.
+/// Draws one figure over the number of generators, with a line from the first point that grows by the goal.
 fn panel(
     svg: &mut String,
     left: f64,

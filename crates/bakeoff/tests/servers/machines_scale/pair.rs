@@ -1,7 +1,7 @@
-//! Two generators against one, each with the same part of a CPU: together they have to drive twice as much.
+//! Tests that two generators, each with the same share of a CPU, drive twice the load of one.
 //!
-//! The generators are the limit, by a quota on their hosts, and the server has what the machine has left. Whoever else works
-//! on the machine takes from both: in each round each drives alone, and both do in between.
+//! Quotas on their hosts make the generators the limit; the server gets the rest of the machine. Other work affects
+//! both sides equally: in each round each generator drives alone, and both together in between.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,13 +13,12 @@ use serde_json::Value;
 use crate::support::hosts::{CanaryBeside, Hosts};
 use crate::support::skip::Lacking;
 
-/// The part of a CPU that each generator's host has.
+/// Share of a CPU for each generator's host.
 const PART: f64 = 0.1;
 const ROUNDS: usize = 7;
-/// Clients of each generator.
 const CLIENTS: usize = 64;
 
-/// A quota on the CPU time of a host; it ends with this.
+/// A CPU quota of a host, removed when dropped.
 struct Quota {
     group: PathBuf,
     root: PathBuf,
@@ -34,11 +33,11 @@ impl Quota {
         let lacks = |error: std::io::Error| Lacking::Machine(format!("no quota on CPU: {error}"));
         fs::create_dir(&group).map_err(lacks)?;
         let quota = Self { group, root };
-        // In microseconds.
+        // Microseconds.
         let (period, part) = (50_000, (PART * 50_000.0) as u32);
         let write = |file: &str, text: String| fs::write(quota.group.join(file), text);
         match two {
-            // With the most weight that there is: what a host may have, it gets, whoever else works on the machine.
+            // With the maximum weight, so that a host gets its quota despite other work.
             true => write("cpu.max", format!("{part} {period}"))
                 .and_then(|()| write("cpu.weight", "10000".to_owned())),
             false => write("cpu.cfs_period_us", period.to_string())
@@ -55,7 +54,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A process that is ending, or that one of them started meanwhile, keeps the group for a moment.
+        // An ending or newly started process keeps the group for a moment.
         for _ in 0..100 {
             let procs = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
             for pid in procs.lines() {
@@ -69,7 +68,7 @@ impl Drop for Quota {
     }
 }
 
-/// Returns a process and all that descend from it.
+/// Returns a process and its descendants.
 fn descendants(pid: u32) -> Vec<u32> {
     let children = super::children(pid).into_iter().flat_map(descendants);
     std::iter::once(pid).chain(children).collect()
@@ -79,7 +78,7 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     let hosts = Hosts::new(2)?;
     let _quotas = [1, 2].map(|number| Quota::new(hosts.process(number), &format!("h{number}")));
     let _quotas = _quotas.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // Before all others: it has to answer both as soon as it answers one.
+    // Prioritised, because it must answer both generators as fast as one.
     let mut command = hosts.command("chrt");
     command.args(["-f", "1"]).arg(program);
     let server = CanaryBeside::start(&hosts, command);
@@ -96,7 +95,7 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     };
     let mut csv = String::from("one_per_second,other_per_second,both_per_second,times_one\n");
     for _ in 0..ROUNDS {
-        // Both between the one and the other, so that a machine that grows busier or idler favours neither.
+        // Both together run between the single runs, so that a machine that gets busier favours neither.
         let (one, both, other) = (rate(&[1]), rate(&[1, 2]), rate(&[2]));
         let times = 2.0 * both / (one + other);
         writeln!(csv, "{one:.0},{other:.0},{both:.0},{times:.3}").unwrap();

@@ -1,9 +1,9 @@
-//! A server that answers as a test tells it.
+//! Runs a server with answers chosen by a test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// A server that answers as it is told: a status and a body by method and path, or never.
+/// A server that answers with a status and a body by method and path, or never.
 pub(super) struct Fake {
     pub(super) port: u16,
 }
@@ -40,7 +40,7 @@ impl Fake {
             let mut words = line.split(' ');
             let (method, path) = (words.next()?, words.next()?);
             let Some((status, body)) = answers(method, path) else {
-                // Until whoever asked gives up.
+                // Until the client gives up.
                 reader.read_line(&mut line).ok()?;
                 return None;
             };
@@ -51,7 +51,7 @@ impl Fake {
     }
 }
 
-/// One status for `sys/health`, another for all else.
+/// One status for `sys/health`, another for all other paths.
 pub(super) fn answer(path: &str, health: u16, rest: u16) -> Option<(u16, &'static str)> {
     let is_health = path.starts_with("/v1/sys/health");
     Some((if is_health { health } else { rest }, "{}"))

@@ -1,4 +1,4 @@
-//! Vaults of these tests, started here and spoken to in plain text.
+//! Runs the Vaults of these tests, and sends them requests in plain text.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{READY_WITHIN, TOKEN};
 use crate::support::{array, text, wait_for};
 
-/// A server that is spoken to in plain text, so that what is tested does not test itself.
+/// A server with plain text access that shares no code with the tested engine.
 pub(super) struct Plain {
     pub(super) address: SocketAddr,
     pub(super) token: String,
@@ -37,7 +37,7 @@ impl Plain {
         Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
     }
 
-    /// A question that must be answered with a success.
+    /// Sends a request that must succeed.
     #[track_caller]
     pub(super) fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let (status, answer) = self.try_ask(method, path, body).expect("the server answers");
@@ -45,7 +45,7 @@ impl Plain {
         answer
     }
 
-    /// Returns the objects that a load can leave behind: mounts, ways to log in, policies.
+    /// Returns the objects that a load can leave behind: mounts, auth methods, policies.
     pub(super) fn belongings(&self) -> Vec<String> {
         let mut all = Vec::new();
         for table in ["sys/mounts", "sys/auth"] {
@@ -60,7 +60,7 @@ impl Plain {
     }
 }
 
-/// A server's process. It ends when this is dropped.
+/// A server process, killed when dropped.
 pub(super) struct Process {
     child: Child,
     dir: tempfile::TempDir,
@@ -101,7 +101,7 @@ pub(super) fn plain(port: u16, token: &str) -> Plain {
     Plain { address: ([127, 0, 0, 1], port).into(), token: token.to_owned() }
 }
 
-/// One that keeps all in memory and is open from the start.
+/// Starts an unsealed server with in-memory storage.
 pub(super) fn dev(program: &Path) -> (Process, Plain) {
     let [port] = free_ports();
     let arguments = [
@@ -119,7 +119,7 @@ pub(super) fn dev(program: &Path) -> (Process, Plain) {
     (process, server)
 }
 
-/// The server that tests use which leave it as it was.
+/// The shared server of tests that leave it unchanged.
 static SHARED: Mutex<Option<Process>> = Mutex::new(None);
 static SHARED_AT: OnceLock<Plain> = OnceLock::new();
 
@@ -131,19 +131,19 @@ pub(super) fn shared(program: &Path) -> &'static Plain {
     })
 }
 
-/// Stops the one server of all tests.
+/// Stops the shared server.
 pub(crate) fn stop_shared() {
     drop(SHARED.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// Initialises a server; returns its root token and its key.
+/// Initialises a server, and returns its root token and unseal key.
 pub(super) fn initialise(server: &Plain) -> (String, String) {
     let body = json!({ "secret_shares": 1, "secret_threshold": 1 });
     let printed = server.ask("PUT", "sys/init", &body);
     (text(&printed["root_token"]).to_owned(), text(&printed["keys_base64"][0]).to_owned())
 }
 
-/// Three nodes that keep their data by Raft, open, the first of them the leader.
+/// Starts three unsealed nodes with Raft storage; the first is the leader.
 pub(super) fn three(program: &Path) -> Vec<(Process, Plain)> {
     let ports: [u16; 6] = free_ports();
     let address = |port: u16| format!("http://127.0.0.1:{port}");
