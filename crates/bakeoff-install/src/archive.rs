@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256, Sha512};
 use super::download::{Limits, download};
 use super::error::SourceError;
 use super::hashes::hex;
-use super::recipe::{Algorithm, Member, Pin, Vouched};
+use super::recipe::{Algorithm, Member, Pin, Vouched, processor};
 use super::version::VersionRequest;
 use super::{Fetched, Job};
 
@@ -30,6 +30,7 @@ const MEMBERS_MAX: usize = 100_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release<'a> {
     pub(super) url: &'a str,
+    pub(super) packager: Option<&'a str>,
     pub(super) checksums: &'a str,
     pub(super) algorithm: Algorithm,
     pub(super) member: Member,
@@ -45,11 +46,7 @@ pub(super) fn fetch(
 ) -> Result<Fetched, SourceError> {
     let version =
         VersionRequest::choose(job.wanted, release.versions).map_err(SourceError::passed_over)?;
-    let arch = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
+    let arch = processor();
     let fill = |template: &str| filled(template, &version, arch);
     let url = fill(release.url);
     let mirror = job.host.mirror.as_deref();
@@ -82,35 +79,60 @@ pub(super) fn fetch(
         )));
     }
 
-    let wanted = match release.member {
-        Member::File(template) => Wanted::File {
-            path: fill(template),
-            name: job.executable.unwrap_or("program").to_owned(),
-        },
-        Member::Jars(template) => Wanted::Jars { dir: fill(template) },
+    let damaged = |reason: ArchiveError| SourceError::failed(format!("{name}: {reason}"));
+    // Takes what is wanted, and something of it has to be there.
+    let unpack = |wanted: &Wanted, into: &Path| {
+        fs::create_dir_all(into).map_err(|e| SourceError::io("make", into, &e))?;
+        let archive = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
+        let unpacked = if name.ends_with(".zip") || name.ends_with(".jar") {
+            from_zip(archive, wanted, into)
+        } else {
+            from_tar_gz(archive, wanted, into)
+        };
+        let mut names = unpacked.map_err(damaged)?;
+        names.sort();
+        if names.is_empty() {
+            return Err(SourceError::failed(format!("{name} holds no {}", wanted.told())));
+        }
+        let folder = Path::new(wanted.folder());
+        Ok(names.into_iter().map(|file| folder.join(file)).collect::<Vec<_>>())
     };
-    let into = job.tree.join(wanted.folder());
-    fs::create_dir_all(&into).map_err(|e| SourceError::io("make", &into, &e))?;
-    let archive = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
-    let unpacked = if name.ends_with(".zip") {
-        from_zip(archive, &wanted, &into)
-    } else {
-        from_tar_gz(archive, &wanted, &into)
+    let files = match release.member {
+        Member::File(template) => {
+            let executable = job.executable.unwrap_or("program").to_owned();
+            let wanted = Wanted::File { path: fill(template), name: executable };
+            unpack(&wanted, &job.tree.join(wanted.folder()))?
+        }
+        Member::Jars(template) => {
+            let wanted = Wanted::Jars { dir: fill(template) };
+            unpack(&wanted, &job.tree.join(wanted.folder()))?
+        }
+        Member::Nested { archive: template, executable } => {
+            let wanted = Wanted::File { path: fill(template), name: "inner".to_owned() };
+            unpack(&wanted, job.scratch)?;
+            let inner = job.scratch.join("inner");
+            let packed = File::open(&inner).map_err(|e| SourceError::io("read", &inner, &e))?;
+            let plain = lzma_rust2::XzReader::new(BufReader::new(packed), true);
+            from_tar(plain, &Wanted::All, job.tree).map_err(damaged)?;
+            if !job.tree.join(executable).is_file() {
+                return Err(SourceError::failed(format!("{name} holds no `{executable}`")));
+            }
+            vec![PathBuf::from(executable)]
+        }
     };
-    let mut names = unpacked.map_err(|reason| SourceError::failed(format!("{name}: {reason}")))?;
-    names.sort();
-    if names.is_empty() {
-        return Err(SourceError::failed(format!("{name} holds no {}", wanted.told())));
-    }
     let origin = mirror.map_or(String::new(), |mirror| format!(" (from the mirror {mirror})"));
+    let (what, packager) = match release.packager {
+        None => ("release archive", String::new()),
+        Some(packager) => ("archive", format!(", repackaged by {packager}")),
+    };
     Ok(Fetched {
         source: format!(
-            "release archive {url}{origin}, {} {expected}, {}",
+            "{what} {url}{origin}{packager}, {} {expected}, {}",
             release.algorithm.title(),
             vouched.word()
         ),
         version,
-        files: names.into_iter().map(|file| Path::new(wanted.folder()).join(file)).collect(),
+        files,
         libraries: Vec::new(),
         vouched: None,
         date: None, // its files have one
@@ -149,14 +171,20 @@ fn published_at(
 fn filled(template: &str, version: &str, arch: &str) -> String {
     let mut text = template.replace("{version}", version).replace("{arch}", arch);
     while let Some((before, rest)) = text.split_once("{arch:") {
-        let Some((x86_64, after)) = rest.split_once('}') else { break };
-        text = [before, if arch == "amd64" { x86_64 } else { arch }, after].concat();
+        let Some((names, after)) = rest.split_once('}') else { break };
+        let (x86_64, arm64) = names.split_once('|').unwrap_or((names, "arm64"));
+        let name = match arch {
+            "amd64" => x86_64,
+            "arm64" => arm64,
+            other => other,
+        };
+        text = [before, name, after].concat();
     }
     text
 }
 
 /// The URL with scheme and host replaced by the mirror's.
-fn mirrored(url: &str, mirror: Option<&str>) -> String {
+pub(super) fn mirrored(url: &str, mirror: Option<&str>) -> String {
     let path =
         url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
     match (mirror, path) {
@@ -199,20 +227,20 @@ impl Algorithm {
     }
 }
 
-enum Proof {
+pub(super) enum Proof {
     Sha256(Sha256),
     Sha512(Sha512),
 }
 
 impl Proof {
-    fn new(algorithm: Algorithm) -> Self {
+    pub(super) fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Proof::Sha256(Sha256::new()),
             Algorithm::Sha512 => Proof::Sha512(Sha512::new()),
         }
     }
 
-    fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         match self {
             Proof::Sha256(hash) => hex(&hash.finalize()),
             Proof::Sha512(hash) => hex(&hash.finalize()),
@@ -221,7 +249,7 @@ impl Proof {
 }
 
 /// Writes to the file and into the hash.
-struct Both<'a>(&'a mut File, &'a mut Proof);
+pub(super) struct Both<'a>(pub(super) &'a mut File, pub(super) &'a mut Proof);
 
 impl Write for Both<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -241,8 +269,6 @@ impl Write for Both<'_> {
 /// Reason why an archive was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
-    #[error("`{0}` cannot be read: {1}")]
-    NotOpened(PathBuf, #[source] io::Error),
     /// It is no whole `.tar.gz`.
     #[error("it cannot be read: {0}")]
     Tar(#[source] io::Error),
@@ -263,9 +289,16 @@ pub(super) enum ArchiveError {
 }
 
 /// Member paths to extract, with the version filled in.
-enum Wanted {
-    File { path: String, name: String },
-    Jars { dir: String },
+pub(super) enum Wanted {
+    File {
+        path: String,
+        name: String,
+    },
+    Jars {
+        dir: String,
+    },
+    /// All files, at their own paths.
+    All,
 }
 
 impl Wanted {
@@ -274,6 +307,7 @@ impl Wanted {
         match self {
             Wanted::File { .. } => "bin",
             Wanted::Jars { .. } => "jars",
+            Wanted::All => "",
         }
     }
 
@@ -281,6 +315,7 @@ impl Wanted {
         match self {
             Wanted::File { path, .. } => format!("`{path}`"),
             Wanted::Jars { dir } => format!("jars in `{dir}`"),
+            Wanted::All => "files".to_owned(),
         }
     }
 
@@ -305,6 +340,7 @@ impl Wanted {
                     .and_then(|name| name.to_str())
                     .map(str::to_owned)
             }
+            Wanted::All => inside.to_str().map(str::to_owned),
         })
     }
 }
@@ -324,7 +360,18 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
         }
         let path = member.path().map_err(damaged)?.into_owned();
         if let Some(name) = wanted.name_for(&path)? {
-            if !member.header().entry_type().is_file() {
+            let kind = member.header().entry_type();
+            if matches!(wanted, Wanted::All) {
+                if kind.is_dir() {
+                    continue;
+                }
+                if kind.is_symlink() {
+                    let target = member.link_name().map_err(damaged)?.unwrap_or_default();
+                    write_link(&target, &into.join(&name))?;
+                    continue;
+                }
+            }
+            if !kind.is_file() {
                 return Err(ArchiveError::NotPlain(path));
             }
             let made = member.header().mtime().ok().map(Duration::from_secs);
@@ -342,20 +389,7 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
     Ok(names)
 }
 
-/// Takes one file out of an archive and gives it this name; `false` when the archive has none of it.
-pub(super) fn file_of_zip(
-    archive: &Path,
-    path: &str,
-    name: &str,
-    into: &Path,
-) -> Result<bool, ArchiveError> {
-    let failed = |e| ArchiveError::NotOpened(archive.to_owned(), e);
-    let wanted = Wanted::File { path: path.to_owned(), name: name.to_owned() };
-    let names = from_zip(File::open(archive).map_err(failed)?, &wanted, into)?;
-    Ok(!names.is_empty())
-}
-
-fn from_zip(
+pub(super) fn from_zip(
     archive: impl Read + Seek,
     wanted: &Wanted,
     into: &Path,
@@ -370,6 +404,9 @@ fn from_zip(
         let mut member = zip.by_index(index).map_err(damaged)?;
         let path = PathBuf::from(member.name().map_err(damaged)?.as_ref());
         if let Some(name) = wanted.name_for(&path)? {
+            if member.is_dir() && matches!(wanted, Wanted::All) {
+                continue;
+            }
             if !member.is_file() {
                 return Err(ArchiveError::NotPlain(path));
             }
@@ -380,8 +417,23 @@ fn from_zip(
     Ok(names)
 }
 
+/// Writes a link that leads to a file beside it, or further down: no other one can lead out of the tree.
+fn write_link(target: &Path, path: &Path) -> Result<(), ArchiveError> {
+    let is_below = target.components().all(|part| matches!(part, Component::Normal(_)));
+    if !is_below || target.as_os_str().is_empty() {
+        return Err(ArchiveError::LeadsOut(target.to_owned()));
+    }
+    let failed = |e| ArchiveError::NotUnpacked(path.to_owned(), e);
+    make_parent(path).and_then(|()| symlink(target, path)).map_err(failed)
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
 fn write_member(member: &mut dyn Read, path: &Path) -> Result<File, ArchiveError> {
     let failed = |e| ArchiveError::NotUnpacked(path.to_owned(), e);
+    make_parent(path).map_err(failed)?;
     // A name that comes twice is an archive made to confuse.
     let mut file = File::create_new(path).map_err(failed)?;
     let written = io::copy(&mut member.take(MEMBER_BYTES_MAX + 1), &mut file).map_err(failed)?;

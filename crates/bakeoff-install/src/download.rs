@@ -13,6 +13,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
 use super::error::SourceError;
 use super::refusal::short;
 use super::tool::Watcher;
@@ -125,6 +127,17 @@ fn refused(error: &ureq::Error, to: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
+/// The certificate authorities that the machine trusts, as curl and pip do; those that came with bakeoff if it has none, as
+/// a bare Debian.
+fn authorities() -> RootCerts {
+    let found = rustls_native_certs::load_native_certs().certs;
+    let machine: Vec<_> = found.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+    match machine.is_empty() {
+        true => RootCerts::WebPki,
+        false => RootCerts::new_with_certs(&machine),
+    }
+}
+
 /// Runs the transfer; `take` says whether it wants more.
 fn transfer(
     url: &str,
@@ -139,6 +152,7 @@ fn transfer(
         .timeout_per_read(Some(limits.silence))
         .timeout_global(Some(limits.total))
         .max_redirects(5)
+        .tls_config(TlsConfig::builder().root_certs(authorities()).build())
         // A redirection must not lead from a proven host to one that anybody can play.
         .https_only(url.starts_with("https://"))
         .user_agent(concat!("bakeoff/", env!("CARGO_PKG_VERSION")));

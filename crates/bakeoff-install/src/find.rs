@@ -104,7 +104,10 @@ impl<'a> Search<'a> {
                     needed: java_major_min,
                     seen,
                 };
-                Some(java::find(host, java_major_min).map_err(lacking)?)
+                Some(
+                    java::find(host, || cached_java(host, cache), java_major_min)
+                        .map_err(lacking)?,
+                )
             }
         };
         let node = match recipe.shape {
@@ -158,15 +161,8 @@ impl<'a> Search<'a> {
 
     /// Returns the program that `PATH` has under the recipe's name.
     fn candidate_on_path(&self) -> Option<PathBuf> {
-        match self.recipe.shape {
-            Shape::Binary { executable, .. }
-            | Shape::Accompanied { executable, .. }
-            | Shape::Go { executable, .. }
-            | Shape::Node { executable, .. } => {
-                tool::on_path(executable, self.host.path.as_deref())
-            }
-            Shape::Java { .. } => None,
-        }
+        let executable = self.recipe.shape.executable()?;
+        tool::on_path(executable, self.host.path.as_deref())
     }
 
     /// Takes a program of `PATH`, or says why it will not do.
@@ -330,6 +326,15 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Returns the Java runtime that the cache has.
+fn cached_java(host: &Host, cache: &Cache) -> Option<PathBuf> {
+    let search = Search::new(host, &java::RECIPE, None, cache).ok()?;
+    match search.in_cache(Look::Hash).0?.program {
+        Program::Binary(path) => Some(path),
+        _ => None,
+    }
+}
+
 /// The files of a user's own program, an absolute path.
 fn own_files(shape: Shape, path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     Ok(match shape {
@@ -404,6 +409,11 @@ pub fn own_sha256(recipe: &Recipe, path: &Path) -> Result<String, InstallError> 
         path: path.to_owned(),
         reason: Box::new(reason),
     })
+}
+
+/// Returns true if `PATH` has a program of this name.
+pub fn is_on_path(name: &str) -> bool {
+    tool::on_path(name, Host::from_environment().path.as_deref()).is_some()
 }
 
 /// The program that a command begins with: a path, or a name on `PATH`. Only where a version is asked

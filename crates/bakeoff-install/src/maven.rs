@@ -1,71 +1,55 @@
-//! Maven artifacts with all that they depend on, through the `mvn` client.
+//! The jars of a program from Maven Central, fetched over HTTPS without Maven.
 //!
-//! A project description with nothing but the artifacts is written, and Maven copies their run-time
-//! dependencies; with `--strict-checksums` a jar that is not what was published ends the fetch.
-//! Maven's own repository in the user's home serves and is filled as for any build.
+//! The recipe lists each jar with its SHA-256, so that no project description has to be understood, and every machine
+//! has the same class path.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
-use super::cache::{self, Manifest};
+use super::archive::{Both, Proof, mirrored};
+use super::download::{Limits, download};
 use super::error::SourceError;
-use super::recipe::{Pin, Vouched};
+use super::recipe::{Algorithm, Jar};
 use super::version::VersionRequest;
-use super::{Fetched, Host, Job, tool};
+use super::{Fetched, Job};
 
-/// The plugin that copies; fixed, so that every machine runs the same.
-const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
+/// The folder of Maven Central.
+const CENTRAL: &str = "https://repo1.maven.org/maven2";
 
-/// Why this machine cannot do it, if it cannot.
-pub(super) fn unable(host: &Host) -> Option<String> {
-    tool::on_path("mvn", host.path.as_deref())
-        .is_none()
-        .then(|| "this machine has no `mvn`".to_owned())
-}
-
-/// Fetches the artifacts into the job's tree.
+/// Fetches the jars into the job's tree.
 pub(super) fn fetch(
     job: &mut Job<'_, '_>,
-    artifacts: &[&str],
-    versions: &[&str],
-    pins: &[Pin],
+    (artifact, version): (&str, &str),
+    jars: &[Jar],
 ) -> Result<Fetched, SourceError> {
-    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::passed_over)?;
-    if let Some(reason) = unable(job.host) {
-        return Err(SourceError::PassedOver(reason));
-    }
-    let pom = job.scratch.join("pom.xml");
-    fs::write(&pom, project(artifacts, &version))
-        .map_err(|e| SourceError::io("write", &pom, &e))?;
-    let jars = job.tree.join("jars");
-    let doing = format!("{} {version}: fetching Maven artifacts", job.system);
-    job.watcher.say(&doing);
-    let mut mvn = job.host.command("mvn");
-    mvn.current_dir(job.scratch);
-    mvn.args(["--batch-mode", "--no-transfer-progress", "--strict-checksums", "--file"])
-        .arg(&pom)
-        .arg(PLUGIN);
-    mvn.arg("-DincludeScope=runtime").arg(format!("-DoutputDirectory={}", jars.display()));
-    job.call(&doing, Duration::from_secs(900)).run(&mut mvn, job.watcher)?;
-    let files = super::jars_in(&jars).map_err(|e| SourceError::io("read", &jars, &e))?;
-    let first = artifacts.first().map_or(String::new(), |a| a.replace("{version}", &version));
-    let inside = |jar: PathBuf| jar.file_name().map(|name| PathBuf::from("jars").join(name));
-    let files: Vec<PathBuf> = files.into_iter().filter_map(inside).collect();
-    let held = Manifest::read(job.tree, &files);
-    let found = cache::hash_of_held(&held.map_err(|e| SourceError::io("read", job.tree, &e))?);
-    let vouched = match Pin::find(pins, &version, "") {
-        None => Vouched::Unpinned,
-        Some(expected) if expected == found => Vouched::Pinned,
-        Some(expected) => {
-            return Err(SourceError::failed(format!(
-                "the jars of {first} have SHA-256 {found}, and {expected} is pinned"
-            )));
+    VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
+    let count = jars.len();
+    job.watcher.say(&format!("{} {version}: fetching {count} jars of Maven Central", job.system));
+    let into = job.tree.join("jars");
+    fs::create_dir(&into).map_err(|e| SourceError::io("make", &into, &e))?;
+    let mirror = job.host.mirror.as_deref();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for jar in jars {
+        let Some((folder, name)) = place(jar.artifact) else {
+            return Err(SourceError::failed(format!("`{}` is no artifact", jar.artifact)));
+        };
+        let from = mirrored(&format!("{CENTRAL}/{folder}/{name}"), mirror);
+        let path = into.join(&name);
+        let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
+        let mut proof = Proof::new(Algorithm::Sha256);
+        let mut both = Both(&mut file, &mut proof);
+        download(&from, mirror.is_some(), Limits::ARCHIVE, &mut both, job.watcher)?;
+        let (found, expected) = (proof.finish(), jar.sha256);
+        if found != expected {
+            let wrong = format!("{from} has SHA-256 {found}, not {expected} as pinned");
+            return Err(SourceError::failed(wrong));
         }
-    };
+        files.push(Path::new("jars").join(name));
+    }
+    files.sort();
     Ok(Fetched {
-        source: format!("Maven artifact {first}, {}", vouched.word()),
-        version,
+        source: format!("Maven artifact {artifact}:{version}, pinned"),
+        version: version.to_owned(),
         files,
         libraries: Vec::new(),
         vouched: None,
@@ -73,24 +57,13 @@ pub(super) fn fetch(
     })
 }
 
-fn project(artifacts: &[&str], version: &str) -> String {
-    let mut dependencies = String::new();
-    for artifact in artifacts {
-        let named = artifact.replace("{version}", version);
-        let mut parts = named.split(':');
-        let (group, id, version) = (parts.next(), parts.next(), parts.next());
-        if let (Some(group), Some(id), Some(version)) = (group, id, version) {
-            dependencies += &format!(
-                "    <dependency><groupId>{group}</groupId><artifactId>{id}</artifactId>\
-                 <version>{version}</version></dependency>\n"
-            );
-        }
-    }
-    format!(
-        "<project>\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>bakeoff</groupId>\n  \
-         <artifactId>wrapper</artifactId>\n  <version>1</version>\n  <packaging>pom</packaging>\n  \
-         <dependencies>\n{dependencies}  </dependencies>\n</project>\n"
-    )
+/// The folder and the name of `group:artifact:version[:classifier]` in a Maven repository.
+fn place(artifact: &str) -> Option<(String, String)> {
+    let mut parts = artifact.split(':');
+    let (group, id, version) = (parts.next()?, parts.next()?, parts.next()?);
+    let classifier = parts.next().map_or(String::new(), |classifier| format!("-{classifier}"));
+    let folder = format!("{}/{id}/{version}", group.replace('.', "/"));
+    Some((folder, format!("{id}-{version}{classifier}.jar")))
 }
 
 #[cfg(test)]
@@ -98,12 +71,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_project_names_each_artifact_with_its_version() {
-        let text = project(&["g:a:{version}", "h:b:1.2", "no-version"], "3.9.3");
-        assert!(
-            text.contains("<groupId>g</groupId><artifactId>a</artifactId><version>3.9.3</version>")
-        );
-        assert!(text.contains("<artifactId>b</artifactId><version>1.2</version>"));
-        assert_eq!(text.matches("<dependency>").count(), 2);
+    fn artifacts_are_found_by_their_coordinates() {
+        let placed = |artifact| place(artifact).map(|(folder, name)| format!("{folder}/{name}"));
+        assert_eq!(placed("a.b:c:1.2").as_deref(), Some("a/b/c/1.2/c-1.2.jar"));
+        assert_eq!(placed("a:c:1:linux").as_deref(), Some("a/c/1/c-1-linux.jar"));
+        assert_eq!(placed("a:c"), None);
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::error::{RuntimeMissing, SourceError};
 use super::refusal::{PackageError, Refusal};
-use super::version::version_in;
+use super::version::{VersionRequest, version_in};
 use super::{Fetched, Host, Job, tool};
 
 /// A Node.js that will do.
@@ -63,9 +63,7 @@ pub(super) struct Locked<'a> {
 /// Installs the package into the job's tree.
 pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched, SourceError> {
     let Locked { package, version, script, lock } = asked;
-    if job.wanted.is_some_and(|wanted| !wanted.matches(version)) {
-        return Err(SourceError::PassedOver(format!("{version} alone is known to it")));
-    }
+    VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
     if let Some(reason) = unable(job.host) {
         return Err(SourceError::PassedOver(reason));
     }

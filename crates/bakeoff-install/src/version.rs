@@ -68,24 +68,39 @@ impl VersionRequest {
         wanted: Option<&Self>,
         versions: &[&str],
     ) -> Result<String, NoSuchVersion> {
-        let Some(wanted) = wanted else {
-            return versions.first().map(|v| (*v).to_owned()).ok_or(NoSuchVersion::KnowsNone);
-        };
-        if let Some(version) = versions.iter().find(|v| wanted.matches(v)) {
-            return Ok((*version).to_owned());
+        match (Self::among(wanted, versions), wanted) {
+            (Err(_), Some(wanted)) if wanted.is_exact() => Ok(wanted.0.clone()),
+            (Err(NoSuchVersion::Unlisted { wanted, known }), _) => {
+                Err(NoSuchVersion::Unknown { wanted, known })
+            }
+            (chosen, _) => chosen,
         }
-        if wanted.is_exact() {
-            return Ok(wanted.0.clone());
-        }
-        Err(NoSuchVersion::Unknown { wanted: wanted.clone(), known: versions.join(", ") })
+    }
+
+    /// The version to get from a source that has `versions` alone (the preferred one first).
+    pub(super) fn among(wanted: Option<&Self>, versions: &[&str]) -> Result<String, NoSuchVersion> {
+        let fits = |version: &&&str| wanted.is_none_or(|wanted| wanted.matches(version));
+        let chosen = versions.iter().find(fits).map(|version| (*version).to_owned());
+        chosen.ok_or_else(|| match wanted.filter(|_| !versions.is_empty()) {
+            None => NoSuchVersion::KnowsNone,
+            Some(wanted) => {
+                NoSuchVersion::Unlisted { wanted: wanted.clone(), known: versions.join(", ") }
+            }
+        })
     }
 }
 
 /// Reason why a source has no version to get.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoSuchVersion {
-    #[error("it knows no version")]
+    #[error("it has none for this processor")]
     KnowsNone,
+    #[error("it has no `{wanted}` (known: {known})")]
+    Unlisted {
+        wanted: VersionRequest,
+        /// The versions that it has, with commas between them.
+        known: String,
+    },
     #[error("no `{wanted}.x` is known to it (known: {known}); an exact version can be asked for")]
     Unknown {
         wanted: VersionRequest,

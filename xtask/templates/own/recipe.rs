@@ -17,6 +17,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
         },
         Source::Archive {
             url: "https://example.org/{version}/newcomer-{version}-linux-{arch}.tar.gz",
+            packager: None,
             checksums: "https://example.org/{version}/SHA256SUMS",
             algorithm: Algorithm::Sha256,
             member: Member::File("newcomer-{version}-linux-{arch}/newcomer"),

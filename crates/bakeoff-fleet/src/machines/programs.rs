@@ -1,7 +1,8 @@
 //! Copies programs to machines: the files of this machine's cache that theirs lack.
 //!
 //! A cached program is a folder of hashed files. It goes to the same place in the other machine's cache. A program from
-//! elsewhere is sent as a single file. A runtime (Java, Node.js) must be installed on the machine.
+//! elsewhere is sent as a single file. A cached runtime (Java) is sent like a program; one of this machine (Java, Node.js)
+//! must be installed there.
 //!
 //! Not here: finding programs on this machine (`bakeoff_install`).
 
@@ -56,6 +57,13 @@ fn check_runtime(
     })
 }
 
+/// Returns the folder of the runtime that runs a program, below the cache, if the cache has it.
+fn runtime_folder(cache: Option<&Path>, program: &Installed) -> Option<PathBuf> {
+    let Program::Java { java, .. } = &program.program else { return None };
+    // `CACHE/java/25.0.2-pypi-…/…/bin/java`
+    Some(java.strip_prefix(cache?).ok()?.iter().take(2).collect())
+}
+
 /// Runs a copied program once to print its version. This reveals missing libraries before a trial.
 fn start_once(
     machines: &Machines,
@@ -91,7 +99,9 @@ fn check_processor(
 ) -> Result<(), FleetError> {
     let (ours, theirs) = (own_machine(), &machine.agent.hello().machine);
     let is_sent = program.folder.is_some() || !is_accompanied(kind);
-    if ours == *theirs || !is_sent || !matches!(program.program, Program::Binary(_)) {
+    let is_built = matches!(program.program, Program::Binary(_))
+        || runtime_folder(machines.cache.as_deref(), program).is_some();
+    if ours == *theirs || !is_sent || !is_built {
         return Ok(());
     }
     let name = machine.agent.machine();
@@ -214,13 +224,17 @@ impl Machines {
         let machine = &self.each[place];
         // A kind's own image provides a runtime for a program that is sent, or the program itself.
         let in_image = self.places.machines[place].kind.is_some();
-        if let Some(needed) = needed {
+        let runtime = runtime_folder(self.cache.as_deref(), program);
+        if let (None, Some(needed)) = (&runtime, needed) {
             check_runtime(self.places.kubernetes.is_some(), machine, program, needed)?;
         }
         if in_image && matches!(program.program, Program::Binary(_)) {
             return Ok(());
         }
         check_processor(self, machine, (kind, program))?;
+        if let (Some(own), Some(below)) = (&self.cache, runtime) {
+            send_folder(machine, &own.join(&below), &machine.agent.hello().cache.join(&below))?;
+        }
         if let Some(there) = send_one(self, machine, (kind, program))? {
             start_once(self, machine, (kind, program), there)?;
         }

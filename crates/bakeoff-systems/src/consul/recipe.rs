@@ -11,6 +11,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
     sources: &[
         Source::Archive {
             url: "https://releases.hashicorp.com/consul/{version}/consul_{version}_linux_{arch}.zip",
+            packager: None,
             checksums: "https://releases.hashicorp.com/consul/{version}/consul_{version}_SHA256SUMS",
             algorithm: Algorithm::Sha256,
             member: Member::File("consul"),

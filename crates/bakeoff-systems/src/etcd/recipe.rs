@@ -3,20 +3,32 @@
 //! The official archive comes first, then a build of two minutes. Debian's etcd 3.4 is there in seconds, and out of
 //! maintenance: it is the last resort, and the way to 3.4.
 
-use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
-/// How etcd can be had.
+/// Sources of etcd.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "etcd",
     shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
     sources: &[
         Source::Archive {
             url: "https://github.com/etcd-io/etcd/releases/download/v{version}/etcd-v{version}-linux-{arch}.tar.gz",
+            packager: None,
             checksums: "https://github.com/etcd-io/etcd/releases/download/v{version}/SHA256SUMS",
             algorithm: Algorithm::Sha256,
             member: Member::File("etcd-v{version}-linux-{arch}/etcd"),
             versions: VERSIONS,
-            pins: &[],
+            pins: &[
+                Pin::new(
+                    "3.5.33",
+                    "amd64",
+                    "5025b5b24d81a9616b6e284ccd439b9a3df055ef8fdcdc142af3ec8f6a3b3c95",
+                ),
+                Pin::new(
+                    "3.5.33",
+                    "arm64",
+                    "0764c5c0acef155f4bfa0487791cc5776adef66315bf16ec0653883bfd463a90",
+                ),
+            ],
         },
         Source::GoModule {
             module: "go.etcd.io/etcd/server/v3",

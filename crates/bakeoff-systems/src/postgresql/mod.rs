@@ -254,7 +254,7 @@ fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
     server.beside(name).ok_or_else(|| HostError::Program {
         node: server.system.clone(),
         program: name.into(),
-        problem: format!("it did not come with {}", server.source),
+        problem: format!("it did not come with {}; one node does without", server.source),
     })
 }
 

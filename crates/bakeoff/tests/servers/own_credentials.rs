@@ -17,7 +17,7 @@ use crate::support::wait_for;
 
 const REDIS: Case =
     Case { reads: "default", needs: &["apt-get", "dpkg-deb"], ..case("redis", "", 1) };
-const NATS: Case = Case { needs: &["go"], ..case("nats", "2.12.4", 1) };
+const NATS: Case = case("nats", "2.12.4", 1);
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
