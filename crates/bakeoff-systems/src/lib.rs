@@ -150,15 +150,25 @@ pub fn runs_beside(kind: &str) -> bool {
     goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
 }
 
+/// Returns all recipes: of programs that only commands name, and of the kinds' products.
+pub fn recipes() -> impl Iterator<Item = &'static Recipe> {
+    let origins = registry().iter().map(|system| system.declares().origin);
+    let products = origins.flat_map(|origin| origin.recipes().to_vec());
+    process::recipe::PROGRAMS.iter().copied().chain(products)
+}
+
 /// Returns the recipe of the program that a study selects; `None` if bakeoff does not fetch it.
 pub fn recipe_for(asked: &study::System) -> Option<&'static Recipe> {
+    if let Some(process) = &asked.process {
+        let word = process.command.first()?;
+        return process::recipe::of_command(word, asked.version.as_deref());
+    }
     by_kind(&asked.kind)?.declares().origin.recipe_for(asked)
 }
 
 /// Returns the recipe of a product, or of a kind's default product, by its name: `etcd`, `valkey`.
 pub fn recipe_of(product: &str) -> Option<&'static Recipe> {
-    let origins = registry().iter().map(|system| system.declares().origin);
-    origins.flat_map(|origin| origin.recipes().to_vec()).find(|recipe| recipe.system == product)
+    recipes().find(|recipe| recipe.system == product)
 }
 
 /// Returns a system and its parts, with their roles.

@@ -11,6 +11,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("openbao-read-scaling", include_str!("../../../../studies/openbao-read-scaling.yaml")),
+        ("proxies", include_str!("../../../../studies/proxies.yaml")),
         ("ingress", include_str!("../../../../studies/ingress.yaml")),
         ("access-gateway", include_str!("../../../../studies/access-gateway.yaml")),
     ]

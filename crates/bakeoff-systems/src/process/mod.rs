@@ -1,14 +1,15 @@
 //! Runs any HTTP service that a command starts, such as a user's own gateway in two versions.
 //!
 //! The study's `process` gives the command, its environment, its files and its readiness check. The workload's
-//! `request` defines the load. The program is looked up before anything starts, and its SHA-256 is recorded. If the
-//! study names a version, the output of `--version` is recorded too; a program that does not know that option might
-//! start to serve.
+//! `request` defines the load. The program is looked up before anything starts, or fetched if bakeoff has a source for
+//! it, and its SHA-256 is recorded. If the study names a version, the output of `--version` is recorded too; a program
+//! that does not know that option might start to serve.
 //!
 //! The service may listen on other addresses. `cluster` checks that and reports it.
 //!
 //! Not here: words in braces (`words`), the requests (`http_requests`), a service that already runs (`http`).
 
+pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -30,7 +31,7 @@ use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, SystemError,
     setting, variables,
 };
-use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, Unwritten, written};
+use words::{CLIENT, Diagnostic, Half, IdentityFile, Meaning, Place, Unwritten, written};
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Process;
@@ -57,7 +58,10 @@ impl System for Process {
                 is_process: true,
                 ..Kind::new("process")
             },
-            Origin::Study("the study's `command`: a path, or a name on `PATH`"),
+            Origin::Study(
+                "the study's `command`: a path, a name on `PATH`, or a program that bakeoff fetches: \
+                 `nginx`, `caddy`, `traefik`, or that of another kind",
+            ),
         )
     }
 
@@ -153,12 +157,19 @@ fn node(
         Meaning::Here => here.display().to_string(),
         Meaning::Node => name.clone(),
         Meaning::Identity(file) => dir.join(file.path()).display().to_string(),
-        Meaning::Part { role, node } => {
-            let part = asked.neighbour(role).map_or(&[][..], |part| &part.nodes);
-            let addresses: Vec<&str> = part.iter().map(|node| &*node.authority).collect();
-            match node {
-                None => addresses.join(","),
-                Some(node) => addresses.get(node).copied().unwrap_or_default().to_owned(),
+        Meaning::Part { role, node } => match node {
+            None => authorities(asked, role).join(","),
+            Some(node) => {
+                authorities(asked, role).get(node).copied().unwrap_or_default().to_owned()
+            }
+        },
+        Meaning::HalfOf { role, half } => {
+            let all = authorities(asked, role);
+            let (address, port) =
+                all.first().and_then(|first| first.rsplit_once(':')).unwrap_or_default();
+            match half {
+                Half::Address => address.trim_matches(['[', ']']).to_owned(),
+                Half::Port => port.to_owned(),
             }
         }
     };
@@ -195,6 +206,12 @@ fn node(
         name: name.clone(),
         ..NodeSpec::default()
     })
+}
+
+/// Returns the addresses of a part's nodes, with their ports.
+fn authorities<'a>(asked: &'a Asked<'_>, role: &str) -> Vec<&'a str> {
+    let nodes = asked.neighbour(role).map_or(&[][..], |part| &part.nodes);
+    nodes.iter().map(|node| &*node.authority).collect()
 }
 
 /// Returns true if a word refers to a certificate that bakeoff generates.

@@ -45,8 +45,17 @@ pub(super) enum Meaning {
     Here,
     /// PEM file of the node's generated certificate, of its key, or of both.
     Identity(IdentityFile),
-    /// Addresses of a part's nodes, or of one of them, counted from 0.
+    /// Addresses of a part's nodes with their ports, or of one of them, counted from 0.
     Part { role: &'static str, node: Option<usize> },
+    /// The address or the port of a part's first node, for configurations that have a field for each.
+    HalfOf { role: &'static str, half: Half },
+}
+
+/// A half of `127.0.0.1:8080`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Half {
+    Address,
+    Port,
 }
 
 /// Files of a node's certificate, generated if a word refers to one.
@@ -161,6 +170,14 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
                 let hint = format!("add `parts: {{{name}: {{kind: …}}}}`");
                 return Err((what, hint));
             };
+            let half = match which {
+                Some("address") => Some(Half::Address),
+                Some("port") => Some(Half::Port),
+                _ => None,
+            };
+            if let Some(half) = half {
+                return Ok(Some(Meaning::HalfOf { role: role.name, half }));
+            }
             let node = match which.map(str::parse::<u32>) {
                 None => None,
                 Some(Ok(number)) if (1..=part.nodes).contains(&number) => Some(number as usize - 1),
@@ -225,6 +242,7 @@ mod tests {
             Meaning::Identity(file) => file.path().to_owned(),
             Meaning::Here => "<here>".into(),
             Meaning::Part { role, node } => format!("<{role} {node:?}>"),
+            Meaning::HalfOf { role, half } => format!("<{role} {half:?}>"),
         }
     }
 
@@ -250,6 +268,7 @@ mod tests {
         check("{dir}/{node}.log", "<dir>/<node>.log");
         check("{here}/gateway.yaml", "<here>/gateway.yaml");
         check("{backend} {backend:2}", "<backend None> <backend Some(1)>");
+        check("{backend:address}, {backend:port}", "<backend Address>, <backend Port>");
     }
 
     #[test]

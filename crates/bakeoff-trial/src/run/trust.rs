@@ -87,12 +87,12 @@ fn refuse_changed(
         (Some(program), _) => systems::recipe_for(asked)
             .map(|recipe| install::own_sha256(recipe, Path::new(program)))
             .transpose()?,
-        // A command's program has no version: it is hashed, not executed.
-        (None, Some(process)) => {
+        // A command's program that bakeoff does not fetch has no version: it is hashed, not executed.
+        (None, Some(process)) if systems::recipe_for(asked).is_none() => {
             let word = process.command.first().map_or("", String::as_str);
             Some(install::named(&asked.name, word, None)?.sha256)
         }
-        (None, None) => None,
+        (None, _) => None,
     };
     match (found, &recorded.sha256) {
         (None, _) => Ok(()),

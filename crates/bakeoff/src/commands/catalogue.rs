@@ -106,16 +106,7 @@ fn availability_rows(availability: Availability, row: &mut impl FnMut(&str, &str
         Availability::Found(found) => {
             row("version", &found.version);
             row("from", &found.source);
-            let path = match &found.program {
-                Program::Binary(path) => path.display().to_string(),
-                Program::Node { node, node_version, script } => {
-                    format!("{} by {} ({node_version})", script.display(), node.display())
-                }
-                Program::Java { java, java_version, .. } => {
-                    format!("{} ({java_version})", java.display())
-                }
-            };
-            row("runs", &path);
+            row("runs", &path_of(&found.program));
         }
         Availability::Missing { reason, remedy, sources } => {
             row("version", &format!("not found: {reason}"));
@@ -125,6 +116,17 @@ fn availability_rows(availability: Availability, row: &mut impl FnMut(&str, &str
             }
             row("fix", &remedy);
         }
+    }
+}
+
+/// Returns the file that is executed.
+fn path_of(program: &Program) -> String {
+    match program {
+        Program::Binary(path) => path.display().to_string(),
+        Program::Node { node, node_version, script } => {
+            format!("{} by {} ({node_version})", script.display(), node.display())
+        }
+        Program::Java { java, java_version, .. } => format!("{} ({java_version})", java.display()),
     }
 }
 
@@ -144,9 +146,7 @@ pub(crate) fn install(
                 messages::output(&format!("{name} is part of bakeoff"));
                 continue;
             }
-            let origins: Vec<Origin> =
-                systems::registry().iter().map(|system| system.declares().origin).collect();
-            let products = origins.iter().flat_map(Origin::recipes).map(|recipe| recipe.system);
+            let products = systems::recipes().map(|recipe| recipe.system);
             let hint = study::suggest(name, products, "systems:");
             return Err(Failure::input(format!("no system `{name}`"), hint));
         };
@@ -154,8 +154,11 @@ pub(crate) fn install(
         let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
         let found = install::install(recipe, wanted.as_ref(), None, &cache, progress, stop)?;
         messages::output(&format!(
-            "{name} {}, {}\nSHA-256 {}",
-            found.version, found.source, found.sha256
+            "{name} {}, {}\n{}\nSHA-256 {}",
+            found.version,
+            found.source,
+            path_of(&found.program),
+            found.sha256
         ));
     }
     Ok(())
@@ -209,14 +212,15 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
     let started = study.systems.iter().filter(|system| system.is_started());
     for system in started.flat_map(study::System::members) {
         let wanted = version_request(system.version.as_deref())?;
-        if let Some(process) = &system.process {
+        let recipe = systems::recipe_for(system);
+        if let (None, Some(process)) = (recipe, &system.process) {
             if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
                 let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
                 missing.push((system.name.clone(), reason, "correct its `command`".to_owned()));
             }
             continue;
         }
-        let Some(recipe) = systems::recipe_for(system) else { continue };
+        let Some(recipe) = recipe else { continue };
         let own = system.program.as_deref().map(Path::new);
         if let Availability::Missing { reason, remedy, .. } =
             install::describe(recipe, wanted.as_ref(), own, cache)

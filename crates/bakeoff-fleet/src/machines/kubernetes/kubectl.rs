@@ -105,7 +105,7 @@ impl Kubectl {
     fn not_started(&self, error: &io::Error) -> FleetError {
         FleetError::input(
             format!("cannot run `{}`: {error}", self.program),
-            "install kubectl, or set `kubectl: PATH` in the places file",
+            "`bakeoff install kubectl` fetches it and prints its path: name that as `kubectl: PATH` in the places file",
         )
     }
 
