@@ -115,7 +115,7 @@ fn machine_metrics_are_labelled() {
     assert_eq!(run.figure(MEMORY), 3e9);
     let found = findings(&run);
     assert!(
-        found.contains("CPU and memory of web under pages/few are those of the whole machine"),
+        found.contains("CPU and memory of web under pages/few are for the whole machine"),
         "{found}"
     );
     assert_eq!(run.record()[1]["observed"]["metrics"][0]["of"], "machine");

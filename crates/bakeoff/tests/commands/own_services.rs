@@ -193,7 +193,7 @@ fn rejects_unsound_study_with_its_line() {
     );
     check(
         "kind: process, process: {command: [sh, -c, x]}",
-        &["`{port}` stands nowhere", "of kind `http`"],
+        &["no text holds `{port}`", "use kind `http`"],
     );
     marked(
         r#"kind: process, process: {command: [sh, "{port}"], files: {a: "x {backend}"}}"#,
@@ -413,10 +413,7 @@ fn unexpected_answer_is_a_failure() {
         )
     };
     let other = expecting("{headers: {Content-Length: \"1\"}}").invalid_because();
-    assert!(
-        other.contains("200 with the header `Content-Length: 0`, where `1` is right"),
-        "{other}"
-    );
+    assert!(other.contains("200 with the header `Content-Length: 0` instead of `1`"), "{other}");
     let none = expecting("{headers: {X-None: \"1\"}}").invalid_because();
     assert!(none.contains("200 without the header `X-None: 1`"), "{none}");
     let run = expecting("{status: [201-204, \"404\"]}");
@@ -445,7 +442,7 @@ fn study_requests_use_http2_if_configured() {
     let run = self::run(&study.replace("text/plain", "text/html"));
     let why = run.invalid_because();
     assert!(
-        why.contains("200 with the header `Content-Type: text/plain`, where `text/html` is right"),
+        why.contains("200 with the header `Content-Type: text/plain` instead of `text/html`"),
         "{why}"
     );
 }

@@ -81,7 +81,7 @@ fn rejects_an_unusable_places_file_before_starting_anything() {
     let nowhere = HERE.replace("here: true,", "here: true, data: /no/such/folder,");
     refused(&nowhere, &["on `me`", "`/no/such/folder` does not exist", "hint:"]);
     let agent = |agent: &str| format!("{HERE}agent: {agent}\n");
-    refused(&agent("/bin/echo"), &["cannot start the agent on `me`", "`agent` of the places file"]);
+    refused(&agent("/bin/echo"), &["cannot start the agent on `me`", "`agent` in the places file"]);
     let cannot = "`agent` of the places file cannot be";
     refused(&agent("/no/such"), &[cannot, "`/no/such`: No such file", "leave `agent` out"]);
     refused(&agent("/etc/passwd"), &[cannot, "not an executable"]);

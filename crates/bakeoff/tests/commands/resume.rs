@@ -114,9 +114,9 @@ fn trials_of_another_machine_are_not_added() {
     std::fs::write(&file, version).unwrap();
     resume(&run).ends_with(2).complains(&["one's version was 9."]);
     // The meaning of memory figures changed with the format.
-    let format = original.replace("\"format\":3", "\"format\":2");
+    let format = original.replace("\"format\":4", "\"format\":2");
     std::fs::write(&file, format).unwrap();
-    resume(&run).ends_with(2).complains(&["the record's format was 2 and is 3"]);
+    resume(&run).ends_with(2).complains(&["the record's format was 2 and is 4"]);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn run_stops_once_its_question_is_answered() {
     let run = bench.has_trials(6);
     Ran::run(bakeoff().arg("verify").arg(&run)).ends_with(0);
     let before = record(&run);
-    resume(&run).ends_with(ran.code.unwrap_or_default()).complains(&["nothing is missing of "]);
+    resume(&run).ends_with(ran.code.unwrap_or_default()).complains(&["no trials are missing in "]);
     assert_eq!(record(&run), before);
 }
 

@@ -197,7 +197,7 @@ fn broken_scripts_end_before_the_load() {
         ("\nerror('no')", "failed in its main chunk, thread 1"),
         ("function setup() error('no') end", "failed in `setup`"),
         ("function init() error('no') end", "failed in `init`, thread 1"),
-        ("function request() return 5 end", "it returned integer in place of a request's text"),
+        ("function request() return 5 end", "it returned integer instead of a request's text"),
         ("function request() return 'nonsense' end", "incomplete request at 1:1"),
         ("function request() return wrk.format() .. 'x' end", "incomplete request at 4:1"),
     ] {

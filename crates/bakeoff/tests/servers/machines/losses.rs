@@ -220,7 +220,7 @@ fn stopped_agent() -> Result<(), Lacking> {
     run.failed_by_losing(1, 40);
     let told = run.stderr();
     assert!(told.contains("the agent hangs or is stopped"), "{told}");
-    assert!(told.contains("what ran there ends by itself within 30 s"), "{told}");
+    assert!(told.contains("everything bakeoff started there stops within 30 s"), "{told}");
     run.is_gone_within(5, &[2, 3]);
     run.is_gone_within(35, &[1]);
     Ok(())
