@@ -74,7 +74,7 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     let ended = bakeoff(&hosts, &["doctor", &canary], &places);
     let told = text(&ended);
     assert_eq!(ended.status.code(), Some(3), "{told}");
-    assert!(part(&told, "h1").contains("missing   a folder for data"), "{told}");
+    assert!(part(&told, "h1").contains("missing   a writable folder for data"), "{told}");
     assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
     assert!(part(&told, "h2").contains("missing   cannot start the agent on `h2`"), "{told}");
     assert!(part(&told, "h3").contains("a sync takes"), "{told}");

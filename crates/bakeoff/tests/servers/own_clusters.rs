@@ -368,14 +368,14 @@ fn users_of_etcd_sign_in(_: &Case) {
         &wrong,
         &secrets,
         4,
-        &["invalid user ID or password", "hint: look at `credentials`"],
+        &["invalid user ID or password", "hint: check `credentials`"],
     );
     let low = as_user(", credentials: {user: low, password: $PASSWORD_OF_LOW}");
     refused_with(
         &low,
         &secrets,
         4,
-        &["permission denied", "hint: the user of the study's `credentials`"],
+        &["permission denied", "hint: allow the user in the study's `credentials`"],
     );
     let unset =
         ["study.yaml:3:", "`$PASSWORD_OF_ROOT` is not set", "hint: run `export PASSWORD_OF_ROOT="];

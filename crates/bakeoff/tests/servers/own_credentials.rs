@@ -64,7 +64,7 @@ fn redis_takes_a_user_and_tls(case: &Case) {
     let default = plainly(", credentials: {user: default, password: $OTHER_TOKEN}");
     does_well(&default, &SECRETS, "user and password");
     refused(&plainly(""), 4, &["NOAUTH", "hint: it needs a user: add `credentials: {user"]);
-    refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &["WRONGPASS", "hint: look at `credentials`"]);
+    refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &["WRONGPASS", "hint: check `credentials`"]);
     refused_with(&plainly(AS_LOW), &SECRETS, 4, &["NOPERM", "the study's user may not"]);
 }
 
@@ -119,7 +119,7 @@ fn nats_takes_a_user_and_a_token(_: &Case) {
     does_well(&by_token(", credentials: {token: $OTHER_TOKEN}"), &SECRETS, "a token");
     let without = ["Authorization Violation", "hint: it needs a user or a token: add"];
     refused(&by_token(""), 4, &without);
-    let mistaken = ["Authorization Violation", "hint: look at `credentials`"];
+    let mistaken = ["Authorization Violation", "hint: check `credentials`"];
     refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &mistaken);
     let low = ["Permissions Violation", "hint: allow the user to publish to `$JS.API.>`"];
     refused_with(&by_tls(AS_LOW), &SECRETS, 4, &low);

@@ -334,12 +334,12 @@ fn refuses_unloadable_clusters(_: &Case) {
     refused(&system, None, &says("no token is set for", "`VAULT_TOKEN`"));
     refused(&system, Some(""), &says("no token is set for", "`VAULT_TOKEN`"));
     let wrong = "hvs.000000000000000000000000";
-    refused(&system, Some(wrong), &says("refuses the token", "may have expired"));
+    refused(&system, Some(wrong), &says("refuses the token", "may be expired"));
     let asked = json!({"ttl": "1s", "explicit_max_ttl": "1s"});
     let (_, output) = vault.ask("POST", "auth/token/create", Some(&token), Some(&asked));
     let brief = text(&output["auth"]["client_token"]).to_owned();
     std::thread::sleep(Duration::from_millis(1500));
-    refused(&system, Some(&brief), &says("refuses the token", "may have expired"));
+    refused(&system, Some(&brief), &says("refuses the token", "may be expired"));
 
     // With valid credentials it is loaded, and left unchanged.
     let before = vault.made(&token);
@@ -385,7 +385,11 @@ fn memory_storage_forgets_all(case: &Case) {
     crate::support::nothing_runs_in(run.bench.path());
     assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);
     assert!(run.ran.stderr.contains("lost all data when it was killed"), "{}", run.ran.stderr);
-    assert!(run.ran.stderr.contains("hint: storage `inmem` forgets all"), "{}", run.ran.stderr);
+    assert!(
+        run.ran.stderr.contains("hint: storage `inmem` loses all data in a kill"),
+        "{}",
+        run.ran.stderr
+    );
     assert!(began.elapsed() < Duration::from_secs(60), "it waited {:?}", began.elapsed());
     let record = run.bench.record();
     let outcomes: Vec<&str> = record

@@ -427,7 +427,7 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
     refused(
         &Plain { address: good.address, token: "hvs.no-such".into() },
         2,
-        &["error: ", "the token is invalid or expired", "hint: `-vault_token`"],
+        &["error: ", "the token is invalid or expired", "hint: set the token with `-vault_token`"],
     );
     let [unused, port, tls_port] = free_ports();
     refused(&plain(unused, TOKEN), 4, &["is unreachable", "hint: is the server running"]);

@@ -53,7 +53,7 @@ fn refused() -> Result<(), Lacking> {
     let hosts = &bench.hosts;
     bench.check("ssh: h2", "ssh: root@198.18.0.77", &[], (4, "cannot start the agent on `h2`"));
     bench.check("ssh: h2,", "ssh: h1,", &[], (2, "`h2` is the same machine as `h1`"));
-    let wrong = "198.18.0.77 is not an address of this machine";
+    let wrong = "`198.18.0.77` is not an address of this machine";
     bench.check("address: 198.18.0.2", "address: 198.18.0.77", &[], (2, wrong));
     bench.check("/h2/data", "/h2/nowhere", &[], (4, "on `h2`: the data folder"));
 
@@ -61,7 +61,7 @@ fn refused() -> Result<(), Lacking> {
         "h1, ",
         "h1, cpus: [700], ",
         &[],
-        (2, "is pinned to CPU 0, and `h1` gives CPUs 700"),
+        (2, "is pinned to CPU 0, but `h1` gives CPUs 700"),
     );
     bench.check("h2, ", "h2, cpus: [700], ", &[], (4, "on `h2`: bakeoff cannot use CPU 700 there"));
 
