@@ -45,6 +45,11 @@ impl Target {
         self.triple.ends_with("musl")
     }
 
+    /// Returns true if pip of this machine takes the wheel: it looks at the C library.
+    pub(super) fn installs_here(&self) -> bool {
+        self.runs_here() && self.is_static() == cfg!(target_env = "musl")
+    }
+
     /// Returns true if this machine can run the program.
     pub(super) fn runs_here(&self) -> bool {
         self.triple.starts_with(std::env::consts::ARCH)
@@ -115,9 +120,9 @@ impl Tools {
             each.collect::<Vec<_>>().join(" ")
         };
         let name = target.triple.to_uppercase().replace('-', "_");
-        // LuaJIT registers its code with the C library's unwinder in a form that Rust's unwinder for musl refuses. So
-        // there it unwinds its own frames alone; mlua lets no panic cross them.
-        let unwind = if target.is_static() { " -DLUAJIT_NO_UNWIND" } else { "" };
+        // LuaJIT registers its code with the C library's unwinder, which zig does not link, and in a form that Rust's
+        // unwinder for musl refuses. With this it unwinds its own frames alone; mlua lets no panic cross them.
+        let unwind = " -DLUAJIT_NO_UNWIND";
         let path = std::env::var("PATH").unwrap_or_default();
         Ok(vec![
             ("PATH".into(), format!("{}/bin:{path}", self.folder.display())),
