@@ -74,7 +74,7 @@ impl Options {
                 "--pairs" => {
                     let pairs = value()?.parse().ok().filter(|&pairs| pairs >= PAIRS_MIN);
                     options.pairs =
-                        pairs.ok_or(format!("`--pairs` takes a number from {PAIRS_MIN} on"))?;
+                        pairs.ok_or(format!("`--pairs` must be at least {PAIRS_MIN}"))?;
                 }
                 "--native" => options.native = Some(PathBuf::from(value()?)),
                 _ => return Err(format!("`dist` does not know `{word}`")),
