@@ -173,7 +173,7 @@ mod tests {
         let held = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = held.local_addr().unwrap().port();
         let error = Allocator::new(Some(port)).take().unwrap_err().to_string();
-        assert!(error.contains(&format!("port {port} on 127.0.0.1 ")), "{error}");
+        assert!(error.contains(&format!("port {port} on 127.0.0.1:")), "{error}");
         assert!(error.contains("--base-port"), "{error}");
     }
 
@@ -187,7 +187,7 @@ mod tests {
         };
         assert_eq!(take([127, 0, 0, 2]).unwrap(), port);
         let error = take([127, 0, 0, 3]).unwrap_err().to_string();
-        assert!(error.contains(&format!("port {port} on 127.0.0.3 ")), "{error}");
+        assert!(error.contains(&format!("port {port} on 127.0.0.3:")), "{error}");
     }
 
     #[test]

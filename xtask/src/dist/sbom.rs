@@ -18,11 +18,11 @@ pub(super) fn bill() -> Result<String, Failure> {
     let output = metadata.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     let metadata: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("`cargo metadata` printed no JSON: {error}"))?;
-    let bill = of(&metadata).ok_or("`cargo metadata` has no package `bakeoff`")?;
+    let bill = bill_of(&metadata).ok_or("`cargo metadata` has no package `bakeoff`")?;
     serde_json::to_string_pretty(&bill).map_err(|error| error.to_string())
 }
 
-fn of(metadata: &Value) -> Option<Value> {
+fn bill_of(metadata: &Value) -> Option<Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let packages = metadata["packages"].as_array()?;
     let packages: BTreeMap<String, &Value> =
@@ -112,7 +112,7 @@ mod tests {
                 {"id": "serde", "deps": []}, {"id": "cc", "deps": []}, {"id": "unused", "deps": []},
             ]},
         });
-        let bill = of(&metadata).unwrap();
+        let bill = bill_of(&metadata).unwrap();
         let names: Vec<&Value> =
             bill["components"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
         assert_eq!(names, ["serde"]);
@@ -121,6 +121,6 @@ mod tests {
             bill["dependencies"][0],
             json!({"ref": "pkg:cargo/bakeoff@1.0.0", "dependsOn": ["pkg:cargo/serde@1.0.0"]})
         );
-        assert_eq!(of(&json!({"packages": []})), None);
+        assert_eq!(bill_of(&json!({"packages": []})), None);
     }
 }
