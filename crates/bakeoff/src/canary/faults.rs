@@ -54,7 +54,7 @@ pub(crate) struct Faults {
     pub(crate) stall_after: Duration,
     /// Time from the start in which the canary answers 503.
     pub(crate) slow_start: Duration,
-    /// Time from the first request in which delays are longer: at first [`COLD`] times [`Self::delay`], falling
+    /// Time from the first delayed answer in which delays are longer: at first [`COLD`] times [`Self::delay`], falling
     /// linearly.
     pub(crate) warm_up: Duration,
     /// Length of each burst that burns all CPUs.
@@ -154,7 +154,7 @@ pub(crate) struct TooManyFaults {
 }
 
 impl Faults {
-    /// Returns the delay of an answer at time `since` after the first request.
+    /// Returns the delay of an answer at time `since` after the first delayed one.
     pub(super) fn delay_after(&self, since: Duration) -> Duration {
         if self.warm_up.is_zero() {
             return self.delay;
