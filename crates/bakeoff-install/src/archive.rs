@@ -50,7 +50,6 @@ pub(super) fn fetch(
     let fill = |template: &str| filled(template, &version, arch);
     let url = fill(release.url);
     let mirror = job.host.mirror.as_deref();
-    let from = mirrored(&url, mirror);
     let name = url.rsplit('/').next().unwrap_or(&url).to_owned();
 
     job.watcher.say(&format!("{} {version}: fetching the release archive {name}", job.system));
@@ -64,14 +63,11 @@ pub(super) fn fetch(
     };
 
     let path = job.scratch.join("archive");
-    let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
-    let mut proof = Proof::new(release.algorithm);
-    let size =
-        download(&from, mirror.is_some(), limits, &mut Both(&mut file, &mut proof), job.watcher)?;
-    let found = proof.finish();
-    if found != expected {
+    let Hashed { from, size, checksum } =
+        fetch_hashed(job, &url, &path, release.algorithm, limits)?;
+    if checksum != expected {
         return Err(SourceError::failed(format!(
-            "{from} ({size} bytes) has checksum {found}, not {expected} as {}",
+            "{from} ({size} bytes) has checksum {checksum}, not {expected} as {}",
             match vouched {
                 Vouched::Pinned => "pinned",
                 Vouched::Unpinned => "published",
@@ -183,6 +179,49 @@ fn filled(template: &str, version: &str, arch: &str) -> String {
     text
 }
 
+/// A file that was downloaded and hashed.
+struct Hashed {
+    /// Address that it came from: a mirror's, if there is one.
+    from: String,
+    size: u64,
+    /// Checksum in lower-case hexadecimal.
+    checksum: String,
+}
+
+/// Downloads a file, from the mirror if there is one, and hashes it.
+fn fetch_hashed(
+    job: &mut Job<'_, '_>,
+    url: &str,
+    path: &Path,
+    algorithm: Algorithm,
+    limits: Limits,
+) -> Result<Hashed, SourceError> {
+    let mirror = job.host.mirror.as_deref();
+    let from = mirrored(url, mirror);
+    let mut file = File::create_new(path).map_err(|e| SourceError::io("write", path, &e))?;
+    let mut proof = Proof::new(algorithm);
+    let mut both = Both(&mut file, &mut proof);
+    let size = download(&from, mirror.is_some(), limits, &mut both, job.watcher)?;
+    Ok(Hashed { from, size, checksum: proof.finish() })
+}
+
+/// Downloads a file whose SHA-256 a recipe pins.
+pub(super) fn fetch_pinned(
+    job: &mut Job<'_, '_>,
+    url: &str,
+    path: &Path,
+    sha256: &str,
+) -> Result<(), SourceError> {
+    let Hashed { from, checksum, .. } =
+        fetch_hashed(job, url, path, Algorithm::Sha256, Limits::ARCHIVE)?;
+    match checksum == sha256 {
+        true => Ok(()),
+        false => Err(SourceError::failed(format!(
+            "{from} has SHA-256 {checksum}, not {sha256} as pinned"
+        ))),
+    }
+}
+
 /// The URL with scheme and host replaced by the mirror's.
 pub(super) fn mirrored(url: &str, mirror: Option<&str>) -> String {
     let path =
@@ -227,20 +266,20 @@ impl Algorithm {
     }
 }
 
-pub(super) enum Proof {
+enum Proof {
     Sha256(Sha256),
     Sha512(Sha512),
 }
 
 impl Proof {
-    pub(super) fn new(algorithm: Algorithm) -> Self {
+    fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Proof::Sha256(Sha256::new()),
             Algorithm::Sha512 => Proof::Sha512(Sha512::new()),
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    fn finish(self) -> String {
         match self {
             Proof::Sha256(hash) => hex(&hash.finalize()),
             Proof::Sha512(hash) => hex(&hash.finalize()),
@@ -249,7 +288,7 @@ impl Proof {
 }
 
 /// Writes to the file and into the hash.
-pub(super) struct Both<'a>(pub(super) &'a mut File, pub(super) &'a mut Proof);
+struct Both<'a>(&'a mut File, &'a mut Proof);
 
 impl Write for Both<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -3,13 +3,12 @@
 //! The recipe lists each jar with its SHA-256, so that no project description has to be understood, and every machine
 //! has the same class path.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::archive::{Both, Proof, mirrored};
-use super::download::{Limits, download};
+use super::archive::fetch_pinned;
 use super::error::SourceError;
-use super::recipe::{Algorithm, Jar};
+use super::recipe::Jar;
 use super::version::VersionRequest;
 use super::{Fetched, Job};
 
@@ -27,23 +26,13 @@ pub(super) fn fetch(
     job.watcher.say(&format!("{} {version}: fetching {count} jars of Maven Central", job.system));
     let into = job.tree.join("jars");
     fs::create_dir(&into).map_err(|e| SourceError::io("make", &into, &e))?;
-    let mirror = job.host.mirror.as_deref();
     let mut files: Vec<PathBuf> = Vec::new();
     for jar in jars {
         let Some((folder, name)) = place(jar.artifact) else {
             return Err(SourceError::failed(format!("`{}` is no artifact", jar.artifact)));
         };
-        let from = mirrored(&format!("{CENTRAL}/{folder}/{name}"), mirror);
-        let path = into.join(&name);
-        let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
-        let mut proof = Proof::new(Algorithm::Sha256);
-        let mut both = Both(&mut file, &mut proof);
-        download(&from, mirror.is_some(), Limits::ARCHIVE, &mut both, job.watcher)?;
-        let (found, expected) = (proof.finish(), jar.sha256);
-        if found != expected {
-            let wrong = format!("{from} has SHA-256 {found}, not {expected} as pinned");
-            return Err(SourceError::failed(wrong));
-        }
+        let url = format!("{CENTRAL}/{folder}/{name}");
+        fetch_pinned(job, &url, &into.join(&name), jar.sha256)?;
         files.push(Path::new("jars").join(name));
     }
     files.sort();

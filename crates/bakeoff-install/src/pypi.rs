@@ -10,10 +10,10 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::archive::{self, Proof, Wanted, mirrored};
+use super::archive::{self, Wanted, mirrored};
 use super::download::{Limits, download};
 use super::error::SourceError;
-use super::recipe::{Algorithm, Pin, processor};
+use super::recipe::{Pin, processor};
 use super::version::VersionRequest;
 use super::{Fetched, Job, Source};
 
@@ -56,16 +56,7 @@ pub(super) fn fetch(
     };
 
     let path = job.scratch.join("wheel");
-    let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
-    let mut proof = Proof::new(Algorithm::Sha256);
-    let from = mirrored(&url, mirror);
-    let mut both = archive::Both(&mut file, &mut proof);
-    download(&from, mirror.is_some(), Limits::ARCHIVE, &mut both, job.watcher)?;
-    let found = proof.finish();
-    if found != sha256 {
-        let wrong = format!("{from} has SHA-256 {found}, not {sha256} as pinned");
-        return Err(SourceError::failed(wrong));
-    }
+    archive::fetch_pinned(job, &url, &path, sha256)?;
 
     let wheel = url.rsplit('/').next().and_then(|file| file.split('-').nth(1)).unwrap_or(&version);
     let member = member.replace("{wheel}", wheel).replace("{machine}", std::env::consts::ARCH);
