@@ -17,12 +17,12 @@ mod wheel;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use self::archive::Packed;
 use self::wheel::{TARGETS, Target, Tools};
 use crate::oci::sha256;
-use crate::{Failure, cargo, root};
+use crate::peers::built_with;
+use crate::{Failure, root};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PAIRS_MIN: usize = 8;
@@ -98,7 +98,8 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     let out = &base.join(if options.is_release { "dist" } else { "dist-dev" });
     fs::create_dir_all(out).map_err(|error| format!("cannot make `{}`: {error}", out.display()))?;
     let tools = Tools::fetch(&base.join("dist-tools"))?;
-    let pages = pages::pages(&native()?)?;
+    // As tests build it: it prints its pages on this machine.
+    let pages = pages::pages(&built_with(&[], ["--bin", "bakeoff"])?)?;
     wheel::write_project(out, &pages)?;
     let mut built = Vec::new();
     for target in &options.targets {
@@ -160,24 +161,6 @@ fn pack(target: &Target, program: &Path, pages: &[Packed], out: &Path) -> Result
 
 fn deb_name(target: &Target) -> String {
     format!("bakeoff_{VERSION}_{}.deb", target.processor)
-}
-
-/// Builds bakeoff for this machine, as tests do, and returns its path. It prints the pages.
-fn native() -> Result<PathBuf, Failure> {
-    let mut build = cargo();
-    build.args(["build", "-p", "bakeoff", "--bin", "bakeoff"]);
-    build.args(["--message-format", "json-render-diagnostics"]);
-    let output = build.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("bakeoff does not build".into());
-    }
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut program = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message.get("executable")?.as_str().map(PathBuf::from)
-    });
-    program.next_back().ok_or_else(|| "cargo does not say where bakeoff is".to_owned())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

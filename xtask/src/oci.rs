@@ -341,7 +341,7 @@ fn beside(out: Layout<'_>) -> io::Result<File> {
     tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
-fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
+pub(crate) fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
     header.set_size(size);

@@ -40,10 +40,15 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 
 /// Builds a program of this checkout for release, given as `["--bin", "bakeoff"]` or `["--example", "http_baseline"]`.
 pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
+    built_with(&["--release"], target)
+}
+
+/// Builds a program of this checkout with these options of `cargo build`, and returns its path.
+pub(crate) fn built_with(options: &[&str], target: [&str; 2]) -> Result<PathBuf, Failure> {
     let name = target[1];
     println!("building {name}");
     let mut build = cargo();
-    build.args(["build", "--release", "-p", "bakeoff"]).args(target);
+    build.args(["build", "-p", "bakeoff"]).args(options).args(target);
     build.args(["--message-format", "json-render-diagnostics"]);
     let output = build
         .stderr(Stdio::inherit())

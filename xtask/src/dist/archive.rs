@@ -7,6 +7,7 @@
 use flate2::{Compression, GzBuilder};
 
 use super::VERSION;
+use crate::oci::header;
 
 /// A file of a package.
 #[derive(Debug, Clone)]
@@ -35,27 +36,16 @@ pub(super) fn tar_gz(folder: &str, files: &[Packed]) -> Vec<u8> {
         let parts = path.match_indices('/').map(|(at, _)| &path[..=at]);
         for parent in parts.filter(|part| *part != "./") {
             if !folders.iter().any(|known| known == parent) {
-                let mut header = header(0, 0o755, tar::EntryType::Directory);
+                let mut header = header(tar::EntryType::Directory, 0, 0o755);
                 append(&mut tar, &mut header, parent, &[]);
                 folders.push(parent.to_owned());
             }
         }
-        let mut header = header(file.bytes.len() as u64, file.mode, tar::EntryType::Regular);
+        let mut header = header(tar::EntryType::Regular, file.bytes.len() as u64, file.mode);
         append(&mut tar, &mut header, &path, &file.bytes);
     }
     let gz = tar.into_inner().expect("a vector takes all bytes");
     gz.finish().expect("a vector takes all bytes")
-}
-
-fn header(size: u64, mode: u32, kind: tar::EntryType) -> tar::Header {
-    let mut header = tar::Header::new_gnu();
-    header.set_size(size);
-    header.set_mode(mode);
-    header.set_entry_type(kind);
-    header.set_mtime(0);
-    header.set_uid(0);
-    header.set_gid(0);
-    header
 }
 
 fn append(
