@@ -79,6 +79,8 @@ struct Prepared<'a> {
     contenders: Vec<PreparedSystem<'a>>,
     /// Environment at the start of the run; all trials use it.
     environment: Environment,
+    /// Rule by which the number of rounds is chosen: that of the record, if the run is resumed.
+    rounds: RoundCount,
 }
 
 /// The prepared run, its machines and its size.
@@ -134,7 +136,7 @@ impl Runner<'_> {
             order: order.clone(),
             environment: prepared.environment.clone(),
             systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
-            rounds: self.settings.rounds,
+            rounds: prepared.rounds,
             gate,
         }))?;
         let path = &*folder.path;
@@ -194,7 +196,8 @@ impl Runner<'_> {
         refusals::refuse_other_machines(&record, fleet, &folder)?;
         let here = self.prepare(study, &folder, (&missing, threads), fleet)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
-        let prepared = Prepared { environment: header.environment.clone(), ..here };
+        let prepared =
+            Prepared { environment: header.environment.clone(), rounds: header.rounds, ..here };
         contenders::send_programs(&prepared.contenders, fleet)?;
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
@@ -271,7 +274,7 @@ impl Runner<'_> {
         let shares = study.starts_any() || this_machine::is_loaded_here(study);
         let environment = bakeoff_fleet::environment::describe(dir, threads, open_files, shares)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
-        Ok(Prepared { study, contenders, environment })
+        Ok(Prepared { study, contenders, environment, rounds: self.settings.rounds })
     }
 
     /// Runs trials one after the other. Returns true if all of them ran.
@@ -346,8 +349,11 @@ impl Runner<'_> {
                 break;
             }
             let round_ends = rest.first().is_some_and(|next| next.round > trial.round);
-            if round_ends && is_answered(&folder.path, trial.round + 1)? {
-                let (rounds, most) = (trial.round + 1, prepared.study.trials);
+            let (rounds, most) = (trial.round + 1, prepared.study.trials);
+            let looks = prepared.rounds == RoundCount::Adaptive
+                && round_ends
+                && sequential::looks_after(rounds, most);
+            if looks && is_answered(&folder.path, rounds)? {
                 self.reporter.report(&Event::Answered { rounds, most });
                 answered_after = Some(rounds);
                 break;
@@ -361,13 +367,9 @@ impl Runner<'_> {
     }
 }
 
-/// Returns true if an adaptive run may stop after this number of rounds.
+/// Returns true if the run may stop after this number of rounds.
 fn is_answered(run: &Path, rounds: u32) -> Result<bool, FleetError> {
     let (mut record, _) = folder::read(run)?;
-    let adapts = record.header.rounds == RoundCount::Adaptive;
-    if !adapts || !sequential::looks_after(rounds, record.header.study.trials) {
-        return Ok(false);
-    }
     let (ended, complete) = (String::new(), true);
     record.finish(RunEnd { ended, complete, answered_after: Some(rounds) });
     Ok(bakeoff_report::is_answered(&record))
