@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Adds additional rounds, of which these trials are disturbed.
+    /// Adds further rounds. The trials in `spoilt` are disturbed.
     fn extend(record: &mut Record, more: ExtraRounds, spoilt: &[(u32, &str)]) {
         let ExtraRounds { repeats, order } = more;
         order.iter().for_each(|trial| add(record, trial, spoilt));

@@ -20,7 +20,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Continues after the existing lines of a record, the last of which is complete.
+    /// Continues after the existing lines of a record. The last line must be complete.
     pub fn behind(text: &[u8]) -> Self {
         let last = text.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
         Self { last: last.map(sha256) }

@@ -23,7 +23,7 @@ pub const DETECT: f64 = 0.05;
 pub const MARGIN: f64 = 0.01;
 /// Assumed scatter of a figure from trial to trial, as a share of it.
 pub const SCATTER: f64 = 0.015;
-/// Level of a gate's family of questions. It covers both sides, of which one stops a merge. The other half pays for
+/// Level of a gate's family of questions. It covers both sides, but only one stops a merge. The other half pays for
 /// choosing the rounds by the observed scatter.
 pub const LEVEL: f64 = FALSE_STOPS;
 /// Default maximum of rounds that the scatter may demand. They find [`DETECT`] up to a scatter of about 10 %.

@@ -22,7 +22,7 @@ pub(super) struct Table {
     /// Name in the schema.
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,
-    /// Sets of fields of which exactly one must be given.
+    /// Sets of fields; a study gives exactly one field of each set.
     pub(super) one_of: &'static [&'static [&'static str]],
     pub(super) fields: &'static [Field],
 }

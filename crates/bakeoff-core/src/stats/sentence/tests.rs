@@ -282,7 +282,7 @@ fn rounds_of(count: usize) -> impl Strategy<Value = Vec<Vec<(f64, u8)>>> {
     vec(vec((-0.05..0.05_f64, 0..12_u8), count), 2..9)
 }
 
-/// Returns the pairs of which a sentence calls the first higher.
+/// Returns the pairs whose first system a sentence calls higher.
 fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
     let mut claims = Vec::new();
     for clause in wording.split("; ").filter(|clause| clause.contains(" sustained ")) {
@@ -295,7 +295,7 @@ fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
 }
 
 proptest! {
-    /// Uses two to four contenders that differ by up to a fifth, over rounds of which some are lost.
+    /// Uses two to four contenders that differ by up to a fifth. Some rounds are lost.
     #[test]
     fn sentence_and_finding_never_disagree(
         levels in vec(0.0..0.2_f64, 2..5),
