@@ -53,7 +53,12 @@ fn early_stop_is_reported_and_judged_at_its_own_level() {
     let report = Report::new(&record);
     let text = terminal(&report, &PLAIN, Extent::Full);
     assert!(text.contains("3 of up to 5 rounds: they answered every leading question"), "{text}");
-    assert_eq!(json(&report)["rounds"]["answered_after"], 3);
+    let json = json(&report);
+    assert_eq!(json["rounds"]["answered_after"], 3);
+    let judged = json["comparisons"][0]["judgements"].as_array().unwrap();
+    let leading = judged.iter().find(|one| one["leading"] == true).unwrap();
+    let confidence = leading["confidence_of_this_interval"].as_f64().unwrap();
+    assert!(confidence >= 0.995, "at the level of its look, {confidence}");
 }
 
 #[test]
