@@ -2,7 +2,6 @@
 //!
 //! Not here: the description (`description`), the options that a study may set (`declaration`).
 
-use std::net::IpAddr;
 use std::path::Path;
 
 use bakeoff_core::record::{Acknowledged, Setting};
@@ -29,8 +28,6 @@ pub struct Asked<'a> {
     pub(crate) seats: &'a [Seat],
     /// Role and seats of each member of the composite system, itself included. Known before any member is described.
     pub(crate) members: &'a [(&'a str, Vec<Seat>)],
-    /// Addresses of the clients of the composite system.
-    pub(crate) clients: &'a [IpAddr],
     /// Seed for the order of injected faults.
     pub(crate) seed: u64,
     /// Members described before this one. For a system with parts behind it: those parts. For one in front: the parts
@@ -71,20 +68,6 @@ impl Asked<'_> {
     pub(crate) fn seat_of(&self, role: &str) -> Option<Seat> {
         let (_, seats) = self.members.iter().find(|(member, _)| *member == role)?;
         seats.first().copied()
-    }
-
-    /// Returns the distinct addresses from which its nodes may be contacted: those of its own nodes, of all other
-    /// members and of the clients.
-    pub(crate) fn reached_from(&self) -> Vec<IpAddr> {
-        let members = self.members.iter().flat_map(|(_, seats)| seats);
-        let seats = self.seats.iter().chain(members).map(|seat| seat.address);
-        let mut each = Vec::new();
-        for address in seats.chain(self.clients.iter().copied()) {
-            if !each.contains(&address) {
-                each.push(address);
-            }
-        }
-        each
     }
 
     /// Returns the program. Fails for servers that are part of bakeoff.

@@ -120,19 +120,3 @@ fn nodes_of_every_kind_use_only_addresses_of_seats() {
     let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
     assert_eq!(used.len(), allowed, "an exception is unused");
 }
-
-/// Describes a kind's case for clients at these addresses. Returns a file of the first component's first node.
-pub(crate) fn file_for_clients(kind: &str, case: &str, clients: &[[u8; 4]], file: &str) -> String {
-    let folder = TempDir::new().unwrap();
-    let installed = nothing_but_names(folder.path());
-    let case = cases(kind).into_iter().find(|one| one.name == case).expect("it is a case");
-    let study = study(&case);
-    let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
-    let clients = clients.iter().map(|&client| client.into()).collect();
-    let seating = Seating::spread(vec![Seat::HERE]).with_clients(clients);
-    let mut ports = Allocator::new(None);
-    let members = compose(&components, folder.path(), 7, &seating, &mut ports).unwrap();
-    let mut files = members[0].description.nodes[0].files.iter();
-    let found = files.find(|one| one.path.ends_with(file)).unwrap();
-    String::from_utf8(found.contents.clone()).unwrap()
-}

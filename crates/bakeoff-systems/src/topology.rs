@@ -74,7 +74,6 @@ pub fn compose<'a>(
             dir,
             seats,
             members: &dealt,
-            clients: seating.clients(),
             seed,
             neighbours: &neighbours,
         };

@@ -328,7 +328,7 @@ impl Machines {
         }
     }
 
-    /// Returns the seats for a system's nodes, and the addresses of its clients.
+    /// Returns the seats for a system's nodes.
     pub(crate) fn seating(&self) -> Seating {
         let addresses: Vec<_> = self.places.machines.iter().map(|one| one.address).collect();
         let seat = move |place: usize| Seat {
@@ -339,15 +339,12 @@ impl Machines {
         let seats = move |role: &str, kind: &str| {
             places.servers_of(role, kind).into_iter().map(&seat).collect()
         };
-        let machines = self.places.machines.iter();
-        let clients = machines.filter(|machine| machine.generator).map(|machine| machine.address);
         let besides: Vec<usize> = (0..self.each.len()).map(|place| self.beside(place)).collect();
         let beside = move |seat: Seat| match seat.machine {
             MachineId::Place(place) => Seat { machine: MachineId::Place(besides[place]), ..seat },
             MachineId::Here => seat,
         };
-        // The coordinator also sends requests to servers, from any of its addresses.
-        Seating::by_role_and_kind(seats).with_clients(clients.collect()).with_besides(beside)
+        Seating::by_role_and_kind(seats).with_besides(beside)
     }
 
     /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.

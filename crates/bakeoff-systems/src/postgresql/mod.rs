@@ -16,7 +16,7 @@ mod tests;
 mod vault_tables;
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -122,7 +122,6 @@ impl System for PostgreSql {
         let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let primary = nodes[0].1.at(nodes[0].2);
-        let access = access(asked, &credentials.user);
         let mut specs = Vec::new();
         for (number, (name, seat, port)) in nodes.iter().enumerate() {
             let dir = std::path::absolute(asked.dir.join(name))
@@ -131,7 +130,7 @@ impl System for PostgreSql {
             let config = config(asked, &dir, seat.at(*port), standby.as_ref(), &credentials);
             let mut files = vec![
                 file("postgresql.conf", config, FileMode::Readable),
-                file("pg_hba.conf", access.clone(), FileMode::Readable),
+                file("pg_hba.conf", ACCESS, FileMode::Readable),
             ];
             let secret = match &standby {
                 None => file("password", credentials.password.clone(), FileMode::Private),
@@ -221,22 +220,9 @@ const LOOK: &str = "SELECT pg_is_in_recovery(), current_setting('server_version'
                      AND (sync_state IN ('sync', 'quorum') \
                           OR current_setting('synchronous_standby_names') = ''))";
 
-/// Returns the access rules: connections from the cluster's nodes, the systems that use it, and the clients. All of
-/// them need the password, on loopback too, where any user of the machine can connect.
-fn access(asked: &Asked<'_>, user: &str) -> String {
-    let from = asked.reached_from().into_iter().map(|address| match address {
-        IpAddr::V4(address) => format!("{address}/32"),
-        IpAddr::V6(address) => format!("{address}/128"),
-    });
-    let from: Vec<String> = from.collect();
-    let mut text = String::new();
-    for (databases, users) in [("all", "all"), ("replication", user)] {
-        for from in &from {
-            let _ = writeln!(text, "host {databases} {users} {from} scram-sha-256");
-        }
-    }
-    text
-}
+/// Access rules of each node: any address with the password, over loopback too, where any user of the machine can
+/// connect. The address proves nothing: the coordinator and an address translator use addresses of their own.
+const ACCESS: &str = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n";
 
 fn file(path: &str, contents: impl Into<Vec<u8>>, mode: FileMode) -> NodeFile {
     NodeFile { path: path.into(), contents: contents.into(), mode }

@@ -1,12 +1,12 @@
-//! Where PostgreSQL comes from.
+//! Sources of PostgreSQL.
 //!
-//! Each release of Debian has one series of it, in packages that are named after the series. The
-//! project itself publishes sources alone. Maven Central has 16 and 17, without the program that copies a data
-//! directory: one node only. `Installed::beside` finds the programs that make and copy a data directory.
+//! Each Debian release has one series of PostgreSQL, and its package names contain the series. The project publishes
+//! only source code. Maven Central has 16 and 17 without `pg_basebackup`, so they run on one node only.
+//! `Installed::beside` finds the programs that create and copy a data directory.
 
 use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of PostgreSQL.
+/// Recipe of PostgreSQL.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "postgresql",
     shape: Shape::Accompanied {
@@ -28,7 +28,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
                 "usr/lib/postgresql/{series}/bin/pg_ctl",
                 "usr/lib/postgresql/{series}/bin/psql",
             ],
-            // Of Debian 11 to 13 and of Ubuntu since 22.04.
+            // Series of Debian 11 to 13 and of Ubuntu since 22.04.
             series: &["18", "17", "16", "15", "14", "13"],
             libraries: Libraries::Unpacked,
         },

@@ -116,17 +116,3 @@ fn commit_waits_for_a_majority_of_standbys() {
     assert_eq!([1, 2, 3, 4, 5].map(waits), [0, 1, 1, 2, 2]);
     assert_eq!(waits_for(&asked("postgresql", 3, &[("synchronous", "off")])), 0);
 }
-
-#[test]
-fn only_clients_of_the_study_may_connect() {
-    let from = |clients: &[[u8; 4]]| {
-        seated::file_for_clients("vault", "vault-postgresql", clients, "pg_hba.conf")
-    };
-    assert_eq!(
-        from(&[[198, 18, 0, 9]]),
-        "host all all 127.0.0.1/32 scram-sha-256\nhost all all 198.18.0.9/32 scram-sha-256\n\
-         host replication bakeoff 127.0.0.1/32 scram-sha-256\n\
-         host replication bakeoff 198.18.0.9/32 scram-sha-256\n"
-    );
-    assert_eq!(from(&[[127, 0, 0, 1]]).lines().count(), 2, "each address once");
-}

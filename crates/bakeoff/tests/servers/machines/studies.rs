@@ -15,6 +15,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("machines::small_ingress_holds_on_three_hosts", ingress),
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
+        skipped.unless_lacking("machines::small_vault_on_postgresql_holds_on_three_hosts", vault),
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
         skipped.unless_lacking("machines::kept_clusters_go_on_and_logs_come_of_any_end", kept),
         skipped.unless_lacking("machines::generators_keep_off_pinned_servers", pinned),
@@ -69,6 +70,18 @@ loads:
 trials: 1
 ";
 
+/// The coordinator, which has none of the hosts' addresses, asks PostgreSQL whether it is ready.
+const VAULT: &str = "\
+title: Storage
+systems:
+  on-postgresql: {kind: vault, nodes: 3, parts: {storage: {kind: postgresql}}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100}, values: {size: 64}, with: {kv: v1}, reads: default}
+loads:
+  steady: {clients: 2, stop: {operations: 200}}
+trials: 1
+";
+
 /// The demo with an additional delay, so that a busy machine cannot change the order.
 const DEMO: &str = "\
 title: Syncing
@@ -110,16 +123,16 @@ fn kept() -> Result<(), Lacking> {
     let hosts = Hosts::new(2)?;
     let places = hosts.places(&[1], &[2]);
     let ended = run(&hosts, KEPT, &places, &[]);
-    let told = text(&ended);
+    let output = text(&ended);
     let trials = trials(&hosts);
-    assert_eq!(trials.len(), 4, "{told}");
+    assert_eq!(trials.len(), 4, "{output}");
     for trial in &trials {
-        assert_eq!(trial["outcome"]["ended"], "completed", "{told}");
+        assert_eq!(trial["outcome"]["ended"], "completed", "{output}");
         assert_eq!(trial["kept"] == true, trial["trial"]["round"] == 1, "{trial:#}");
         // Its data survives a kill and a restart, also in the second trial.
         let verdicts =
             trial["audits"].as_array().unwrap().iter().map(|one| &one["verdict"]["verdict"]);
-        assert_eq!(verdicts.collect::<Vec<_>>(), ["passed", "passed"], "{told}");
+        assert_eq!(verdicts.collect::<Vec<_>>(), ["passed", "passed"], "{output}");
     }
     for system in ["first", "second"] {
         let log = run_folder(&hosts).join("kept").join(system).join("logs");
@@ -155,16 +168,16 @@ fn pinned() -> Result<(), Lacking> {
     // The server is on the first host, and both hosts generate load.
     let places = hosts.places(&[1], &[1, 2]);
     let ended = run(&hosts, PINNED, &places, &[]);
-    let told = text(&ended);
+    let output = text(&ended);
     let trials = trials(&hosts);
-    assert_eq!(trials.len(), 2, "{told}");
+    assert_eq!(trials.len(), 2, "{output}");
     for trial in &trials {
         let part = |machine: usize| &trial["machines"][machine]["generated"][0];
         // The other system's server is kept and idle.
         let own = usize::from(trial["trial"]["system"] == "second");
         let rest: Vec<usize> = (0..cpus).filter(|cpu| *cpu != own).collect();
-        assert_eq!(part(0)["cpus"], serde_json::json!(rest), "{told}");
-        assert_eq!(part(1)["cpus"], serde_json::Value::Null, "nothing is pinned there: {told}");
+        assert_eq!(part(0)["cpus"], serde_json::json!(rest), "{output}");
+        assert_eq!(part(1)["cpus"], serde_json::Value::Null, "nothing is pinned there: {output}");
         let checks = trial["checks"].as_array().unwrap();
         let apart = checks.iter().find(|check| check["name"] == "generator apart");
         assert_eq!(apart.unwrap()["verdict"]["verdict"], "passed", "{checks:#?}");
@@ -189,9 +202,12 @@ fn port_taken() -> Result<(), Lacking> {
          loads:\n  steady: {{clients: 2, stop: {{operations: 400}}}}\ntrials: 1\n"
     );
     let ended = run(&hosts, &study, &hosts.places(&[1], &[2]), &[]);
-    let told = text(&ended);
-    assert!(told.contains("another process took a port; starting again on other ports"), "{told}");
-    assert_eq!(trials(&hosts)[0]["outcome"]["ended"], "completed", "{told}");
+    let output = text(&ended);
+    assert!(
+        output.contains("another process took a port; starting again on other ports"),
+        "{output}"
+    );
+    assert_eq!(trials(&hosts)[0]["outcome"]["ended"], "completed", "{output}");
     Ok(())
 }
 
@@ -200,19 +216,19 @@ fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let ended = run(&hosts, study, &places, &[]);
-    let told = text(&ended);
+    let output = text(&ended);
     // On a shared machine a figure may be invalid; the trials are complete anyway.
-    assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{output}");
     let mut verified = BTreeMap::new();
     for trial in trials(&hosts) {
-        assert_eq!(trial["outcome"]["ended"], "completed", "{told}");
+        assert_eq!(trial["outcome"]["ended"], "completed", "{output}");
         for audit in trial["audits"].as_array().unwrap() {
-            assert_ne!(audit["verdict"]["verdict"], "failed", "{audit}\n{told}");
+            assert_ne!(audit["verdict"]["verdict"], "failed", "{audit}\n{output}");
         }
         let operations = &trial["stages"][0]["measurement"]["operations"];
         let figures = operations.as_object().unwrap().values();
         let count = figures.map(|of| of["verified"].as_u64().unwrap()).sum();
-        assert!(count > 0, "{told}");
+        assert!(count > 0, "{output}");
         let system = trial["trial"]["system"].as_str().or(trial["system"].as_str());
         verified.insert(system.unwrap().to_owned(), count);
     }
@@ -234,5 +250,10 @@ fn ingress() -> Result<(), Lacking> {
 
 fn gateway() -> Result<(), Lacking> {
     assert_eq!(verified(GATEWAY)?.len(), 2);
+    Ok(())
+}
+
+fn vault() -> Result<(), Lacking> {
+    assert_eq!(verified(VAULT)?["on-postgresql"], 200);
     Ok(())
 }
