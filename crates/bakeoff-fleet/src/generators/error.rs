@@ -1,7 +1,5 @@
 //! The reasons why generators did not drive a load.
 
-use std::fmt;
-
 use bakeoff_agent::AgentError;
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_engine::{EngineError, LoadError};
@@ -10,15 +8,21 @@ use bakeoff_systems::SystemError;
 use crate::error::FleetError;
 
 /// A failure to drive a load or a share of it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GeneratorError {
     /// A machine is lost, or its agent refused.
+    #[error("{0}")]
     Agent(AgentError),
     /// This process could not drive the load.
+    #[error("{}", .0.what())]
     Load(LoadError),
     /// The user interrupted.
+    #[error("interrupted")]
     Interrupted,
     /// Fewer clients than generators.
+    #[error(
+        "cannot share {clients} clients among {generators} generators: each needs at least one"
+    )]
     FewClients {
         /// Clients of the load.
         clients: u32,
@@ -26,28 +30,12 @@ pub enum GeneratorError {
         generators: usize,
     },
     /// The received histogram is invalid.
+    #[error("cannot decode a generator's figures: {0}")]
     Histogram(HistogramError),
     /// Access to the nodes cannot be passed to a remote generator.
+    #[error("{0}")]
     Access(SystemError),
 }
-
-impl fmt::Display for GeneratorError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Agent(error) => error.fmt(to),
-            Self::Load(error) => write!(to, "{}", error.what()),
-            Self::Interrupted => write!(to, "interrupted"),
-            Self::FewClients { clients, generators } => write!(
-                to,
-                "cannot share {clients} clients among {generators} generators: each needs at least one"
-            ),
-            Self::Histogram(error) => write!(to, "cannot decode a generator's figures: {error}"),
-            Self::Access(error) => error.fmt(to),
-        }
-    }
-}
-
-impl std::error::Error for GeneratorError {}
 
 impl From<AgentError> for GeneratorError {
     fn from(error: AgentError) -> Self {

@@ -5,8 +5,6 @@
 //!
 //! Not here: pinning nodes (`host`), driving (`engine`).
 
-use std::fmt;
-
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -71,44 +69,20 @@ impl From<&Result<Affinity, AffinityError>> for Kept {
 }
 
 /// The reason why a load generator has no CPUs of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AffinityError {
     /// Reading this process's CPUs failed.
-    Unknown(Errno),
+    #[error("cannot read the CPUs of this process: {0}")]
+    Unknown(#[source] Errno),
     /// The nodes are pinned to all CPUs of this process.
+    #[error("the nodes are pinned to all CPUs that bakeoff may use, so it shares them")]
     NoneLeft,
     /// The kernel refused the new CPUs.
-    Refused(Errno),
+    #[error("cannot pin this thread: {0}")]
+    Refused(#[source] Errno),
     /// The kernel accepted the new CPUs but did not apply them.
+    #[error("this thread was pinned but runs on other CPUs")]
     NotKept,
-}
-
-impl fmt::Display for AffinityError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(error) => {
-                write!(to, "cannot read the CPUs of this process: {error}")
-            }
-            Self::NoneLeft => write!(
-                to,
-                "the nodes are pinned to all CPUs that bakeoff may use, so it shares \
-                 them"
-            ),
-            Self::Refused(error) => write!(to, "cannot pin this thread: {error}"),
-            Self::NotKept => {
-                write!(to, "this thread was pinned but runs on other CPUs")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AffinityError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unknown(error) | Self::Refused(error) => Some(error),
-            Self::NoneLeft | Self::NotKept => None,
-        }
-    }
 }
 
 impl Drop for Affinity {
