@@ -12,14 +12,13 @@ use std::path::Path;
 
 use bakeoff_engine::tls::CaPem;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{NodeSpec, Seat};
+use bakeoff_host::NodeSpec;
 use bakeoff_install::Installed;
 use tempfile::TempDir;
 
 use super::Description;
-use super::seating::Seating;
 use super::testing::{
-    ADDRESSES, Allowed, binary, cases, components, contracts, study, three_seats,
+    ADDRESSES, Allowed, binary, components, contracts, study, three_seats,
 };
 use super::topology::{Member, compose};
 

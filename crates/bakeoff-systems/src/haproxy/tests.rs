@@ -123,7 +123,6 @@ fn describe(
         dir: dir.path(),
         seats: &[bakeoff_host::Seat::HERE],
         members: &[],
-        clients: &[],
         seed: 0,
         neighbours: &[composite],
     };

@@ -8,7 +8,6 @@ use bakeoff_install::Installed;
 use super::vault_tables::VAULT_TABLES;
 use super::*;
 use crate::running::{self, shown_to_others};
-use crate::seated;
 use crate::testing::{asked, program};
 
 /// Returns the server program. Debian installs it outside of `PATH`.

@@ -43,7 +43,6 @@ fn described(system: &study::System) -> Result<Description, HostError> {
         dir: std::path::Path::new("/nowhere"),
         seats: &[bakeoff_host::Seat::HERE],
         members: &[],
-        clients: &[],
         seed: 1,
         neighbours: &[],
     };

@@ -438,7 +438,6 @@ mod tests {
                 dir: std::path::Path::new("/"),
                 seats: &[seat],
                 members: &[],
-                clients: &[],
                 seed: 0,
                 neighbours: &[],
             };

@@ -163,7 +163,6 @@ fn configuration_holds_only_what_the_study_sets() {
             dir,
             seats: &[bakeoff_host::Seat::HERE],
             members: &[],
-            clients: &[],
             seed: 0,
             neighbours: &[],
         };

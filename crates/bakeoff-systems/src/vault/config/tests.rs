@@ -139,7 +139,6 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         dir: Path::new("/data"),
         seats: &[bakeoff_host::Seat::HERE],
         members: &[],
-        clients: &[],
         seed: 0,
         neighbours: &neighbours,
     };
@@ -276,7 +275,6 @@ fn credentials_are_found_relative_to_the_users_folder() {
         dir,
         seats: &[bakeoff_host::Seat::HERE],
         members: &[],
-        clients: &[],
         seed: 7,
         neighbours: &[],
     };
