@@ -1,9 +1,12 @@
-//! Debian's apt with package lists and a cache in a folder of ours: it needs no rights and leaves the
-//! machine as it was. Sources and keys are the machine's, so that signatures and hashes are verified
-//! as for any installation. Where root calls it, its downloads stay in its sandbox: they run as the user `_apt`, who
-//! cannot enter folders of root's, so that the folder is a temporary one that `_apt` can enter and nobody can list.
+//! Runs Debian's apt with package lists and a cache in bakeoff's own folder.
 //!
-//! Not here: what is fetched, and how long it may take (`debian`).
+//! apt then needs no root and does not change the machine. It uses the machine's sources and keys, so it verifies
+//! signatures and hashes as usual.
+//!
+//! If root calls apt, it downloads as the user `_apt`, its sandbox. That user cannot enter root's folders. bakeoff
+//! therefore gives root's apt a temporary folder that other users can enter but not list.
+//!
+//! Not here: the packages and time limits (`debian`).
 
 use std::fs;
 use std::io;
@@ -13,24 +16,25 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// The user as whom apt downloads where root calls it.
+/// User for apt's downloads if root calls it.
 const SANDBOX_USER: &str = "_apt";
 const PREFIX: &str = "bakeoff-apt-";
 
-/// A folder for apt to work in, removed when dropped.
+/// Folder for apt's lists, cache and downloads.
 #[derive(Debug)]
 pub(super) struct Folder(Place);
 
 #[derive(Debug)]
 enum Place {
-    /// A folder of ours in one that its user removes.
+    /// Subfolder of the source's scratch folder, which its owner removes.
     Within(PathBuf),
-    /// One that the sandbox can enter.
+    /// Temporary folder that the sandbox can enter, removed when dropped.
     Apart(TempDir),
 }
 
 impl Folder {
-    /// Makes one in `scratch`, or for root where apt's sandbox can enter it.
+    /// Creates the folder in `scratch`. For root it is in the system's temporary folder, so that apt's sandbox can
+    /// enter.
     pub(super) fn make(scratch: &Path) -> io::Result<Self> {
         let sandbox = sandbox_uid().filter(|_| rustix::process::geteuid().is_root());
         let place = match sandbox {
@@ -59,13 +63,13 @@ impl Folder {
         }
     }
 
-    /// The folder for packages that are downloaded.
+    /// Returns the folder for downloaded packages.
     pub(super) fn downloads(&self) -> PathBuf {
         self.path().join("downloads")
     }
 }
 
-/// Removes what bakeoffs left in `folder` that were killed.
+/// Removes the folders that killed bakeoffs left in `folder`.
 fn remove_stale(folder: &Path) {
     let ours = rustix::process::geteuid().as_raw();
     for item in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -85,7 +89,7 @@ fn sandbox_uid() -> Option<u32> {
     fields.nth(2)?.parse().ok()
 }
 
-/// Returns whether another user can enter a folder.
+/// Returns true if any user can enter the folder.
 fn can_be_entered(folder: &Path) -> bool {
     let real = folder.canonicalize();
     real.is_ok_and(|real| {
@@ -93,10 +97,10 @@ fn can_be_entered(folder: &Path) -> bool {
     })
 }
 
-/// Gives a call of `apt-get` or `apt-cache` the folder `dir` to work in, made if it is not there.
+/// Makes a call of `apt-get` or `apt-cache` use the folder `dir`, and creates the folder.
 ///
 /// # Errors
-/// When the folder cannot be made.
+/// If the folder cannot be created.
 pub fn apart(command: &mut Command, dir: &Path) -> io::Result<()> {
     for folder in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(dir.join(folder))?;
@@ -108,11 +112,11 @@ pub fn apart(command: &mut Command, dir: &Path) -> io::Result<()> {
     let dir = dir.display().to_string();
     option("Dir::State::Lists", &format!("{dir}/lists"));
     option("Dir::Cache", &dir);
-    // What it has read of its lists, for the next call. Images of Docker are set to read them each time.
+    // Keep the parsed lists for the next call. Docker images disable this.
     option("Dir::Cache::pkgcache", "pkgcache.bin");
     option("Dir::Cache::srcpkgcache", "srcpkgcache.bin");
     option("Acquire::Languages", "none");
-    // Only what names packages is needed, not descriptions for software centres.
+    // Skip indexes that only software centres need.
     for index in
         ["DEP-11", "DEP-11-icons-small", "DEP-11-icons", "DEP-11-icons-hidpi", "Contents-deb"]
     {
@@ -133,9 +137,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_leftovers_of_the_dead_are_removed() {
+    fn removes_only_folders_of_ended_processes() {
         let dir = tempfile::tempdir().unwrap();
-        // No process has this number: Linux has none above 4,194,304.
+        // No process has the ID 4999999: Linux has none above 4,194,304.
         let names = [format!("{PREFIX}4999999-x"), format!("{PREFIX}{}-x", std::process::id())];
         for name in names.iter().map(String::as_str).chain(["other-4999999"]) {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -148,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn sandbox_is_given_up_only_where_it_cannot_enter() {
+    fn sandbox_is_disabled_only_if_it_cannot_enter() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = |mode| {
+        let disabled = |mode| {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
             let mut command = Command::new("apt-get");
             apart(&mut command, dir.path()).unwrap();
             command.get_args().any(|word| word == "APT::Sandbox::User=root")
         };
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!((asked(0o700), asked(0o711)), (is_root, false));
+        assert_eq!((disabled(0o700), disabled(0o711)), (is_root, false));
     }
 }

@@ -1,11 +1,13 @@
-//! The folder where fetched programs live, and the proof that they are still what was fetched.
+//! Stores fetched programs, and checks that their files have not changed.
 //!
-//! `CACHE/etcd/3.4.23-debian-1f0c52a9/` holds one program and, written last, a `manifest.json` with the
-//! SHA-256 of every file. Its name ends in a hash of what it was built from, so that two versions of bakeoff
-//! never replace each other's programs. A program is put together in `CACHE/etcd/.work-…` and
-//! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
-//! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote, `CACHE/hashes/` the hashes of
-//! files that have not changed since (`hashes`).
+//! - `CACHE/etcd/3.4.23-debian-1f0c52a9/` holds one program. Its `manifest.json`, written last, has the SHA-256 of
+//!   every file. The folder's name ends in a hash of the build inputs, so two versions of bakeoff never replace each
+//!   other's programs.
+//! - `CACHE/etcd/.work-…` holds a program while it is fetched. It is then renamed into place, so a folder with a
+//!   manifest is complete.
+//! - `CACHE/etcd/.lock` prevents two bakeoffs from fetching the same system at once.
+//! - `CACHE/logs/` holds the tools' output.
+//! - `CACHE/hashes/` holds hashes of unchanged files (`hashes`).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,49 +27,48 @@ use super::place::{self, foreign};
 use super::refusal::Damage;
 use super::tool::Watcher;
 
-/// The version of the manifest's form. The first listed a program's own files and libraries only, so that programs
-/// of that time are fetched anew.
+/// Format of the manifest. Format 1 listed only a program's own files and libraries; its programs are fetched again.
 const FORMAT: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 const WORK_PREFIX: &str = ".work-";
 
-/// bakeoff's own folder for fetched programs.
+/// Folder of fetched programs.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// A cached program's name, version and hashes.
+/// Name, version and hashes of a cached program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) format: u32,
     pub(super) system: String,
     pub(super) version: String,
     pub(super) source: String,
-    /// The kind of source that it came from: `debian`, `go`, `maven`, `archive`, …. The file calls it `rung`.
+    /// Kind of its source: `debian`, `go`, `maven`, `archive`, …. The file calls it `rung`.
     #[serde(rename = "rung")]
     pub(super) source_kind: String,
-    /// When it was built, where the program says so.
+    /// Date of the build or of the version: `2024-10-29`.
     #[serde(default)]
     pub(super) date: Option<String>,
-    /// The SHA-256 of what the recipe makes it of.
+    /// SHA-256 of the recipe's build inputs.
     pub(super) ingredients_sha256: String,
-    /// The executable and those beside it or, in class-path order, the jars.
+    /// The executable, then other executables; or the jars in class-path order.
     pub(super) files: Vec<Held>,
-    /// The shared libraries that the executable is started with.
+    /// Shared libraries to start the executable with.
     pub(super) libraries: Vec<Held>,
-    /// All other plain files of its folder, by their paths.
+    /// All other regular files in its folder, sorted by path.
     pub(super) others: Vec<Held>,
-    /// The links of its folder, by their paths.
+    /// Links in its folder, sorted by path.
     pub(super) links: Vec<Link>,
 }
 
-/// A link of a cached program.
+/// A symbolic link of a cached program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Link {
     /// Relative to the program's folder.
     pub(super) path: PathBuf,
-    /// Where it leads, as it stands in the link.
+    /// Target, as written in the link.
     pub(super) target: PathBuf,
 }
 
@@ -80,33 +81,32 @@ pub(super) struct Held {
     pub(super) size_bytes: u64,
 }
 
-/// A program in the cache.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) dir: PathBuf,
     pub(super) manifest: Manifest,
 }
 
-/// How closely a cached program is looked at.
+/// Depth of the check of a cached program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Its files are there and have their sizes.
+    /// Checks that all listed files exist and have their sizes.
     Glance,
-    /// Their SHA-256 is what it was.
+    /// Also checks every SHA-256, and that there are no other files or links.
     Hash,
 }
 
 impl Cache {
-    /// The cache in the folder given.
+    /// Returns the cache in a folder.
     #[cfg(test)]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Cache { root: root.into() }
     }
 
-    /// The user's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+    /// Returns the user's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
     ///
     /// # Errors
-    /// When none of the three variables is set, or somebody else can write to the cache.
+    /// If none of `BAKEOFF_CACHE`, `XDG_CACHE_HOME` and `HOME` is set, or another user can write to the cache.
     pub fn from_environment() -> Result<Self, InstallError> {
         let cache = place::of_environment().map(|root| Cache { root });
         let cache = cache.ok_or(InstallError::NoCache)?;
@@ -114,8 +114,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Refuses a cache from which others could have us execute what they like. One that is not there yet is
-    /// made for us alone.
+    /// Refuses a cache that another user can write to, because bakeoff executes its files. Accepts a missing one, which
+    /// bakeoff later creates for its own user only.
     fn check_owner(&self) -> Result<(), InstallError> {
         let Ok(found) = fs::metadata(&self.root) else { return Ok(()) };
         match foreign(&found) {
@@ -124,18 +124,17 @@ impl Cache {
         }
     }
 
-    /// The folder itself.
+    /// Returns the cache's folder.
     #[cfg(test)]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of one system.
     pub(super) fn system_dir(&self, system: &str) -> PathBuf {
         self.root.join(system)
     }
 
-    /// Returns where the log of one source of one system is kept; an older one is forgotten.
+    /// Creates an empty log for one source of one system, replacing an older one.
     pub(super) fn fresh_log(
         &self,
         system: &str,
@@ -148,7 +147,7 @@ impl Cache {
         Ok(log)
     }
 
-    /// All whole programs of a system, whatever their state; unreadable ones are left out.
+    /// Returns the entries of a system that have a valid manifest. Does not check their files.
     pub(super) fn entries(&self, system: &str) -> Vec<Entry> {
         let Ok(listing) = fs::read_dir(self.system_dir(system)) else { return Vec::new() };
         let mut entries: Vec<Entry> = listing
@@ -160,7 +159,7 @@ impl Cache {
         entries
     }
 
-    /// Takes the system's lock, waiting for another bakeoff that holds it and saying so.
+    /// Takes the system's lock. Reports progress and waits if another bakeoff holds it.
     pub(super) fn lock(
         &self,
         system: &str,
@@ -190,19 +189,19 @@ impl Cache {
     }
 }
 
-/// Makes folders, which their owner alone may enter.
+/// Creates folders that only their owner can enter.
 fn make_dirs(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(dir)
 }
 
-/// The right to change one system's folder in the cache; given up when dropped.
+/// Lock on one system's folder in the cache, released when dropped.
 pub(super) struct Locked {
     dir: PathBuf,
     _file: File,
 }
 
 impl Locked {
-    /// A new empty folder to work in, removed when dropped. What a killed bakeoff left is removed.
+    /// Creates an empty work folder, removed when dropped. Also removes leftovers of a killed bakeoff.
     pub(super) fn work_dir(&self) -> Result<TempDir, InstallError> {
         for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if item.file_name().as_encoded_bytes().starts_with(WORK_PREFIX.as_bytes()) {
@@ -241,18 +240,18 @@ impl Entry {
         Some(Entry { dir: dir.to_owned(), manifest })
     }
 
-    /// The program's files, absolute, in the manifest's order.
+    /// Returns absolute paths of the program's files, in the manifest's order.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.manifest.files.iter().map(|held| self.dir.join(&held.path)).collect()
     }
 
-    /// The folders of its shared libraries, absolute.
+    /// Returns absolute paths of the folders of its shared libraries.
     pub(super) fn library_path(&self) -> Vec<PathBuf> {
         let libraries: Vec<_> = self.manifest.libraries.iter().map(|held| &held.path).collect();
         folders_of(&self.dir, &libraries)
     }
 
-    /// Checks that its folder still holds what was fetched and nothing else.
+    /// Checks the entry's files against the manifest.
     pub(super) fn check(&self, look: Look) -> Result<(), Damage> {
         if look == Look::Hash {
             self.check_listing()?;
@@ -273,7 +272,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Checks that each file and link of its folder is listed, and leads where it did.
+    /// Checks that every file in the folder is listed, and that the links are unchanged.
     fn check_listing(&self) -> Result<(), Damage> {
         let unreadable = |e| Damage::Unreadable(self.dir.clone(), e);
         let tree = Tree::read(&self.dir).map_err(unreadable)?;
@@ -292,11 +291,11 @@ impl Entry {
     }
 }
 
-/// The contents of a folder, all the way down, by paths relative to it. Links are not followed.
+/// Files, folders and links below a folder, by relative path. Links are not followed.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) files: Vec<PathBuf>,
-    /// The root itself is the empty path.
+    /// Includes the root as the empty path.
     pub(super) folders: Vec<PathBuf>,
     links: Vec<Link>,
 }
@@ -326,7 +325,7 @@ impl Tree {
     }
 }
 
-/// The folders of these files of a tree, each once.
+/// Returns the folders of these files in a tree, without duplicates.
 pub(super) fn folders_of(tree: &Path, files: &[impl AsRef<Path>]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         files.iter().filter_map(|file| file.as_ref().parent()).map(|dir| tree.join(dir)).collect();
@@ -336,8 +335,7 @@ pub(super) fn folders_of(tree: &Path, files: &[impl AsRef<Path>]) -> Vec<PathBuf
 }
 
 impl Manifest {
-    /// Reads the manifest of one of this system's programs; `None` where it is none, or names files outside of the
-    /// program's folder.
+    /// Reads the manifest of a program of this system. `None` if it is invalid or names files outside its folder.
     pub(super) fn parse(text: &str, system: &str) -> Option<Self> {
         let manifest: Self = serde_json::from_str(text).ok()?;
         let stays_inside =
@@ -350,12 +348,12 @@ impl Manifest {
         sound.then_some(manifest)
     }
 
-    /// All plain files.
+    /// Returns all regular files.
     fn held(&self) -> impl Iterator<Item = &Held> {
         self.files.iter().chain(&self.libraries).chain(&self.others)
     }
 
-    /// Adds the files of `tree` that are not listed yet, hashed now, and its links.
+    /// Hashes and adds the files of `tree` that are not listed yet, and adds its links.
     pub(super) fn hold_others(&mut self, tree: &Path) -> io::Result<()> {
         let Tree { mut files, links, .. } = Tree::read(tree)?;
         let listed: BTreeSet<&PathBuf> = self.held().map(|held| &held.path).collect();
@@ -365,14 +363,15 @@ impl Manifest {
         Ok(())
     }
 
-    /// Names the program's folder: `3.6.16-go-1f0c52a9`, by its version, its source and what it was built from.
+    /// Returns the name of the program's folder: version, kind of source, and hash of the build inputs
+    /// (`3.6.16-go-1f0c52a9`).
     fn folder_name(&self) -> String {
         let Self { version, source, source_kind, ingredients_sha256, .. } = self;
         let built_from = sha256_of_text(&format!("{ingredients_sha256} {source}"));
         format!("{version}-{source_kind}-{}", &built_from[..8])
     }
 
-    /// A manifest of files in `tree`, hashed now.
+    /// Hashes files in `tree`.
     pub(super) fn read(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
         let hold = |path: &PathBuf| {
             let whole = tree.join(path);
@@ -385,7 +384,7 @@ impl Manifest {
         files.iter().map(hold).collect()
     }
 
-    /// A manifest with the current form.
+    /// Creates a manifest in the current format, without files.
     pub(super) fn new(system: &str, version: String, source: String, source_kind: &str) -> Self {
         Manifest {
             format: FORMAT,
@@ -403,8 +402,7 @@ impl Manifest {
     }
 }
 
-/// The one hash that stands for a program: its executable's, or that of the sorted list of its
-/// jars, a `sha256  name` line each.
+/// Returns a program's hash: its executable's, or that of the sorted `sha256  name` lines of its jars.
 pub(super) fn program_hash(files: &[(String, String)]) -> String {
     if let [(_, only)] = files {
         return only.clone();
@@ -415,7 +413,7 @@ pub(super) fn program_hash(files: &[(String, String)]) -> String {
     hex(&Sha256::digest(lines.concat().as_bytes()))
 }
 
-/// The same of a program's files in the cache.
+/// Returns the program hash of files in the cache.
 pub(super) fn hash_of_held(files: &[Held]) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let files: Vec<_> = files.iter().map(|held| (name(&held.path), held.sha256.clone())).collect();
@@ -432,7 +430,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn the_cache_is_where_the_environment_says() {
+    fn environment_sets_the_cache_folder() {
         let cases = [
             (&[("BAKEOFF_CACHE", "/b"), ("HOME", "/h")][..], Some("/b")),
             (&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")], Some("/x/bakeoff")),
@@ -452,23 +450,23 @@ mod tests {
         use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path().join("cache"));
-        assert!(cache.check_owner().is_ok(), "it is not there yet");
+        assert!(cache.check_owner().is_ok(), "it does not exist yet");
         make_dirs(&cache.system_dir("etcd")).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(cache.root()), mode(&cache.system_dir("etcd"))), (0o700, 0o700));
-        for (mode, taken) in [(0o755, true), (0o775, false), (0o707, false)] {
+        for (mode, accepted) in [(0o755, true), (0o775, false), (0o707, false)] {
             fs::set_permissions(cache.root(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(cache.check_owner().is_ok(), taken, "{mode:o}");
+            assert_eq!(cache.check_owner().is_ok(), accepted, "{mode:o}");
         }
-        let told = cache.check_owner().unwrap_err().to_string();
+        let error = cache.check_owner().unwrap_err().to_string();
         assert!(
-            told.contains("can be written by other users") && told.contains("chmod go-w"),
-            "{told}"
+            error.contains("can be written by other users") && error.contains("chmod go-w"),
+            "{error}"
         );
     }
 
     #[test]
-    fn a_manifest_that_points_out_of_its_folder_is_not_believed() {
+    fn manifest_with_paths_outside_its_folder_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let entry = dir.path().join("etcd/1-x");
         fs::create_dir_all(&entry).unwrap();
@@ -486,14 +484,14 @@ mod tests {
     }
 
     #[test]
-    fn a_programs_hash_does_not_depend_on_the_order_of_its_jars() {
+    fn program_hash_ignores_the_order_of_jars() {
         let (a, b) = (("a.jar".to_owned(), "11".to_owned()), ("b.jar".to_owned(), "22".to_owned()));
         assert_eq!(program_hash(&[a.clone(), b.clone()]), program_hash(&[b.clone(), a.clone()]));
         assert_eq!(program_hash(&[a]), "11");
     }
 
     #[test]
-    fn no_manifest_makes_its_reader_panic_or_leads_out_of_the_cache() {
+    fn fuzzed_manifests_neither_panic_nor_leave_the_cache() {
         let held = Held { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1 };
         let link = Link { path: "bin/link".into(), target: "etcd".into() };
         let manifest = Manifest {

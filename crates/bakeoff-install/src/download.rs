@@ -1,11 +1,9 @@
-//! Fetches a file over HTTP with limits on everything: time to connect, to answer, between two
-//! pieces and altogether, and size.
+//! Fetches a file over HTTP, with limits on its time and size.
 //!
-//! A closed network must cost seconds, not minutes, since the next source may need no
-//! network at all. The transfer runs on a thread of its own, so that a server that says nothing
-//! cannot keep the user from interrupting.
+//! A closed network must cost seconds, not minutes, because the next source may need no network. The transfer runs on
+//! its own thread, so the user can interrupt it even if the server sends nothing.
 //!
-//! Not here: whether the bytes are the right ones (`archive`).
+//! Not here: checking the bytes (`archive`).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -23,21 +21,21 @@ use super::tool::Watcher;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) connect: Duration,
-    /// From the request to the head of the answer, and between two pieces of its body.
+    /// From the request to the response's head, and between two pieces of its body.
     pub(super) silence: Duration,
     pub(super) total: Duration,
     pub(super) size_bytes: u64,
 }
 
 impl Limits {
-    /// For an archive of a program.
+    /// Limits for an archive.
     pub(super) const ARCHIVE: Limits = Limits {
         connect: Duration::from_secs(5),
         silence: Duration::from_secs(20),
         total: Duration::from_secs(1200),
         size_bytes: 512 << 20,
     };
-    /// For a file of checksums.
+    /// Limits for a file of checksums, or a page of the package index.
     pub(super) const CHECKSUMS: Limits =
         Limits { total: Duration::from_secs(60), size_bytes: 1 << 20, ..Limits::ARCHIVE };
 }
@@ -45,7 +43,7 @@ impl Limits {
 const POLL: Duration = Duration::from_millis(100);
 const SAY_EVERY: Duration = Duration::from_secs(15);
 
-/// Writes what is at `url` into `sink`; returns its size in bytes.
+/// Downloads `url` into `sink` and returns the size in bytes. `direct`: uses no proxy.
 pub(super) fn download(
     url: &str,
     direct: bool,
@@ -54,17 +52,17 @@ pub(super) fn download(
     watcher: &mut Watcher<'_>,
 ) -> Result<u64, SourceError> {
     let failed = |why: &str| SourceError::failed(format!("GET {url}: {why}"));
-    // Few pieces in flight: a transfer that nobody takes any more stops by itself.
+    // The channel is small, so the transfer soon stops if the receiver is gone.
     let (send, pieces) = sync_channel::<Result<Vec<u8>, TransferError>>(4);
     let address = url.to_owned();
     let transfer = move || {
         let outcome = transfer(&address, direct, limits, &mut |piece| send.send(Ok(piece)).is_ok());
-        // An empty piece is the end, so that a transfer that dies is not taken for a finished one.
+        // An empty piece marks the end. Without it, a crash of the thread would look like the end.
         let _ = send.send(outcome.map(|()| Vec::new()));
     };
     let spawned = thread::Builder::new().name("download".to_owned()).spawn(transfer);
-    spawned.map_err(|e| failed(&format!("no thread for it: {e}")))?;
-    let (mut received, mut waited, mut silent, mut output) =
+    spawned.map_err(|e| failed(&format!("cannot start a thread: {e}")))?;
+    let (mut received, mut waited, mut silent, mut reported_at) =
         (0_u64, Duration::ZERO, Duration::ZERO, Duration::ZERO);
     loop {
         if watcher.stopped() {
@@ -77,24 +75,26 @@ pub(super) fn download(
                 received += piece.len() as u64;
                 if received > limits.size_bytes {
                     return Err(failed(&format!(
-                        "it is larger than the {} bytes allowed",
+                        "it exceeds the limit of {} bytes",
                         limits.size_bytes
                     )));
                 }
                 sink.write_all(&piece)
-                    .map_err(|e| failed(&format!("cannot write it down: {e}")))?;
+                    .map_err(|e| failed(&format!("cannot write the file: {e}")))?;
             }
             Ok(Err(error)) => return Err(failed(&error.to_string())),
-            Err(RecvTimeoutError::Disconnected) => return Err(failed("the transfer died")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed("the transfer ended unexpectedly"));
+            }
             Err(RecvTimeoutError::Timeout) => {
                 waited += POLL;
                 silent += POLL;
-                // Resolving and connecting have limits of their own, which come first.
+                // Resolving and connecting have their own limits, and end first.
                 if silent > limits.silence + limits.connect {
-                    return Err(failed(&format!("silence for {}", short(silent))));
+                    return Err(failed(&format!("no data for {}", short(silent))));
                 }
-                if waited - output >= SAY_EVERY {
-                    output = waited;
+                if waited - reported_at >= SAY_EVERY {
+                    reported_at = waited;
                     watcher.say(&format!("downloading: {} MiB so far", received >> 20));
                 }
             }
@@ -102,13 +102,13 @@ pub(super) fn download(
     }
 }
 
-/// Reason why a transfer came to nothing.
+/// Reason why a transfer failed.
 #[derive(Debug, thiserror::Error)]
 enum TransferError {
-    /// There was no connection, no answer, or one that is no success.
+    /// No connection, no response, or a status that is not success.
     #[error(fmt = refused)]
     Refused(#[source] ureq::Error),
-    #[error("it announces {announced} bytes, and {allowed} are allowed")]
+    #[error("its {announced} bytes exceed the limit of {allowed} bytes")]
     TooLarge { announced: u64, allowed: u64 },
     #[error("broke off after {received} bytes: {error}")]
     BrokeOff {
@@ -127,8 +127,8 @@ fn refused(error: &ureq::Error, to: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The certificate authorities that the machine trusts, as curl and pip do; those that came with bakeoff if it has none, as
-/// a bare Debian.
+/// Returns the machine's certificate authorities, as curl and pip use. A machine without any, such as a minimal Debian,
+/// gets those built into bakeoff.
 fn authorities() -> RootCerts {
     let found = rustls_native_certs::load_native_certs().certs;
     let machine: Vec<_> = found.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
@@ -138,7 +138,7 @@ fn authorities() -> RootCerts {
     }
 }
 
-/// Runs the transfer; `take` says whether it wants more.
+/// Runs the transfer until it ends or `take` returns false.
 fn transfer(
     url: &str,
     direct: bool,
@@ -153,7 +153,7 @@ fn transfer(
         .timeout_global(Some(limits.total))
         .max_redirects(5)
         .tls_config(TlsConfig::builder().root_certs(authorities()).build())
-        // A redirection must not lead from a proven host to one that anybody can play.
+        // A redirect must not lead from an authenticated host to an unauthenticated one.
         .https_only(url.starts_with("https://"))
         .user_agent(concat!("bakeoff/", env!("CARGO_PKG_VERSION")));
     if direct {

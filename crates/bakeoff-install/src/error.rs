@@ -1,6 +1,5 @@
-//! Errors of looking for a program and of fetching it, each with a remedy.
+//! Errors of finding and fetching a program, with hints.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,220 +8,203 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 
-/// Why a program could not be had.
-#[derive(Debug)]
+/// Reason why a program is not available.
+#[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The program that the study or the command line names will not do.
+    /// The program in the study or on the command line is unsuitable.
+    #[error(
+        "the program given for {system}, `{path}`, {reason}\n\
+         hint: correct `program:`, or leave it out and let bakeoff find one"
+    )]
     OwnProgram {
-        /// The system that it was given for.
+        /// System that the program is for.
         system: String,
-        /// The path that was given.
+        /// Path of the program.
         path: PathBuf,
-        /// The fault.
+        /// Defect of the program.
+        #[source]
         reason: Box<Refusal>,
     },
-    /// The program that a study's command begins with will not do.
+    /// The program of a study's command is unsuitable.
+    #[error(
+        "the command of {system} begins with `{word}`, which {reason}\n\
+         hint: a path is relative to the folder you are in; a name must be on `PATH`"
+    )]
     Command {
-        /// The system that it is.
+        /// System that the command starts.
         system: String,
-        /// The command's first word.
+        /// First word of the command.
         word: String,
-        /// The fault.
+        /// Defect of the program.
+        #[source]
         reason: Box<Refusal>,
     },
-    /// The system needs a Java runtime and there is none that will do.
+    /// The system needs a Java runtime, and no suitable one was found.
+    #[error(
+        "{system} needs a Java runtime, version {needed} or newer, but none was found\n  \
+         searched: {seen}\nhint: set JAVA_HOME, or run `{JAVA_REMEDY}` as root"
+    )]
     Java {
-        /// The system that needs it.
+        /// System that needs Java.
         system: String,
-        /// The oldest major version that will do.
+        /// Oldest suitable major version.
         needed: u32,
-        /// Where it was looked for, and what was there.
+        /// Places searched, and their contents.
+        #[source]
         seen: RuntimeMissing,
     },
-    /// The system needs Node.js and there is none that will do.
+    /// The system needs Node.js, and no suitable one was found.
+    #[error(
+        "{system} needs Node.js, version {needed} or newer, but none was found\n  \
+         searched: {seen}\nhint: put `node` on PATH, or run `{NODE_REMEDY}` as root"
+    )]
     Node {
-        /// The system that needs it.
+        /// System that needs Node.js.
         system: String,
-        /// The oldest major version that will do.
+        /// Oldest suitable major version.
         needed: u32,
-        /// The observation.
+        /// Places searched, and their contents.
+        #[source]
         seen: RuntimeMissing,
     },
-    /// No source could deliver.
+    /// Every source failed.
+    #[error(fmt = no_source)]
     NoSource {
-        /// The system wanted.
+        /// System to install.
         system: String,
-        /// The version wanted, if one was asked for.
+        /// Requested version, if any.
         wanted: Option<String>,
-        /// Every source that was tried: its name and why it did not deliver.
+        /// Title and error of each source, in the order of the attempts.
         tried: Vec<(String, SourceError)>,
-        /// The remedy.
+        /// Alternatives for the user.
         hints: Vec<String>,
     },
-    /// The cache cannot be used.
+    /// A file operation in the cache failed.
+    #[error(
+        "cannot {doing} `{path}` in bakeoff's cache: {error}\n\
+         hint: set BAKEOFF_CACHE to a writable folder with free space"
+    )]
     Cache {
-        /// The file or folder.
+        /// File or folder of the operation.
         path: PathBuf,
-        /// The operation on it.
+        /// Operation that failed: `write`.
         doing: &'static str,
-        /// The system's error.
+        /// Error of the operating system.
+        #[source]
         error: io::Error,
     },
-    /// Somebody else can write to the cache, and what is in it is executed.
+    /// Another user can write to the cache, and bakeoff executes programs in it.
+    #[error(
+        "bakeoff's cache `{path}` {why}, and bakeoff executes programs in it\n\
+         hint: run `chmod go-w` on it if everything in it is yours, or set BAKEOFF_CACHE to a folder of your own"
+    )]
     UnsafeCache {
-        /// The cache's folder.
+        /// Folder of the cache.
         path: PathBuf,
-        /// Who can, ready to stand after its name: `can be written by other users`.
+        /// Text that follows the path: `can be written by other users`.
         why: String,
     },
-    /// There is no place for a cache: neither `BAKEOFF_CACHE`, `XDG_CACHE_HOME` nor `HOME` is set.
+    /// None of `BAKEOFF_CACHE`, `XDG_CACHE_HOME` and `HOME` is set.
+    #[error(
+        "bakeoff's cache has no folder: BAKEOFF_CACHE, XDG_CACHE_HOME and HOME are not set\n\
+         hint: set BAKEOFF_CACHE to a writable folder"
+    )]
     NoCache,
-    /// The user has had enough.
+    /// The user interrupted bakeoff.
+    #[error("interrupted while fetching a program")]
     Interrupted,
 }
 
-/// Each Java, Node.js or Go that was found and did not qualify, with the reason.
+fn no_source(
+    system: &str,
+    wanted: &Option<String>,
+    tried: &[(String, SourceError)],
+    hints: &[String],
+    to: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(to, "cannot fetch {system}")?;
+    if let Some(wanted) = wanted {
+        write!(to, " `{wanted}`")?;
+    }
+    to.write_str(" from any source")?;
+    for (title, error) in tried {
+        write!(to, "\n  {title}: {error}")?;
+    }
+    for hint in hints {
+        write!(to, "\nhint: {hint}")?;
+    }
+    Ok(())
+}
+
+/// Reasons why no Java, Node.js or Go was suitable, one per place searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct RuntimeMissing(pub(super) Vec<String>);
 
 impl RuntimeMissing {
-    /// One that was looked at, or that was not there.
     pub(super) fn one(seen: impl Into<String>) -> Self {
         Self(vec![seen.into()])
     }
 
-    /// One that was asked for its version and printed none.
+    /// Reports a runtime that printed no version.
     pub(super) fn without_version(program: &Path, argument: &str) -> Self {
-        Self::one(format!("`{} {argument}` named no version", program.display()))
+        Self::one(format!("`{} {argument}` printed no version", program.display()))
     }
 }
 
-/// Why one source did not deliver.
-#[derive(Debug)]
+/// Reason why one source did not deliver.
+#[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It was not tried, or has no such version.
+    /// The source cannot work on this machine, or lacks the version.
+    #[error("skipped: {0}")]
     PassedOver(String),
-    /// It was tried and failed.
+    /// The attempt failed.
+    #[error(fmt = failed)]
     Failed(Failure),
-    /// The user has had enough.
+    /// The user interrupted bakeoff.
+    #[error("interrupted")]
     Interrupted,
 }
 
-/// An attempt of a source, and its result.
+fn failed(failure: &Failure, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    to.write_str(&failure.what)?;
+    for line in &failure.output {
+        write!(to, "\n    | {line}")?;
+    }
+    match &failure.log {
+        Some(log) => write!(to, "\n    log: {} (kept)", log.display()),
+        None => Ok(()),
+    }
+}
+
+/// A failed attempt of a source.
 #[derive(Debug, Default)]
 pub struct Failure {
-    /// One line: what failed.
+    /// Description of the failure, in one line.
     pub what: String,
-    /// The last lines that the tool wrote.
+    /// Last lines of the tool's output.
     pub output: Vec<String>,
-    /// The whole of what it wrote.
+    /// File with the full output of the source's tools.
     pub log: Option<PathBuf>,
 }
 
 impl SourceError {
-    /// Passes a source over, for this reason.
     pub(super) fn passed_over(reason: impl fmt::Display) -> Self {
         SourceError::PassedOver(reason.to_string())
     }
 
-    /// A failure without a tool's output.
+    /// Creates a failure without a tool's output.
     pub(super) fn failed(what: impl fmt::Display) -> Self {
         SourceError::Failed(Failure { what: what.to_string(), ..Failure::default() })
     }
 
-    /// A failure of a file operation.
+    /// Creates the failure of a file operation.
     pub(super) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         SourceError::failed(format!("cannot {doing} `{}`: {error}", path.display()))
     }
 }
 
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SourceError::PassedOver(reason) => write!(f, "passed over: {reason}"),
-            SourceError::Interrupted => f.write_str("interrupted"),
-            SourceError::Failed(failure) => {
-                f.write_str(&failure.what)?;
-                for line in &failure.output {
-                    write!(f, "\n    | {line}")?;
-                }
-                match &failure.log {
-                    Some(log) => write!(f, "\n    log: {} (kept)", log.display()),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Display for InstallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InstallError::OwnProgram { system, path, reason } => {
-                write!(f, "the program given for {system}, `{}`, {reason}", path.display())?;
-                write!(f, "\nhint: correct `program:`, or leave it out and let bakeoff find one")
-            }
-            InstallError::Command { system, word, reason } => {
-                write!(f, "the command of {system} begins with `{word}`, which {reason}")?;
-                write!(f, "\nhint: a path counts from the folder you are in, a name is looked for on `PATH`")
-            }
-            InstallError::Java { system, needed, seen } => {
-                write!(f, "{system} needs a Java runtime, version {needed} or newer, and none was found")?;
-                write!(f, "\n  looked: {seen}")?;
-                write!(f, "\nhint: set JAVA_HOME, or as root `{JAVA_REMEDY}`")
-            }
-            InstallError::Node { system, needed, seen } => {
-                write!(f, "{system} needs Node.js, version {needed} or newer, and none was found")?;
-                write!(f, "\n  looked: {seen}\nhint: put `node` on PATH, or as root `{NODE_REMEDY}`")
-            }
-            InstallError::NoSource { system, wanted, tried, hints } => {
-                write!(f, "no source could deliver {system}")?;
-                if let Some(wanted) = wanted {
-                    write!(f, " `{wanted}`")?;
-                }
-                for (title, error) in tried {
-                    write!(f, "\n  {title}: {error}")?;
-                }
-                for hint in hints {
-                    write!(f, "\nhint: {hint}")?;
-                }
-                Ok(())
-            }
-            InstallError::Cache { path, doing, error } => {
-                write!(f, "cannot {doing} `{}` in bakeoff's cache: {error}", path.display())?;
-                write!(f, "\nhint: set BAKEOFF_CACHE to a folder that can be written, with space left")
-            }
-            InstallError::UnsafeCache { path, why } => {
-                write!(f, "bakeoff's cache `{}` {why}, and programs in it are executed", path.display())?;
-                write!(f, "\nhint: `chmod go-w` it if all in it is yours, or set BAKEOFF_CACHE to a folder of your own")
-            }
-            InstallError::NoCache => f.write_str(
-                "there is no place for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
-                 hint: set BAKEOFF_CACHE to a folder that can be written",
-            ),
-            InstallError::Interrupted => f.write_str("interrupted while a program was being fetched"),
-        }
-    }
-}
-
-impl Error for InstallError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            InstallError::OwnProgram { reason, .. } | InstallError::Command { reason, .. } => {
-                Some(&**reason)
-            }
-            InstallError::Java { seen, .. } | InstallError::Node { seen, .. } => Some(seen),
-            InstallError::Cache { error, .. } => Some(error),
-            InstallError::NoSource { .. }
-            | InstallError::UnsafeCache { .. }
-            | InstallError::NoCache
-            | InstallError::Interrupted => None,
-        }
-    }
-}
-
-/// The command that brings Node.js and npm to a Debian machine.
+/// Command that installs Node.js and npm on Debian.
 pub(super) const NODE_REMEDY: &str = "apt-get install nodejs npm";
-/// The command that brings a Java runtime to a Debian machine.
+/// Command that installs a Java runtime on Debian.
 pub(super) const JAVA_REMEDY: &str = "apt-get install default-jre-headless";

@@ -1,7 +1,7 @@
-//! Looks for a program that is already there: the user's own, one on `PATH`, one in the cache.
+//! Finds a program that is already on this machine: the user's own, one on `PATH`, or one in the cache.
 //!
-//! No network is used and nothing is built. What is found is asked for its version, which is how a
-//! wrong one is told from the one that was asked for.
+//! Uses no network and builds nothing. A program outside the cache must report the requested version. In the cache, the
+//! manifest has the version.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::refusal::{Damage, Refusal};
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Host, Installed, Program, go_module, jars_in, library_path, npm, tool};
 
-/// How long a program may take to say its version.
+/// Longest time for a program to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
-/// A version that a program printed, and the line that it stood in.
+/// Version and build date that a program printed.
 #[derive(Debug)]
 pub(super) struct PrintedVersion {
     pub(super) version: String,
@@ -33,27 +33,26 @@ pub(super) struct PrintedVersion {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a search makes one of them")]
 pub(super) enum Finding {
-    /// The program is there.
+    /// The first suitable program.
     Found(Installed),
-    /// It is not; what was there and would not do is listed.
+    /// No program was suitable. Lists the unsuitable ones.
     Refused(Vec<Refused>),
 }
 
-/// A program that was there and would not do.
+/// A program that was found but is unsuitable.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// Where it was.
     pub(super) place: Place,
-    /// Why, ready to stand after its place: `names no version when asked for it`.
+    /// Text that follows the place: `prints no version`.
     pub(super) reason: Refusal,
 }
 
-/// Where a program was found.
+/// Place of a program that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On `PATH`.
+    /// Path of the program on `PATH`.
     OnPath(PathBuf),
-    /// In the cache, in this version.
+    /// Version of the program in the cache.
     InCache(String),
 }
 
@@ -72,21 +71,23 @@ impl fmt::Display for Refused {
     }
 }
 
-/// One search for one program on one machine.
+/// Search for one program on one machine.
 pub(super) struct Search<'a> {
     pub(super) host: &'a Host,
     pub(super) recipe: &'a Recipe,
     pub(super) wanted: Option<&'a VersionRequest>,
     cache: &'a Cache,
-    /// There for Java systems, and only for them.
+    /// Present for Java systems only.
     java: Option<Java>,
-    /// There for systems that Node.js executes, and only for them.
+    /// Present for Node.js systems only.
     node: Option<Node>,
 }
 
 impl<'a> Search<'a> {
+    /// Finds the runtime, if the system needs one.
+    ///
     /// # Errors
-    /// When the system needs a Java runtime or Node.js and there is none.
+    /// If no suitable Java runtime or Node.js was found.
     pub(super) fn new(
         host: &'a Host,
         recipe: &'a Recipe,
@@ -124,7 +125,7 @@ impl<'a> Search<'a> {
         Ok(Search { host, recipe, wanted, cache, java, node })
     }
 
-    /// The user's own program, one on `PATH`, or one in the cache.
+    /// Finds the user's own program if given. Otherwise searches `PATH`, then the cache.
     pub(super) fn find(
         &self,
         own_program: Option<&Path>,
@@ -159,16 +160,16 @@ impl<'a> Search<'a> {
         self.proven(&files, format!("program given: {}", path.display()))
     }
 
-    /// Returns the program that `PATH` has under the recipe's name.
+    /// Returns the path of the recipe's executable on `PATH`.
     fn candidate_on_path(&self) -> Option<PathBuf> {
         let executable = self.recipe.shape.executable()?;
         tool::on_path(executable, self.host.path.as_deref())
     }
 
-    /// Takes a program of `PATH`, or says why it will not do.
+    /// Checks a program on `PATH`.
     fn on_path(&self, path: &Path) -> Result<Installed, Refusal> {
         let path = match self.recipe.shape {
-            // A link on PATH leads to the script in its package.
+            // `PATH` has a link to the script in its package.
             Shape::Node { .. } => path.canonicalize().map_err(Refusal::NotFound)?,
             _ => path.to_owned(),
         };
@@ -176,7 +177,7 @@ impl<'a> Search<'a> {
         self.proven(&[path], source)
     }
 
-    /// Takes these files once they have said that they are the version asked for.
+    /// Accepts these files if they report the requested version.
     fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, Refusal> {
         let output = self.printed_version(files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&output.version)) {
@@ -185,15 +186,15 @@ impl<'a> Search<'a> {
         self.of_files(files, output, source)
     }
 
-    /// The best cached program, and those found broken on the way to it.
+    /// Returns the best cached program, and damaged entries that would have been better.
     ///
-    /// It is the newest that matches what was asked for; of equal ones that of the first source.
+    /// The best is the newest that matches the request. Of equal versions it is the one from the recipe's first source.
     pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, Damage)>) {
         let rank = |entry: &Entry| {
             let at = |source: &Source| source.slug() == entry.manifest.source_kind;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
         };
-        // Another bakeoff may have made the program of something else.
+        // Another version of bakeoff may have built the program from other inputs.
         let current = |entry: &Entry| {
             let source = self.recipe.sources.get(rank(entry));
             source.is_some_and(|source| {
@@ -220,7 +221,7 @@ impl<'a> Search<'a> {
         (None, broken)
     }
 
-    /// A cached program as a program that is there.
+    /// Describes a cached program.
     pub(super) fn installed(&self, entry: &Entry) -> Installed {
         let held = &entry.manifest.files;
         Installed {
@@ -280,7 +281,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Asks a program of these files for its version, started with the libraries of these folders.
+    /// Reads the version of a program, from its output or its files. `libraries`: folders of shared libraries.
     pub(super) fn printed_version(
         &self,
         files: &[PathBuf],
@@ -326,7 +327,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the Java runtime that the cache has.
+/// Returns the Java runtime in the cache.
 fn cached_java(host: &Host, cache: &Cache) -> Option<PathBuf> {
     let search = Search::new(host, &java::RECIPE, None, cache).ok()?;
     match search.in_cache(Look::Hash).0?.program {
@@ -335,7 +336,7 @@ fn cached_java(host: &Host, cache: &Cache) -> Option<PathBuf> {
     }
 }
 
-/// The files of a user's own program, an absolute path.
+/// Returns the files of a user's own program. `path` is absolute.
 fn own_files(shape: Shape, path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     Ok(match shape {
         _ if !path.exists() => return Err(Refusal::Missing),
@@ -348,7 +349,7 @@ fn own_files(shape: Shape, path: &Path) -> Result<Vec<PathBuf>, Refusal> {
             return Err(Refusal::NotExecutable);
         }
         Shape::Java { .. } => own_jars(path)?,
-        // A link on PATH leads to the script in its package.
+        // The path may be a link to the script in its package.
         Shape::Node { .. } => vec![path.canonicalize().map_err(Refusal::NotFound)?],
     })
 }
@@ -363,7 +364,7 @@ fn hash_of_files(files: &[PathBuf]) -> Result<String, Refusal> {
     Ok(program_hash(&hashes))
 }
 
-/// Finds the program that `PATH` has, and no other.
+/// Finds the program on `PATH` only. `None` if `PATH` has none.
 pub(super) fn on_path(
     host: &Host,
     recipe: &Recipe,
@@ -380,7 +381,7 @@ pub(super) fn on_path(
     found.map(Some)
 }
 
-/// Has a program say its version.
+/// Checks that a program starts and reports its version.
 pub(super) fn starts(
     host: &Host,
     recipe: &Recipe,
@@ -388,18 +389,18 @@ pub(super) fn starts(
     cache: &Cache,
 ) -> Result<(), InstallError> {
     let search = Search::new(host, recipe, None, cache)?;
-    let said = search.printed_version(&[program.to_owned()], libraries);
-    said.map(drop).map_err(|reason| InstallError::OwnProgram {
+    let version = search.printed_version(&[program.to_owned()], libraries);
+    version.map(drop).map_err(|reason| InstallError::OwnProgram {
         system: recipe.system.to_owned(),
         path: program.to_owned(),
         reason: Box::new(reason),
     })
 }
 
-/// Returns the SHA-256 of a user's own program, as [`crate::Installed`] has it, without executing it.
+/// Returns the SHA-256 of a user's own program, as in [`crate::Installed`], without executing it.
 ///
 /// # Errors
-/// A program that is missing, or that is not of the recipe's shape.
+/// If the program is missing, or does not have the recipe's shape.
 pub fn own_sha256(recipe: &Recipe, path: &Path) -> Result<String, InstallError> {
     let hash = std::path::absolute(path)
         .map_err(Refusal::NotFound)
@@ -411,13 +412,16 @@ pub fn own_sha256(recipe: &Recipe, path: &Path) -> Result<String, InstallError> 
     })
 }
 
-/// Returns true if `PATH` has a program of this name.
+/// Returns true if `PATH` has an executable of this name.
 pub fn is_on_path(name: &str) -> bool {
     tool::on_path(name, Host::from_environment().path.as_deref()).is_some()
 }
 
-/// The program that a command begins with: a path, or a name on `PATH`. Only where a version is asked
-/// for is it asked for its own (`--version`), and must be that one.
+/// Finds the program of a command: a path, or a name on `PATH`. If `wanted` is given, the program must report that
+/// version with `--version`. Otherwise the program is not started.
+///
+/// # Errors
+/// If the program is missing, not executable, unreadable, or another version.
 pub fn named(
     system: &str,
     word: &str,
@@ -471,15 +475,15 @@ pub fn named(
     })
 }
 
-/// The date of a file, as packages and archives give their files.
+/// Returns the date of a file's last change, which packages and archives preserve.
 fn file_date(path: &Path) -> Option<String> {
     let modified = path.metadata().and_then(|file| file.modified()).ok()?;
     let date = jiff::Timestamp::try_from(modified).ok()?.strftime("%Y-%m-%d").to_string();
-    // A build without a date of its own says 1970, or 1980 where it is packed into a zip.
+    // A build without a date has 1970, or 1980 in a zip.
     (!["1970", "1980"].contains(&&date[..4])).then_some(date)
 }
 
-/// The jars that a user means: one jar, a folder of jars, or an unpacked release with `lib/`.
+/// Returns the jars at a user's path: one jar, a folder of jars, or an unpacked release with `lib/`.
 fn own_jars(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -493,7 +497,7 @@ fn own_jars(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     Err(Refusal::NoJars)
 }
 
-/// Orders versions by their numbers.
+/// Compares versions by their numbers, then as text.
 fn newer(a: &str, b: &str) -> Ordering {
     let numbers = |version: &str| -> Vec<u64> {
         version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0)).collect()

@@ -1,9 +1,8 @@
-//! Go main packages, built here from the module proxy's sources.
+//! Builds Go main packages from the module proxy's sources.
 //!
-//! A module with nothing in it requires the wanted one, so that Go's own resolution and checksum
-//! database decide what is built; the database is never switched off. Where the wanted module
-//! cannot be built like that, the module of ours has its requirements and a main package. Go's
-//! caches are the user's, as for any `go install`.
+//! An empty wrapper module requires the requested one, so Go's own resolution and checksum database decide what is
+//! built. bakeoff never disables the database. If a module does not build this way, the wrapper copies its requirements
+//! and may add a main package. Go uses the user's caches, as for `go install`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +15,7 @@ use super::refusal::Refusal;
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Fetched, Host, Job, tool};
 
-/// The Go that is here, or why there is none.
+/// Returns the version of the machine's Go: `go1.26.8`.
 pub(super) fn go_version(host: &Host) -> Result<String, RuntimeMissing> {
     let missing = |seen: String| RuntimeMissing(vec![seen]);
     let Some(go) = tool::on_path("go", host.path.as_deref()) else {
@@ -27,18 +26,18 @@ pub(super) fn go_version(host: &Host) -> Result<String, RuntimeMissing> {
     // `go version go1.26.8 linux/amd64`
     let word = output.split_whitespace().find_map(|word| word.strip_prefix("go1"));
     word.map(|rest| format!("go1{rest}"))
-        .ok_or_else(|| missing("`go version` named no version".to_owned()))
+        .ok_or_else(|| missing("`go version` printed no version".to_owned()))
 }
 
-/// A module to build.
+/// Main packages to build.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Build<'a> {
     /// A main package of the module.
     Package(&'a str),
-    /// A main package of ours that uses the module, with its build tags.
+    /// bakeoff's own main package, which uses the module, and its build tags.
     Main { text: &'a str, tags: &'a str },
-    /// Main packages of the module, which the proxy knows by its commits; `stamp` is the variable that
-    /// holds the version.
+    /// Main packages of a module whose versions the proxy names by commits. `stamp` is the variable to set to the
+    /// version.
     Programs { packages: &'a [&'a str], commits: &'a [&'a str], stamp: &'a str },
 }
 
@@ -55,41 +54,40 @@ pub(super) fn fetch(
     let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
     fs::create_dir_all(&wrapper.dir).map_err(|e| SourceError::io("make", &wrapper.dir, &e))?;
     let published = build.published(&version, versions)?;
-    job.watcher.say(&format!(
-        "{} {version}: building it with {go}, which takes about {takes}",
-        job.system
-    ));
+    job.watcher
+        .say(&format!("{} {version}: building with {go}; this takes about {takes}", job.system));
     let wanted = Wanted { module, build, version: &version, published: &published };
     wrapper.download(job, &wanted)?;
     let files = wrapper.compile(job, &wanted)?;
     wrapper.describe(job, &wanted, files, &go)
 }
 
-/// A module to build, and its version.
+/// Module and version to build.
 struct Wanted<'a> {
     module: &'a str,
     build: Build<'a>,
     version: &'a str,
-    /// The proxy's name of that version.
+    /// The proxy's name of the version.
     published: &'a str,
 }
 
 impl Build<'_> {
-    /// Returns what the proxy calls a version.
+    /// Returns the proxy's name of a version.
     fn published(&self, version: &str, versions: &[&str]) -> Result<String, SourceError> {
         let Build::Programs { commits, .. } = self else { return Ok(version.to_owned()) };
         let known = versions.iter().position(|known| *known == version);
         let commit = known.and_then(|place| commits.get(place)).map(|commit| (*commit).to_owned());
         commit.ok_or_else(|| {
-            SourceError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
+            SourceError::PassedOver(format!("it knows only {}", versions.join(", ")))
         })
     }
 }
 
-/// The variables by which Go leaves modules unchecked against its checksum database.
+/// Variables that exempt modules from Go's checksum database.
 const CHECKS: [&str; 3] = ["GOSUMDB", "GONOSUMDB", "GOINSECURE"];
 
-/// Words which of Go's checks are off: `GOSUMDB` when it is `off`, the others when they name any modules.
+/// Describes which of Go's checks are off: `GOSUMDB` if it is `off`, the others if they name any modules. Empty if all
+/// are on.
 fn unchecked(set: &BTreeMap<String, String>) -> String {
     let is_off = |name: &str| match set.get(name).map(String::as_str) {
         None | Some("") => false,
@@ -106,19 +104,19 @@ fn unchecked(set: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// How long Go may take to say something, to download, to compile.
+/// Longest times for a query, a download and a build.
 const BRIEF: Duration = Duration::from_secs(60);
 const DOWNLOAD: Duration = Duration::from_secs(1800);
 const COMPILE: Duration = Duration::from_secs(3600);
 
-/// The module of ours that requires the wanted one.
+/// Module of bakeoff's that requires the requested one.
 struct Wrapper<'a> {
     host: &'a Host,
     dir: PathBuf,
 }
 
 impl Wrapper<'_> {
-    /// Downloads the module, and makes ours require it.
+    /// Downloads the module and makes the wrapper require it.
     fn download(&self, job: &mut Job<'_, '_>, wanted: &Wanted<'_>) -> Result<(), SourceError> {
         let Wanted { module, build, version, published } = *wanted;
         let doing = format!("{} {version}: downloading Go modules", job.system);
@@ -138,7 +136,7 @@ impl Wrapper<'_> {
         }
     }
 
-    /// Compiles into the job's tree. Returns what was built, the program that was asked for first.
+    /// Compiles into the job's tree. Returns the executables, the recipe's first.
     fn compile(
         &self,
         job: &mut Job<'_, '_>,
@@ -161,7 +159,7 @@ impl Wrapper<'_> {
                 command.arg(job.tree.join(&built)).args(["-tags", tags, "."])
             }
             Build::Programs { packages, .. } => {
-                // Each is named after the last part of its path.
+                // Go names each executable after the last part of its package.
                 let bin = job.tree.join("bin");
                 fs::create_dir_all(&bin).map_err(|e| SourceError::io("make", &bin, &e))?;
                 let others = packages.iter().filter_map(|package| package.rsplit('/').next());
@@ -174,7 +172,7 @@ impl Wrapper<'_> {
         Ok(files)
     }
 
-    /// Returns what was built, as the program itself and its module say.
+    /// Describes the build from its build information and the date of the module's commit.
     fn describe(
         &self,
         job: &mut Job<'_, '_>,
@@ -189,10 +187,10 @@ impl Wrapper<'_> {
             .read(self.command(&["version", "-m"]).arg(built), job.watcher)?;
         let Some((built_version, sum)) = built_from(&info, module) else {
             return Err(SourceError::failed(format!(
-                "the build does not say that it is of module {module}"
+                "the build information does not name the module {module}"
             )));
         };
-        // Programs built from modules do not say when they were; the module's commit has a time.
+        // Programs built from modules print no build date. The module's commit has a time.
         let commit =
             self.read(job, "go list -m", &["list", "-m", "-f", "{{.Time}}", module], BRIEF)?;
         let sum = if sum.is_empty() { String::new() } else { format!(" ({sum})") };
@@ -203,7 +201,7 @@ impl Wrapper<'_> {
             }
             Build::Programs { .. } if built_version != published => {
                 return Err(SourceError::failed(format!(
-                    "the build is of v{built_version}, not v{published}"
+                    "the program was built from v{built_version}, not v{published}"
                 )));
             }
             Build::Programs { .. } => format!(", which is {version}"),
@@ -225,8 +223,8 @@ impl Wrapper<'_> {
         })
     }
 
-    /// Returns which of Go's checks the user's environment, or `go env -w`, turned off, ready to stand behind a
-    /// source; empty when none.
+    /// Describes which of Go's checks the user's environment or `go env -w` turned off, as text that follows a source.
+    /// Empty if all are on.
     fn unchecked(&self, job: &mut Job<'_, '_>) -> Result<String, SourceError> {
         let mut args = vec!["env", "-json"];
         args.extend(CHECKS);
@@ -266,9 +264,8 @@ impl Wrapper<'_> {
         job.call(doing, limit).read(&mut self.command(args), job.watcher)
     }
 
-    /// Downloads the module and takes its `go.mod` and `go.sum` over: they hold the versions that its
-    /// authors build it with. What they replace by folders of their own comes as published, in the
-    /// version that the same file requires.
+    /// Downloads the module and copies its `go.mod` and `go.sum`, which have the versions that its authors build with.
+    /// Modules that they replace with local folders are used as published, in the version that `go.mod` requires.
     fn take_over(
         &self,
         job: &mut Job<'_, '_>,
@@ -278,7 +275,7 @@ impl Wrapper<'_> {
     ) -> Result<(), SourceError> {
         let output = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
         let downloaded: Downloaded = serde_json::from_str(&output).map_err(|e| {
-            SourceError::failed(format!("`go mod download` said no such thing: {e}"))
+            SourceError::failed(format!("cannot parse the output of `go mod download`: {e}"))
         })?;
         for name in ["go.mod", "go.sum"] {
             let (from, to) = (downloaded.dir.join(name), self.dir.join(name));
@@ -292,14 +289,14 @@ impl Wrapper<'_> {
     }
 }
 
-/// The fields of `go mod download -json` that are used here.
+/// Output of `go mod download -json`; fields used here.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Downloaded {
     dir: PathBuf,
 }
 
-/// The fields of `go mod edit -json` that are used here.
+/// Output of `go mod edit -json`; fields used here.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct GoMod {
@@ -320,12 +317,11 @@ struct Module {
     version: Option<String>,
 }
 
-/// The call of Go that makes a module's `go.mod` ours: another name, a requirement of the module
-/// itself, and nothing replaced by folders.
+/// Returns the arguments of Go that turn a module's `go.mod` into the wrapper's. They change its name, require the
+/// module itself, and drop replacements by folders.
 fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, SourceError> {
-    let go_mod: GoMod = serde_json::from_str(output).map_err(|e| {
-        SourceError::failed(format!("the go.mod of {module} is not understood: {e}"))
-    })?;
+    let go_mod: GoMod = serde_json::from_str(output)
+        .map_err(|e| SourceError::failed(format!("cannot parse the go.mod of {module}: {e}")))?;
     let mut edits = vec!["mod".to_owned(), "edit".to_owned(), "-module=wrapper".to_owned()];
     for Replace { old, new } in go_mod.replace.unwrap_or_default() {
         if new.path.starts_with('.') || new.path.starts_with('/') {
@@ -337,11 +333,11 @@ fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, SourceErr
     Ok(edits)
 }
 
-/// The version of `module` in the build information inside a program, which is text (package
-/// `runtime/debug`: lines of `mod` or `dep`, module, version and checksum, with tabs between them).
+/// Reads the version of `module` from the build information in a program. It is text in the format of the package
+/// `runtime/debug`: lines of `mod` or `dep`, module, version and checksum, separated by tabs.
 pub(super) fn version_within(program: &Path, module: &str) -> Result<String, Refusal> {
     let bytes = fs::read(program).map_err(|e| Refusal::Unreadable(None, e))?;
-    // The rest of a program is no text, and is passed over line by line like it.
+    // The rest of the program is binary. It is split into lines too, and none of them matches.
     let begins = ["mod", "dep"].map(|kind| format!("{kind}\t{module}\tv"));
     for line in bytes.split(|byte| *byte == b'\n') {
         let rest = begins.iter().find_map(|begin| line.strip_prefix(begin.as_bytes()));
@@ -354,7 +350,7 @@ pub(super) fn version_within(program: &Path, module: &str) -> Result<String, Ref
     Err(Refusal::NoBuildInformation(module.to_owned()))
 }
 
-/// The version and checksum of `module` in what `go version -m` prints of a program.
+/// Finds the version and checksum of `module` in the output of `go version -m`.
 fn built_from(info: &str, module: &str) -> Option<(String, String)> {
     info.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -373,19 +369,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_that_are_off_are_part_of_the_source() {
+    fn source_names_disabled_checks() {
         let set = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let on = set(&[("GOSUMDB", "sum.golang.org"), ("GONOSUMDB", ""), ("GOINSECURE", "")]);
         assert_eq!(unchecked(&on), "");
         let off = set(&[("GOSUMDB", "off"), ("GONOSUMDB", "*"), ("GOINSECURE", "")]);
-        let told = ", not checked against Go's checksum database (GOSUMDB=off, GONOSUMDB=*)";
-        assert_eq!(unchecked(&off), told);
+        let expected = ", not checked against Go's checksum database (GOSUMDB=off, GONOSUMDB=*)";
+        assert_eq!(unchecked(&off), expected);
     }
 
     #[test]
-    fn replacements_by_folders_are_dropped_and_others_stay() {
+    fn drops_only_replacements_by_folders() {
         let output = r#"{"Module": {"Path": "example.invalid/v"}, "Go": "1.25.1", "Replace": [
             {"Old": {"Path": "example.invalid/v/api"}, "New": {"Path": "./api"}},
             {"Old": {"Path": "a.invalid/b", "Version": "v1.0.0"}, "New": {"Path": "../b"}},
@@ -401,11 +397,11 @@ mod tests {
             ]
         );
         assert_eq!(edits("{}").unwrap().len(), 4);
-        assert!(edits("rubbish").unwrap_err().to_string().contains("is not understood"));
+        assert!(edits("rubbish").unwrap_err().to_string().contains("cannot parse the go.mod"));
     }
 
     #[test]
-    fn a_program_that_says_no_version_is_asked_for_its_build_information() {
+    fn reads_version_from_build_information() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program");
         let found = |text: &[u8]| {
@@ -419,12 +415,12 @@ mod tests {
             [start, &b"mod\tx.invalid/gcs\t(devel)\ndep\tx.invalid/gcs\tv1.2.0\t"[..]].concat();
         assert_eq!(found(&library).unwrap(), "1.2.0");
         for text in [&b"mod\tx.invalid/gcs\t(devel)\t"[..], b"mod\tx.invalid/gcs\tv\xff\t", b""] {
-            assert!(found(text).unwrap_err().to_string().contains("no build information"));
+            assert!(found(text).unwrap_err().to_string().contains("no Go build information"));
         }
     }
 
     #[test]
-    fn the_module_that_a_program_was_built_from_is_read_from_its_build_information() {
+    fn reads_module_from_go_version_output() {
         let info = "/x/consul: go1.26.8\n\tpath\tgithub.com/hashicorp/consul\n\
                     \tmod\tgithub.com/hashicorp/consul\tv1.20.1\th1:abc=\n\
                     \tdep\tgithub.com/hashicorp/consul/api\tv1.29.4\th1:def=\n";

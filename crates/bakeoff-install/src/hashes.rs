@@ -1,14 +1,17 @@
-//! Remembers the SHA-256 of files that have not changed since they were hashed.
+//! Computes the SHA-256 of files, and remembers it until a file changes.
 //!
-//! Each run hashes its programs, and each bakeoff itself: of some 100 MB that takes a tenth of a second of CPU time, most
-//! often for the same bytes as the last time. `CACHE/hashes/` has a small file for each inode that was hashed: its size,
-//! the times of the last change of its bytes (`mtime`) and of its inode (`ctime`), and the hash. The kernel sets `ctime`
-//! at each change, and no call sets it back. A small file is hashed each time: its note takes as long to read. A file that changed within the two seconds before is hashed and not
-//! remembered: the kernel's clock has ticks of some milliseconds, and two changes within one look alike.
+//! Each run hashes its programs, and each bakeoff hashes itself. About 100 MB cost a tenth of a second of CPU time,
+//! mostly for unchanged bytes. `CACHE/hashes/` therefore has a small file per hashed inode. It holds the inode's size,
+//! the times of the last change of its bytes (`mtime`) and of the inode (`ctime`), and the hash. The kernel sets
+//! `ctime` at each change, and no call sets it back.
 //!
-//! Where the cache is not there, is somebody else's or cannot be written, each file is hashed each time.
+//! Some hashes are not remembered:
+//! - of files smaller than 1 MiB, because reading the remembered hash takes as long
+//! - of files that changed within the last two seconds. The kernel's clock ticks every few milliseconds, and two
+//!   changes within one tick get the same time
+//! - if the cache is missing, not writable, or writable by another user
 //!
-//! Not here: which files are hashed, and what their hashes must be (`cache`, `find`).
+//! Not here: the files to hash, and their required hashes (`cache`, `find`).
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Read as _, Write as _};
@@ -22,18 +25,18 @@ use tempfile::NamedTempFile;
 
 use super::place::{self, foreign};
 
-/// The age of a file's last change from which on a change would show.
+/// Smallest age of a file's last change at which a further change would show in its times.
 const SETTLED: Duration = Duration::from_secs(2);
-/// Files of fewer bytes are not remembered.
+/// Smallest size of a file whose hash is remembered.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Returns the SHA-256 of a file, in hexadecimal: a remembered one, where the file has not changed since.
+/// Returns the SHA-256 of a file, in hexadecimal. Uses the remembered hash if the file has not changed.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn sha256_of(path: &Path) -> io::Result<String> {
     let cache = place::of_environment();
-    // Whoever can write there could have us believe another hash.
+    // Another user who can write to the cache could forge a hash.
     let ours = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| foreign(&found).is_none());
     match cache.filter(ours) {
         Some(cache) => {
@@ -44,7 +47,7 @@ pub fn sha256_of(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Returns the SHA-256 of the bytes that a file has now, in hexadecimal.
+/// Hashes a file's current bytes. Returns the SHA-256 in hexadecimal.
 pub(super) fn hash(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -58,12 +61,12 @@ pub(super) fn hash(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The SHA-256 of a text, in hexadecimal.
+/// Returns the SHA-256 of a text, in hexadecimal.
 pub(super) fn sha256_of_text(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// Bytes in lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -74,14 +77,15 @@ struct Memory {
     least_bytes: u64,
 }
 
-/// The state of a file: of one that has changed it differs.
+/// Identity, size and times of a file. They differ once the file has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     device: u64,
     inode: u64,
     size: u64,
-    /// Nanoseconds since 1970.
+    /// `mtime`, in nanoseconds since 1970.
     bytes_changed: i128,
+    /// `ctime`, in nanoseconds since 1970.
     inode_changed: i128,
 }
 
@@ -103,7 +107,7 @@ impl Memory {
         if let Some(known) = known.filter(|known| known.state == state) {
             return Ok(known.sha256);
         }
-        // Made before the file is read: its time is that from which on the file must not have changed.
+        // The note is created before the file is read. From the note's time on, the file must not change.
         let noted = self.note();
         let sha256 = hash(path)?;
         if let Ok((note, now)) = noted
@@ -111,13 +115,13 @@ impl Memory {
             && State::read(&fs::metadata(path)?) == state
         {
             let known = Known { state, sha256: sha256.clone() };
-            // What cannot be remembered is hashed again.
+            // If this fails, the file is hashed again next time.
             let _ = keep(note, &known, &place);
         }
         Ok(sha256)
     }
 
-    /// Makes a file to remember a hash in, and returns the time of that.
+    /// Creates a file to store a hash in. Returns it with its creation time, in nanoseconds since 1970.
     fn note(&self) -> io::Result<(NamedTempFile, i128)> {
         if !self.folder.is_dir() {
             DirBuilder::new().mode(0o700).create(&self.folder)?;
@@ -158,7 +162,7 @@ mod tests {
         Memory { folder: folder.join("hashes"), settled, least_bytes: 3 }
     }
 
-    /// The hash that is remembered, and replaces it by this one where there is one.
+    /// Replaces the remembered hash and returns the former one; `None` if none is remembered.
     fn replaced(memory: &Memory, sha256: &str) -> Option<String> {
         let place = fs::read_dir(&memory.folder).ok()?.flatten().next()?.path();
         let known: Known = serde_json::from_slice(&fs::read(&place).ok()?).unwrap();
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn file_is_hashed_again_once_it_has_changed() {
+    fn changed_file_is_hashed_again() {
         let dir = tempfile::tempdir().unwrap();
         let memory = memory(dir.path(), Duration::ZERO);
         let file = dir.path().join("program");
@@ -177,15 +181,15 @@ mod tests {
             let first = memory.sha256_of(&file).unwrap();
             (first, replaced(&memory, sha256), memory.sha256_of(&file).unwrap())
         };
-        // What is remembered is believed, so that this test can tell it from what is hashed.
+        // A forged remembered hash is returned unchanged, so the test can distinguish remembered from computed hashes.
         let of_one = || OF_ONE.to_owned();
         assert_eq!(known("remembered"), (of_one(), Some(of_one()), "remembered".to_owned()));
-        // Of the same length, in another tick of the clock.
+        // Other bytes of the same length, in another tick of the clock.
         std::thread::sleep(Duration::from_millis(20));
         fs::write(&file, "two").unwrap();
         let changed = memory.sha256_of(&file).unwrap();
         assert_eq!(changed, hash(&file).unwrap());
-        // The same bytes with the time that they had: the inode has changed.
+        // The same bytes and `mtime`, but another `ctime`.
         let before = file.metadata().unwrap().modified().unwrap();
         replaced(&memory, "remembered").unwrap();
         std::thread::sleep(Duration::from_millis(20));
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_has_just_changed_is_not_remembered() {
+    fn recently_changed_file_is_not_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let memory = memory(dir.path(), Duration::from_secs(3600));
         let file = dir.path().join("program");
@@ -220,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn file_is_hashed_where_nothing_can_be_remembered() {
+    fn file_is_hashed_if_nothing_can_be_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("program");
         fs::write(&file, "one").unwrap();
         let memory = memory(&file, Duration::ZERO);
         assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
         assert!(memory.sha256_of(&dir.path().join("none")).is_err());
-        // Bytes that are no note.
+        // A remembered hash that is invalid.
         let memory = Memory { folder: dir.path().to_owned(), ..memory };
         let state = State::read(&file.metadata().unwrap());
         let place = dir.path().join(format!("{:x}-{:x}", state.device, state.inode));

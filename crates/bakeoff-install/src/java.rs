@@ -1,4 +1,4 @@
-//! Finds a Java runtime: the machine's, else one of the cache, which comes from PyPI.
+//! Finds a Java runtime: the machine's, or one in the cache that was fetched from PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,18 +9,18 @@ use super::recipe::{Pin, Recipe, Shape, Source};
 use super::version::version_in;
 use super::{Host, tool};
 
-/// A Java runtime that will do.
+/// A suitable Java runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Java {
     pub(super) program: PathBuf,
-    /// As it says itself: `17.0.15`.
+    /// Version that it prints: `17.0.15`.
     pub(super) version: String,
 }
 
-/// The version that bakeoff fetches if the machine has none.
+/// Version to fetch if the machine has no suitable runtime.
 pub(super) const VERSION: &str = "25.0.2";
 
-/// Sources of a runtime: Temurin's modules of Java SE, in 35 MB.
+/// Source of a runtime: Temurin's modules of Java SE, in 35 MB.
 pub(super) const RECIPE: Recipe = Recipe {
     system: "java",
     shape: Shape::Binary { executable: "java", version_args: &["-version"] },
@@ -43,7 +43,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     }],
 };
 
-/// The first runtime of `JAVA_HOME`, `PATH` and the cache that is at least `needed`; else what was seen.
+/// Returns the first runtime in `JAVA_HOME`, on `PATH` and in the cache whose major version is at least `needed`. The
+/// error lists the places searched.
 pub(super) fn find(
     host: &Host,
     cached: impl FnOnce() -> Option<PathBuf>,
@@ -73,7 +74,7 @@ pub(super) fn find(
     Err(RuntimeMissing(seen))
 }
 
-/// Asks a runtime for its version; returns its major number too.
+/// Runs a runtime to read its version. Returns the version and its major number.
 pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
     let output = tool::ask(Command::new(program).arg("-version"), Duration::from_secs(20))
         .map_err(|reason| RuntimeMissing::one(reason.to_string()))?;
@@ -82,7 +83,7 @@ pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
         .ok_or_else(|| RuntimeMissing::without_version(program, "-version"))
 }
 
-/// The major version in what `java -version` prints; up to Java 8 it was the second number.
+/// Finds the major version in the output of `java -version`. Up to Java 8 it is the second number.
 fn major(output: &str) -> Option<u32> {
     let quoted = output.split('"').nth(1).map(str::to_owned).or_else(|| version_in(output))?;
     let mut numbers =
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_and_new_ways_of_naming_java_versions_are_understood() {
+    fn reads_old_and_new_java_version_numbers() {
         let cases = [
             ("openjdk version \"17.0.15\" 2025-04-15", Some(17)),
             ("java version \"1.8.0_402\"", Some(8)),
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_java_is_told_where_it_was_looked_for() {
+    fn missing_java_error_lists_the_places_searched() {
         let empty = tempfile::tempdir().unwrap();
         let machine = crate::testing::machine(empty.path(), None);
         let host = Host { java_home: Some(empty.path().into()), ..machine };

@@ -1,7 +1,6 @@
-//! The jars of a program from Maven Central, fetched over HTTPS without Maven.
+//! Fetches the jars of a program from Maven Central over HTTPS, without Maven.
 //!
-//! The recipe lists each jar with its SHA-256, so that no project description has to be understood, and every machine
-//! has the same class path.
+//! The recipe lists each jar with its SHA-256. So bakeoff parses no POM, and every machine has the same class path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use super::recipe::Jar;
 use super::version::VersionRequest;
 use super::{Fetched, Job};
 
-/// The folder of Maven Central.
+/// Base URL of Maven Central.
 const CENTRAL: &str = "https://repo1.maven.org/maven2";
 
 /// Fetches the jars into the job's tree.
@@ -23,13 +22,13 @@ pub(super) fn fetch(
 ) -> Result<Fetched, SourceError> {
     VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
     let count = jars.len();
-    job.watcher.say(&format!("{} {version}: fetching {count} jars of Maven Central", job.system));
+    job.watcher.say(&format!("{} {version}: fetching {count} jars from Maven Central", job.system));
     let into = job.tree.join("jars");
     fs::create_dir(&into).map_err(|e| SourceError::io("make", &into, &e))?;
     let mut files: Vec<PathBuf> = Vec::new();
     for jar in jars {
         let Some((folder, name)) = place(jar.artifact) else {
-            return Err(SourceError::failed(format!("`{}` is no artifact", jar.artifact)));
+            return Err(SourceError::failed(format!("`{}` is not an artifact", jar.artifact)));
         };
         let url = format!("{CENTRAL}/{folder}/{name}");
         fetch_pinned(job, &url, &into.join(&name), jar.sha256)?;
@@ -46,7 +45,7 @@ pub(super) fn fetch(
     })
 }
 
-/// The folder and the name of `group:artifact:version[:classifier]` in a Maven repository.
+/// Returns folder and file name of `group:artifact:version[:classifier]` in a Maven repository.
 fn place(artifact: &str) -> Option<(String, String)> {
     let mut parts = artifact.split(':');
     let (group, id, version) = (parts.next()?, parts.next()?, parts.next()?);
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn artifacts_are_found_by_their_coordinates() {
+    fn coordinates_give_the_path_of_a_jar() {
         let placed = |artifact| place(artifact).map(|(folder, name)| format!("{folder}/{name}"));
         assert_eq!(placed("a.b:c:1.2").as_deref(), Some("a/b/c/1.2/c-1.2.jar"));
         assert_eq!(placed("a:c:1:linux").as_deref(), Some("a/c/1/c-1-linux.jar"));

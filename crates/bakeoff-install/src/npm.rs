@@ -1,8 +1,8 @@
-//! An npm package with all that it needs, through the `npm` client, and the Node.js that runs it.
+//! Fetches an npm package and its dependencies with the `npm` client, and finds Node.js.
 //!
-//! The recipe holds a lock file with the checksum of every package, so that npm refuses what is not
-//! what was locked, and every machine has the same. No package may run scripts while it is installed.
-//! bakeoff fetches no Node.js: npm, without which nothing could be fetched, comes with one.
+//! The recipe has a lock file with every package's checksum. So npm refuses changed packages, and every machine gets
+//! the same ones. Packages run no scripts during installation. bakeoff does not fetch Node.js, because npm comes with
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use super::refusal::{PackageError, Refusal};
 use super::version::{VersionRequest, version_in};
 use super::{Fetched, Host, Job, tool};
 
-/// A Node.js that will do.
+/// A suitable Node.js.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) program: PathBuf,
-    /// As it says itself: `20.20.2`.
+    /// Version that it prints: `20.20.2`.
     pub(super) version: String,
 }
 
-/// The Node.js of `PATH` if it is at least `needed`; else what was seen.
+/// Returns the Node.js on `PATH` if its major version is at least `needed`. The error has its version, if any.
 pub(super) fn node(host: &Host, needed: u32) -> Result<Node, RuntimeMissing> {
     let program = tool::on_path("node", host.path.as_deref())
         .ok_or_else(|| RuntimeMissing::one("no `node` on PATH"))?;
@@ -34,7 +34,7 @@ pub(super) fn node(host: &Host, needed: u32) -> Result<Node, RuntimeMissing> {
     Ok(Node { program, version })
 }
 
-/// Asks a Node.js for its version; returns its major number too.
+/// Runs Node.js to read its version. Returns the version and its major number.
 pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
     let output = tool::ask(Command::new(program).arg("--version"), Duration::from_secs(20))
         .map_err(|error| RuntimeMissing::one(error.to_string()))?;
@@ -44,14 +44,14 @@ pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
     numbered.ok_or_else(|| RuntimeMissing::without_version(program, "--version"))
 }
 
-/// Why this machine cannot do it, if it cannot.
+/// Returns the reason why this machine cannot fetch npm packages; `None` if it can.
 pub(super) fn unable(host: &Host) -> Option<String> {
     tool::on_path("npm", host.path.as_deref())
         .is_none()
         .then(|| "this machine has no `npm`".to_owned())
 }
 
-/// A package to fetch from npm.
+/// A package to fetch, as in [`Source::Npm`](super::Source::Npm).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Locked<'a> {
     pub(super) package: &'a str,
@@ -61,8 +61,8 @@ pub(super) struct Locked<'a> {
 }
 
 /// Installs the package into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched, SourceError> {
-    let Locked { package, version, script, lock } = asked;
+pub(super) fn fetch(job: &mut Job<'_, '_>, locked: Locked<'_>) -> Result<Fetched, SourceError> {
+    let Locked { package, version, script, lock } = locked;
     VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
     if let Some(reason) = unable(job.host) {
         return Err(SourceError::PassedOver(reason));
@@ -109,7 +109,7 @@ fn project(package: &str, version: &str) -> String {
     serde_json::json!({"private": true, "dependencies": {package: version}}).to_string()
 }
 
-/// All files below a folder of the tree, links aside.
+/// Collects all regular files below a folder of the tree. Skips links.
 fn plain_files(tree: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(tree.join(folder))? {
         let entry = entry?;
@@ -123,7 +123,7 @@ fn plain_files(tree: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io:
     Ok(())
 }
 
-/// The version in the `package.json` beside a script.
+/// Reads the version from the `package.json` beside a script.
 pub(super) fn version_of(script: &Path) -> Result<String, Refusal> {
     let path = script.with_file_name("package.json");
     let refused = |error| Refusal::Package(path.clone(), error);

@@ -1,36 +1,36 @@
-//! Where what is fetched is kept, and whose that is.
+//! Locates the cache folder, and checks the owner of files.
 //!
-//! Not here: what is in it (`cache`).
+//! Not here: the contents of the cache (`cache`).
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// Returns bakeoff's cache, as this process's environment has it.
+/// Returns the path of bakeoff's cache, according to this process's environment. See [`cache`].
 pub fn of_environment() -> Option<PathBuf> {
     cache(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
-/// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`; `None`
-/// when none of the three variables is set. `variable` reads the environment.
+/// Returns the path of bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+/// `None` if none of the three variables is set. `variable` reads the environment.
 pub fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.as_os_str().is_empty());
     if let Some(own) = set("BAKEOFF_CACHE") {
-        // Tools run elsewhere are told paths in here, so they must not depend on the folder.
+        // Tools that run in other folders get paths in the cache, so they must be absolute.
         return Some(std::path::absolute(&own).unwrap_or(own));
     }
-    // The XDG specification wants relative paths to be ignored.
+    // The XDG specification ignores relative paths.
     let xdg = set("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
     let base = xdg.or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("bakeoff"))
 }
 
-/// Says, ready to stand after its name, why somebody else may have written a file or folder that names what we
-/// execute; `None` where only we can.
+/// Returns the reason why another user can write a file or folder, as text that follows its path. `None` if only this
+/// user can. bakeoff checks files that name programs to execute.
 pub fn foreign(found: &Metadata) -> Option<String> {
     let us = rustix::process::geteuid().as_raw();
     match (found.uid(), found.mode()) {
-        (owner, _) if owner != us => Some(format!("is of the user with the id {owner}")),
+        (owner, _) if owner != us => Some(format!("belongs to the user with ID {owner}")),
         (_, mode) if mode & 0o022 != 0 => Some("can be written by other users".to_owned()),
         _ => None,
     }

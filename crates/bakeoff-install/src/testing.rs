@@ -1,4 +1,4 @@
-//! Test fixtures: a web server that misbehaves on request, and a made-up machine.
+//! Test fixtures: a web server that misbehaves on request, and an invented machine.
 
 pub(super) mod recipes;
 
@@ -18,22 +18,22 @@ use sha2::{Digest, Sha256, Sha512};
 use super::Host;
 use super::hashes::hex;
 
-/// The test server's behaviour for a path.
+/// Behaviour of the test server for a path.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     /// Serves the bytes.
     Body(Vec<u8>),
-    /// Announces more than it serves and closes.
+    /// Announces more bytes than it sends, then closes the connection.
     Torn(Vec<u8>),
-    /// Serves the bytes and then says nothing, holding the connection.
+    /// Announces more bytes than it sends, then keeps the connection open.
     Stuck(Vec<u8>),
-    /// Says nothing at all.
+    /// Sends nothing and keeps the connection open.
     Silent,
-    /// Serves without end and without announcing a size.
+    /// Sends bytes without end, and announces no size.
     Endless,
 }
 
-/// A web server on loopback; a path that it does not know is a 404.
+/// A web server on loopback. It answers unknown paths with 404.
 pub(super) struct Site {
     pub(super) url: String,
     asked: Arc<AtomicUsize>,
@@ -58,7 +58,7 @@ impl Site {
         Site { url, asked }
     }
 
-    /// Returns how many requests there were.
+    /// Returns the number of connections so far.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
@@ -95,13 +95,13 @@ fn serve(mut stream: TcpStream, answers: &HashMap<String, Answer>) {
     }
 }
 
-/// A `.tar.gz` of these files, the paths taken as they are.
+/// Creates a `.tar.gz` with these files, without checking the paths.
 pub(super) fn tar_gz(files: &[(&str, &str)]) -> Vec<u8> {
     let mut tar =
         tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
-        // The crate's own setter refuses the paths that a hostile archive has.
+        // The setter of `tar` refuses paths of hostile archives.
         header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
@@ -112,7 +112,7 @@ pub(super) fn tar_gz(files: &[(&str, &str)]) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// A `.zip` of these files.
+/// Creates a `.zip` with these files.
 pub(super) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (path, text) in files {
@@ -130,7 +130,7 @@ pub(super) fn sha512(bytes: &[u8]) -> String {
     hex(&Sha512::digest(bytes))
 }
 
-/// A shell script that says that it is this version of etcd.
+/// Returns a shell script that prints a version of etcd.
 pub(super) fn etcd_saying(version: &str) -> String {
     format!("#!/bin/sh\necho etcd Version: {version}\n")
 }
@@ -143,13 +143,13 @@ pub(super) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A machine with just the tools in `bin`, and its archives from `mirror`.
+/// Returns a machine that has only the tools in `bin` and downloads from `mirror`.
 pub(super) fn machine(bin: &Path, mirror: Option<&str>) -> Host {
     Host {
         path: Some(bin.into()),
         java_home: None,
         mirror: mirror.map(str::to_owned),
-        // No test reaches PyPI: nothing listens at this port.
+        // Nothing listens on this port, so no test reaches PyPI.
         index: "http://127.0.0.1:9/simple".to_owned(),
         publisher: mirror.map(str::to_owned),
     }

@@ -1,4 +1,4 @@
-//! The whole way on made-up machines: looking, trying one source after the other, keeping, and finding again.
+//! Finds, fetches, caches and finds programs again, on invented machines.
 
 mod debian;
 mod registries;
@@ -32,12 +32,12 @@ const RECIPE: Recipe = Recipe {
     sources: &[etcd::RECIPE.sources[2], ARCHIVE, GO],
 };
 
-/// A machine, its cache, and what it was told.
+/// An invented machine, its cache, and its progress messages.
 struct World {
     dir: tempfile::TempDir,
     host: Host,
     cache: Cache,
-    told: Mutex<Vec<String>>,
+    messages: Mutex<Vec<String>>,
     stop: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl World {
         fs::create_dir(&bin).unwrap();
         let host = machine(&bin, mirror);
         let cache = Cache::at(dir.path().join("cache"));
-        World { dir, host, cache, told: Mutex::default(), stop: AtomicBool::new(false) }
+        World { dir, host, cache, messages: Mutex::default(), stop: AtomicBool::new(false) }
     }
 
     fn bin(&self) -> PathBuf {
@@ -62,7 +62,7 @@ impl World {
         own: Option<&Path>,
     ) -> Result<Installed, InstallError> {
         let wanted = wanted.map(|wanted| wanted.parse().unwrap());
-        let mut progress = |line: &str| self.told.lock().unwrap().push(line.to_owned());
+        let mut progress = |line: &str| self.messages.lock().unwrap().push(line.to_owned());
         let mut watcher = Watcher { progress: &mut progress, stop: &self.stop };
         install_on(&self.host, recipe, wanted.as_ref(), own, &self.cache, &mut watcher)
     }
@@ -76,8 +76,8 @@ impl World {
         found(Search::new(&self.host, recipe, None, &self.cache).unwrap())
     }
 
-    fn told(&self) -> String {
-        self.told.lock().unwrap().join("\n")
+    fn messages(&self) -> String {
+        self.messages.lock().unwrap().join("\n")
     }
 }
 
@@ -88,7 +88,7 @@ fn found(search: Search<'_>) -> Option<Installed> {
     }
 }
 
-/// A site with two versions of etcd.
+/// Returns a site with two versions of etcd.
 fn site() -> Site {
     let new = tar_gz(&[("etcd", &etcd_saying("3.6.16"))]);
     let old = tar_gz(&[("etcd", &etcd_saying("3.5.33"))]);
@@ -98,7 +98,7 @@ fn site() -> Site {
         ("/3.5.33/SUMS", sums(&old)),
         ("/3.6.16/etcd.tar.gz", Answer::Body(new.clone())),
         ("/3.5.33/etcd.tar.gz", Answer::Body(old)),
-        // An archive that holds another version than its name says.
+        // This archive's name has another version than its program.
         ("/3.4.1/SUMS", sums(&new)),
         ("/3.4.1/etcd.tar.gz", Answer::Body(new)),
     ])
@@ -112,7 +112,7 @@ fn binary(installed: &Installed) -> PathBuf {
 }
 
 #[test]
-fn a_program_is_fetched_once_and_then_found_in_the_cache() {
+fn fetched_program_is_reused_from_the_cache() {
     let site = site();
     let world = World::new(Some(&site.url));
     assert_eq!(world.find(None), None);
@@ -124,11 +124,11 @@ fn a_program_is_fetched_once_and_then_found_in_the_cache() {
         fetched.source
     );
     assert_eq!(fetched.sha256, sha256(etcd_saying("3.6.16").as_bytes()));
-    assert_eq!(fetched.date.as_deref(), Some("2024-10-17"), "as the archive dates the file");
+    assert_eq!(fetched.date.as_deref(), Some("2024-10-17"), "the date of the file in the archive");
     assert!(
-        world.told().contains("passed over: this machine has no `apt-get`"),
+        world.messages().contains("skipped: this machine has no `apt-get`"),
         "{}",
-        world.told()
+        world.messages()
     );
     let asked = site.asked();
     assert_eq!(world.install(&RECIPE, Some("3.6"), None).unwrap(), fetched);
@@ -143,7 +143,7 @@ fn a_program_is_fetched_once_and_then_found_in_the_cache() {
 }
 
 #[test]
-fn each_version_asked_for_is_the_one_that_comes() {
+fn requested_version_is_installed() {
     let site = site();
     let world = World::new(Some(&site.url));
     assert_eq!(world.install(&RECIPE, Some("3.5"), None).unwrap().version, "3.5.33");
@@ -154,16 +154,16 @@ fn each_version_asked_for_is_the_one_that_comes() {
 }
 
 #[test]
-fn an_archive_that_holds_another_version_is_refused() {
+fn archive_with_another_version_is_refused() {
     let site = site();
     let world = World::new(Some(&site.url));
     let error = world.install(&RECIPE, Some("3.4.1"), None).unwrap_err().to_string();
-    assert!(error.contains("says that it is `3.6.16`, not `3.4.1`"), "{error}");
+    assert!(error.contains("reports version `3.6.16`, not `3.4.1`"), "{error}");
     assert_eq!(world.find(Some("3.4.1")), None);
 }
 
 #[test]
-fn when_all_sources_fail_the_error_tells_what_each_said() {
+fn error_lists_the_reason_of_every_source() {
     let site = Site::serving(vec![]);
     let world = World::new(Some(&site.url));
     script(
@@ -173,8 +173,8 @@ fn when_all_sources_fail_the_error_tells_what_each_said() {
     );
     let error = world.install(&RECIPE, Some("3.6"), None).unwrap_err().to_string();
     let expected = [
-        "no source could deliver etcd `3.6`",
-        "Debian package etcd-server: passed over: this machine has no `apt-get`",
+        "cannot fetch etcd `3.6` from any source",
+        "Debian package etcd-server: skipped: this machine has no `apt-get`",
         "/3.6.16/SUMS: returned 404",
         "go mod init failed: exit code 7",
         "    | no network",
@@ -187,7 +187,7 @@ fn when_all_sources_fail_the_error_tells_what_each_said() {
 }
 
 #[test]
-fn a_changed_program_is_noticed_and_fetched_again() {
+fn changed_program_is_fetched_again() {
     let site = site();
     let world = World::new(Some(&site.url));
     let fetched = world.install(&RECIPE, None, None).unwrap();
@@ -196,7 +196,11 @@ fn a_changed_program_is_noticed_and_fetched_again() {
         fs::write(binary(&fetched), damage).unwrap();
         assert_eq!(world.find(None), None);
         assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
-        assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+        assert!(
+            world.messages().contains("has changed since it was fetched"),
+            "{}",
+            world.messages()
+        );
         assert_eq!(world.find(None), Some(fetched.clone()));
     }
     fs::remove_file(binary(&fetched)).unwrap();
@@ -206,7 +210,7 @@ fn a_changed_program_is_noticed_and_fetched_again() {
 }
 
 #[test]
-fn whatever_is_changed_in_a_programs_folder_is_noticed() {
+fn added_files_and_links_count_as_damage() {
     let site = site();
     let world = World::new(Some(&site.url));
     let fetched = world.install(&RECIPE, None, None).unwrap();
@@ -215,19 +219,19 @@ fn whatever_is_changed_in_a_programs_folder_is_noticed() {
         change();
         assert_eq!(world.find(None), None, "{words}");
         assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
-        assert!(world.told().contains(words), "{}", world.told());
+        assert!(world.messages().contains(words), "{}", world.messages());
     };
     let library = folder.join("bin/libevil.so");
-    notices(&|| fs::write(&library, "evil").unwrap(), "libevil.so` was not fetched");
+    notices(&|| fs::write(&library, "evil").unwrap(), "libevil.so` was added");
     let link = folder.join("link");
     notices(
         &|| std::os::unix::fs::symlink("/bin/sh", &link).unwrap(),
-        "link` is not the one fetched",
+        "link` was added, removed or changed",
     );
 }
 
 #[test]
-fn a_program_that_changes_after_it_was_sealed_is_noticed() {
+fn seal_detects_later_changes() {
     let site = site();
     let world = World::new(Some(&site.url));
     let fetched = world.install(&RECIPE, None, None).unwrap();
@@ -240,7 +244,7 @@ fn a_program_that_changes_after_it_was_sealed_is_noticed() {
         let before = fs::metadata(&change).and_then(|file| file.modified()).ok();
         fs::write(&change, "#!/bin/sh\necho etcd Version: 3.4.98\n").unwrap();
         if let Some(before) = before {
-            // Who can write to a file can set this time, and not that of the change.
+            // The owner of a file can set `mtime`, but not `ctime`.
             fs::File::options().write(true).open(&change).unwrap().set_modified(before).unwrap();
         }
         let error = seal.check().unwrap_err().to_string();
@@ -251,7 +255,7 @@ fn a_program_that_changes_after_it_was_sealed_is_noticed() {
 }
 
 #[test]
-fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
+fn listing_detects_a_file_of_another_size() {
     let site = site();
     let world = World::new(Some(&site.url));
     let fetched = world.install(&RECIPE, None, None).unwrap();
@@ -262,7 +266,7 @@ fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
 }
 
 #[test]
-fn newest_that_is_cached_is_taken_whatever_source_it_came_from() {
+fn newest_cached_version_is_used_from_any_source() {
     let site = site();
     let world = World::new(Some(&site.url));
     world.install(&RECIPE, Some("3.5"), None).unwrap();
@@ -283,7 +287,7 @@ fn newest_that_is_cached_is_taken_whatever_source_it_came_from() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_named() {
+fn error_names_an_unwritable_cache() {
     let site = site();
     let mut world = World::new(Some(&site.url));
     let file = world.dir.path().join("file");
@@ -295,7 +299,7 @@ fn a_cache_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn two_bakeoffs_at_once_fetch_once() {
+fn two_bakeoffs_fetch_a_program_once() {
     let site = site();
     let world = World::new(Some(&site.url));
     let (one, two) = std::thread::scope(|scope| {
@@ -308,7 +312,7 @@ fn two_bakeoffs_at_once_fetch_once() {
 }
 
 #[test]
-fn who_waits_for_another_bakeoff_says_so_and_can_be_interrupted() {
+fn waiting_for_another_bakeoff_is_reported_and_can_be_interrupted() {
     let world = World::new(None);
     let mut nothing = |_: &str| {};
     let held = world
@@ -317,7 +321,7 @@ fn who_waits_for_another_bakeoff_says_so_and_can_be_interrupted() {
         .unwrap();
     let waited = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| world.install(&RECIPE, None, None));
-        while !world.told().contains("another bakeoff is fetching etcd: waiting") {
+        while !world.messages().contains("another bakeoff is fetching etcd: waiting") {
             std::thread::sleep(Duration::from_millis(5));
         }
         world.stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -338,7 +342,7 @@ fn leftovers_of_a_killed_bakeoff_are_removed() {
 }
 
 #[test]
-fn the_users_own_program_comes_first_and_must_be_what_was_asked_for() {
+fn own_program_comes_first_and_must_match_the_request() {
     let world = World::new(None);
     let own = script(world.dir.path(), "my-etcd", &etcd_saying("3.4.99"));
     script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
@@ -349,10 +353,10 @@ fn the_users_own_program_comes_first_and_must_be_what_was_asked_for() {
     );
     let silent = script(world.dir.path(), "silent", "#!/bin/sh\nexit 0\n");
     let cases = [
-        (own, Some("3.6"), "says that it is version `3.4.99`, and `3.6` was asked for"),
+        (own, Some("3.6"), "reports version `3.4.99`, but `3.6` was requested"),
         (world.dir.path().join("absent"), None, "does not exist"),
         (world.bin(), None, "is not an executable file"),
-        (silent, None, "names no version"),
+        (silent, None, "prints no version"),
     ];
     for (path, wanted, expected) in cases {
         let error = world.install(&RECIPE, wanted, Some(&path)).unwrap_err().to_string();
@@ -361,7 +365,7 @@ fn the_users_own_program_comes_first_and_must_be_what_was_asked_for() {
 }
 
 #[test]
-fn a_program_on_path_is_used_unless_another_version_was_asked_for() {
+fn program_on_path_is_used_unless_another_version_is_requested() {
     let site = site();
     let world = World::new(Some(&site.url));
     let on_path = script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
@@ -372,29 +376,26 @@ fn a_program_on_path_is_used_unless_another_version_was_asked_for() {
 }
 
 #[test]
-fn a_program_that_was_refused_is_told_of_with_the_reason() {
+fn refused_program_is_reported_with_its_reason() {
     let world = World::new(None);
     let silent = script(&world.bin(), "etcd", "#!/bin/sh\necho a store\n");
     let at = silent.display();
     let described = describe_on(&world.host, &RECIPE, None, None, &world.cache);
     let Availability::Missing { reason, .. } = described else { panic!("{described:?}") };
-    assert_eq!(reason, format!("`{at}` on PATH names no version when asked for it"));
+    assert_eq!(reason, format!("`{at}` on PATH prints no version"));
     let error = world.install(&RECIPE, None, None).unwrap_err().to_string();
-    let refused = format!("`{at}` on PATH: passed over: it names no version when asked for it");
+    let refused = format!("`{at}` on PATH: skipped: it prints no version");
     assert!(error.contains(&refused), "{error}");
-    assert!(world.told().contains("on PATH names no version"), "{}", world.told());
+    assert!(world.messages().contains("on PATH prints no version"), "{}", world.messages());
     script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
     let wanted = "3.6".parse().unwrap();
     let described = describe_on(&world.host, &RECIPE, Some(&wanted), None, &world.cache);
     let Availability::Missing { reason, .. } = described else { panic!("{described:?}") };
-    assert!(
-        reason.ends_with("says that it is version `3.5.1`, and `3.6` was asked for"),
-        "{reason}"
-    );
+    assert!(reason.ends_with("reports version `3.5.1`, but `3.6` was requested"), "{reason}");
 }
 
 #[test]
-fn a_go_program_without_a_number_of_its_own_is_believed_by_its_build_information() {
+fn build_information_overrides_the_printed_version() {
     let world = World::new(None);
     let go = r#"#!/bin/sh
 case $1 in
@@ -418,7 +419,7 @@ esac
     assert_eq!(world.find(Some("3.6")), Some(built));
 }
 
-/// A machine whose `go` knows one module, which cannot be built by itself.
+/// A `go` with one module that cannot be built by itself.
 const GO_WITH_A_LIBRARY: &str = r#"#!/bin/sh
 case "$1 $2" in
 'version -m') printf '\tmod\twrapper\t(devel)\n\tdep\texample.invalid/etcd\tv3.6.16\th1:sum=\n' ;;
@@ -439,7 +440,7 @@ esac
 "#;
 
 #[test]
-fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
+fn go_library_is_rebuilt_when_its_main_package_changes() {
     const OLD: &str = "#!/bin/sh\necho v3.6.16 old, built 2025-11-22\n";
     const NEW: &str = "#!/bin/sh\necho v3.6.16 new\n";
     const fn library(main: &'static str) -> Source {
@@ -464,13 +465,13 @@ fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
          and the build tag minimal, built with go1.2.3"
     );
     assert_eq!(fs::read_to_string(binary(&built)).unwrap(), OLD);
-    assert_eq!(built.date.as_deref(), Some("2024-10-17"), "as the module's commit is dated");
+    assert_eq!(built.date.as_deref(), Some("2024-10-17"), "the date of the module's commit");
     assert_eq!(world.install(&recipe, Some("3.6"), None).unwrap(), built);
     let recipe = Recipe { sources: const { &[library(NEW)] }, ..RECIPE };
     let anew = world.install(&recipe, None, None).unwrap();
     assert_eq!(fs::read_to_string(binary(&anew)).unwrap(), NEW);
     assert_ne!(anew.sha256, built.sha256);
-    // Two versions of bakeoff share a cache: neither replaces what the other may be running.
+    // Two versions of bakeoff share a cache. Neither replaces a program that the other may be running.
     assert_eq!(fs::read_to_string(binary(&built)).unwrap(), OLD);
     let before = Recipe { sources: const { &[library(OLD)] }, ..RECIPE };
     assert_eq!(world.install(&before, None, None).unwrap(), built);
@@ -478,7 +479,7 @@ fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
 }
 
 #[test]
-fn openbao_is_its_release_archive_in_the_version_asked_for() {
+fn openbao_is_fetched_from_the_archive_of_the_requested_version() {
     let bao = |version: &str| {
         format!("#!/bin/sh\necho \"OpenBao v{version} (0123abc), built 2026-02-03T04:05:06Z\"\n")
     };
@@ -511,10 +512,14 @@ fn openbao_is_its_release_archive_in_the_version_asked_for() {
     let install = |wanted| world.install(&recipe, wanted, None);
     let asked = site.asked();
     assert_eq!(install(Some("2.4.4")).unwrap().version, "2.4.4");
-    assert_eq!(site.asked() - asked, 2, "the source that lists it is tried first");
+    assert_eq!(site.asked() - asked, 2, "the source that lists the version comes first");
     let newest = install(None).unwrap();
     assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.7.2", Some("2026-02-03")));
-    assert_eq!(install(Some("2.3.2")).unwrap().version, "2.3.2", "an exact one that nobody listed");
+    assert_eq!(
+        install(Some("2.3.2")).unwrap().version,
+        "2.3.2",
+        "an exact version that no source lists"
+    );
     let error = install(Some("2.2")).unwrap_err().to_string();
     assert!(error.contains("it has no `2.2` (known: 2.7.2, 2.7.1"), "{error}");
     let error = install(Some("2.8.0")).unwrap_err().to_string();
@@ -523,7 +528,7 @@ fn openbao_is_its_release_archive_in_the_version_asked_for() {
 }
 
 #[test]
-fn a_go_program_that_says_no_version_is_one_of_the_version_that_it_was_built_of() {
+fn go_program_has_the_version_of_its_build_information() {
     let world = World::new(None);
     let own = "#!/bin/sh\nexit 1\nmod\tgithub.com/fsouza/fake-gcs-server\tv1.50.0\t\n";
     let path = script(&world.bin(), "fake-gcs-server", own);
@@ -532,11 +537,14 @@ fn a_go_program_that_says_no_version_is_one_of_the_version_that_it_was_built_of(
     assert!(world.install(recipe, Some("1.52.3"), None).is_err());
     fs::write(&path, "#!/bin/sh\necho 1.50.0\n").unwrap();
     let error = world.install(recipe, None, Some(&path)).unwrap_err().to_string();
-    assert!(error.contains("holds no build information with a version of github.com"), "{error}");
+    assert!(
+        error.contains("contains no Go build information with a version of github.com"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_java_system_without_java_is_an_error_once_no_runtime_can_be_fetched() {
+fn java_system_fails_if_no_runtime_can_be_fetched() {
     let world = World::new(None);
     let error = world.install(&zookeeper::RECIPE, None, None).unwrap_err();
     assert!(matches!(error, InstallError::Java { needed: 11, .. }));
@@ -550,7 +558,7 @@ fn a_java_system_without_java_is_an_error_once_no_runtime_can_be_fetched() {
 }
 
 #[test]
-fn a_java_program_is_its_class_path() {
+fn java_program_is_started_with_its_class_path() {
     let world = World::new(None);
     script(
         &world.bin(),
@@ -573,7 +581,7 @@ fn a_java_program_is_its_class_path() {
 }
 
 #[test]
-fn a_missing_program_comes_with_what_each_source_would_need() {
+fn missing_program_lists_the_needs_of_each_source() {
     let world = World::new(None);
     let wanted = "1.20.1".parse().unwrap();
     let described = describe_on(&world.host, &consul::RECIPE, Some(&wanted), None, &world.cache);

@@ -1,11 +1,9 @@
-//! Runs the tools that fetch and build: `apt-get`, `dpkg`, `go`, `mvn`, `npm`, and the programs
-//! themselves when they are asked for their version.
+//! Runs the tools that fetch and build (`apt-get`, `dpkg`, `go`, `npm`), and programs that print their version.
 //!
-//! Each child has its own process group, so that all of it can be ended when the user interrupts;
-//! what it writes goes to a log that is kept. Time is counted in polls: nothing here is measured,
-//! and a clock is `engine`'s alone.
+//! Each child has its own process group, so an interrupt ends all its descendants. A tool's output goes to a log. Time
+//! is counted in polls, because nothing here is measured and only `bakeoff-clock` reads the clock.
 //!
-//! Not here: servers under test (`process`).
+//! Not here: servers under test (`bakeoff_host`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,49 +19,48 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::error::{Failure, SourceError};
 use super::refusal::{AskError, short};
 
-/// How often a child is looked at.
+/// Interval between checks of a child.
 const POLL: Duration = Duration::from_millis(50);
-/// How often a long step says that it is still at work.
+/// Interval between progress messages of a long step.
 const SAY_EVERY: Duration = Duration::from_secs(15);
-/// How long a child may take to end once it was asked to.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// More output than this is not read back.
+/// Most output to read back, in bytes.
 const READ_BACK_MAX: u64 = 8 << 20;
-/// How many of a failed tool's last lines are shown.
+/// Number of a failed tool's last lines to show.
 const TAIL_LINES: usize = 8;
 
-/// Somebody who is told how it goes, and who may say stop.
+/// Receiver of progress messages, and source of the user's interrupt.
 pub(super) struct Watcher<'a> {
-    /// Told one line a step.
+    /// Called with one line per step.
     pub(super) progress: &'a mut dyn FnMut(&str),
-    /// Set when the user has had enough.
+    /// Set when the user interrupts.
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Watcher<'_> {
-    /// Says one line.
+    /// Reports one line of progress.
     pub(super) fn say(&mut self, line: &str) {
         (self.progress)(line);
     }
 
-    /// Returns whether the user has had enough.
+    /// Returns true if the user has interrupted.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// One call of a tool.
 pub(super) struct Call<'a> {
-    /// Progress text for the user: `building etcd 3.6.16`.
+    /// Step for progress messages and errors: `etcd 3.6.16: compiling`.
     pub(super) doing: &'a str,
-    /// Where everything that the tool writes is appended.
+    /// File to append the tool's output to.
     pub(super) log: &'a Path,
-    /// When the tool is given up.
+    /// Time after which the tool is killed.
     pub(super) limit: Duration,
 }
 
 impl Call<'_> {
-    /// Runs the tool to its end; an exit code other than 0 is a failure with the last lines.
+    /// Runs the tool to its end. A nonzero exit code is a failure with the last lines of output.
     pub(super) fn run(
         &self,
         command: &mut Command,
@@ -76,10 +73,10 @@ impl Call<'_> {
         if status.success() {
             return Ok(());
         }
-        Err(self.failure(&format!("{} failed: {}", self.doing, told(status)), &mut log, start))
+        Err(self.failure(&format!("{} failed: {}", self.doing, ending(status)), &mut log, start))
     }
 
-    /// Runs the tool to its end and returns what it wrote to standard output.
+    /// Runs the tool to its end and returns its standard output.
     pub(super) fn read(
         &self,
         command: &mut Command,
@@ -96,7 +93,7 @@ impl Call<'_> {
         if status.success() {
             return Ok(text);
         }
-        Err(self.failure(&format!("{} failed: {}", self.doing, told(status)), &mut log, start))
+        Err(self.failure(&format!("{} failed: {}", self.doing, ending(status)), &mut log, start))
     }
 
     fn open_log(&self, command: &Command) -> Result<(File, u64), SourceError> {
@@ -136,7 +133,7 @@ impl Call<'_> {
             }
             if waited >= self.limit {
                 let mut failure = Failure {
-                    what: format!("{} was given up after {}", self.doing, short(waited)),
+                    what: format!("{} timed out after {}", self.doing, short(waited)),
                     ..Failure::default()
                 };
                 failure.log = Some(self.log.to_owned());
@@ -161,7 +158,7 @@ impl Call<'_> {
     }
 }
 
-/// A child that ends, with all that it started, when this is dropped before it has ended.
+/// A child. Dropping it before its end kills its whole process group.
 struct Group(Child);
 
 impl Drop for Group {
@@ -186,7 +183,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program that should say something short; returns all that it wrote, both streams.
+/// Runs a program with short output, and returns its standard output and standard error.
 pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, AskError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut out = tempfile::tempfile().map_err(AskError::NoFile)?;
@@ -205,7 +202,7 @@ pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, AskE
             Ok(None) => {}
             Err(e) => return Err(AskError::NotWaitedFor(program, e)),
         }
-        // Programs answer in tens of milliseconds; five waits a listing of systems would show.
+        // Most programs end within tens of milliseconds. A longer pause would slow down listings of systems.
         let pause = Duration::from_millis(5);
         thread::sleep(pause);
         waited += pause;
@@ -215,11 +212,11 @@ pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, AskE
         return Ok(text);
     }
     let last = tail(&text).pop().unwrap_or_default();
-    Err(AskError::Failed { line: line_of(command), ended: told(status), last })
+    Err(AskError::Failed { line: line_of(command), ended: ending(status), last })
 }
 
-/// Starts a program that may just have been written: for as long as another thread's child, between
-/// its fork and its exec, holds the file open for writing, the kernel calls it busy.
+/// Starts a program, and retries while its file is busy. A new file is busy while another thread's child, between fork
+/// and exec, still holds it open for writing.
 fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
     for _ in 0..40 {
         match command.spawn() {
@@ -230,7 +227,7 @@ fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Returns where a program is, by the directories of a `PATH`.
+/// Finds an executable in the absolute directories of `path`.
 pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .filter(|dir| dir.is_absolute())
@@ -238,12 +235,12 @@ pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<Path
         .find(|file| is_executable(file))
 }
 
-/// Returns whether the path is a file that may be executed.
+/// Returns true if the path is a file that this user may execute.
 pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn told(status: ExitStatus) -> String {
+fn ending(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -288,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_tool_shows_its_last_lines_and_keeps_its_log() {
+    fn failing_tool_shows_its_last_lines_and_keeps_its_log() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("x.log");
         let stop = AtomicBool::new(false);
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_tool_is_ended_with_its_children() {
+    fn interrupt_ends_a_tool_and_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("x.log");
         let pid_file = dir.path().join("pid");
@@ -329,7 +326,7 @@ mod tests {
         let pid = std::fs::read_to_string(&pid_file).unwrap();
         let state =
             || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        // It was killed, and ends as soon as a CPU is free for it.
+        // The process was killed, but ends only once it gets a CPU.
         let ended = |state: &str| state.is_empty() || state.contains(") Z");
         let tries = (0..200).find(|_| {
             ended(&state()) || {
@@ -341,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_hangs_is_given_up() {
+    fn hanging_tool_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("x.log");
         let stop = AtomicBool::new(false);
         let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
         let call = Call { doing: "sleeping", log: &log, limit: Duration::from_millis(200) };
-        let given_up = call.run(&mut shell("sleep 60"), &mut watcher).unwrap_err().to_string();
-        assert!(given_up.contains("given up"), "{given_up}");
+        let error = call.run(&mut shell("sleep 60"), &mut watcher).unwrap_err().to_string();
+        assert!(error.contains("timed out"), "{error}");
         assert!(
             ask(&mut shell("sleep 60"), Duration::from_millis(100))
                 .unwrap_err()
@@ -358,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_tool_and_one_that_writes_rubbish_are_no_panic() {
+    fn absent_tool_and_invalid_output_cause_no_panic() {
         assert!(
             ask(&mut Command::new("/no/such/tool"), POLL)
                 .unwrap_err()
                 .to_string()
-                .contains("cannot be started")
+                .contains("cannot start")
         );
-        let rubbish = ask(&mut shell("printf '\\377\\376\\000'"), Duration::from_secs(5)).unwrap();
-        assert!(!rubbish.is_empty());
+        let output = ask(&mut shell("printf '\\377\\376\\000'"), Duration::from_secs(5)).unwrap();
+        assert!(!output.is_empty());
     }
 }

@@ -1,16 +1,15 @@
-//! Versions as users ask for them and as programs say them.
+//! Parses versions: those that users request, and those that programs print.
 //!
-//! `3.6` asks for the newest 3.6.x that is known; `3.6.16` asks for just that. A program is
-//! believed only when it has said its version itself.
+//! `3.6` requests the first known 3.6.x, `3.6.16` exactly that version.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version that was asked for: `3.6`, `1.20.1`; a leading `v` is dropped.
+/// A requested version: `3.6`, `1.20.1`. Parsing drops a leading `v`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRequest(String);
 
-/// The text is no version.
+/// The text is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version")]
 pub struct NotAVersion(String);
@@ -21,9 +20,9 @@ impl FromStr for VersionRequest {
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let bare = text.trim();
         let bare = bare.strip_prefix('v').unwrap_or(bare);
-        // `3.6.x` is how people say `3.6`.
+        // `3.6.x` means `3.6`.
         let bare = [".x", ".X", ".*"].iter().find_map(|any| bare.strip_suffix(any)).unwrap_or(bare);
-        // The version becomes part of paths, URLs and arguments, so little is let through.
+        // The version becomes part of paths, URLs and arguments, so few characters are allowed.
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~');
         let starts_well = bare.starts_with(|c: char| c.is_ascii_digit());
         let ends_well = bare.ends_with(|c: char| c.is_ascii_alphanumeric());
@@ -47,12 +46,12 @@ impl fmt::Display for VersionRequest {
 }
 
 impl VersionRequest {
-    /// Returns whether the request names one version alone: three numbers, or any pre-release.
+    /// Returns true if the request names a single version: at least three numbers, or a pre-release.
     pub fn is_exact(&self) -> bool {
         self.0.split('.').count() >= 3 || self.0.contains(['-', '+', '~'])
     }
 
-    /// Returns whether `version` is one of those asked for.
+    /// Returns true if `version` satisfies the request.
     pub fn matches(&self, version: &str) -> bool {
         let version = version.strip_prefix('v').unwrap_or(version);
         match version.strip_prefix(self.0.as_str()) {
@@ -62,8 +61,8 @@ impl VersionRequest {
         }
     }
 
-    /// The version to get from a source that knows `versions` (the newest first) and may have
-    /// others: the newest that matches, or the request itself where it is exact.
+    /// Chooses a version from a source that lists `versions`, the preferred one first, and may have others. Returns the
+    /// first match, or else the request itself if it is exact.
     pub(super) fn choose(
         wanted: Option<&Self>,
         versions: &[&str],
@@ -77,7 +76,7 @@ impl VersionRequest {
         }
     }
 
-    /// The version to get from a source that has `versions` alone (the preferred one first).
+    /// Chooses the first matching version from a source that has only `versions`, the preferred one first.
     pub(super) fn among(wanted: Option<&Self>, versions: &[&str]) -> Result<String, NoSuchVersion> {
         let fits = |version: &&&str| wanted.is_none_or(|wanted| wanted.matches(version));
         let chosen = versions.iter().find(fits).map(|version| (*version).to_owned());
@@ -90,26 +89,26 @@ impl VersionRequest {
     }
 }
 
-/// Reason why a source has no version to get.
+/// Reason why a source has no matching version.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoSuchVersion {
-    #[error("it has none for this processor")]
+    #[error("it has no version for this processor")]
     KnowsNone,
     #[error("it has no `{wanted}` (known: {known})")]
     Unlisted {
         wanted: VersionRequest,
-        /// The versions that it has, with commas between them.
+        /// Versions of the source, separated by commas.
         known: String,
     },
-    #[error("no `{wanted}.x` is known to it (known: {known}); an exact version can be asked for")]
+    #[error("it lists no `{wanted}.x` (known: {known}); an exact version may still work")]
     Unknown {
         wanted: VersionRequest,
-        /// The versions that it knows, with commas between them.
+        /// Listed versions, separated by commas.
         known: String,
     },
 }
 
-/// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
+/// Finds the first version in a program's output: `3.4.23` in `etcd Version: 3.4.23`.
 pub(super) fn version_in(text: &str) -> Option<String> {
     let between =
         |c: char| c.is_whitespace() || matches!(c, '"' | ',' | '(' | ')' | ':' | '/' | '=');
@@ -124,7 +123,7 @@ pub(super) fn version_in(text: &str) -> Option<String> {
             .find(|c: char| !c.is_ascii_digit())
             .is_some_and(|at| bare.as_bytes().get(at) == Some(&b'.'));
         if dotted && numeric(parts.next()) && numeric(parts.next()) {
-            // HAProxy of a distribution says the distribution's version.
+            // A distribution's HAProxy prints the package's version.
             let packaged = ["+deb", "ubuntu"].iter().any(|mark| bare.contains(mark));
             let expected_version = if packaged { upstream(bare) } else { bare };
             return Some(released(expected_version).to_owned());
@@ -133,8 +132,8 @@ pub(super) fn version_in(text: &str) -> Option<String> {
     None
 }
 
-/// A release's commit as `git describe` names it, `2.6.0-0-g47aa4e01e`, is that release; other commits are
-/// none.
+/// Removes the suffix of `git describe` from a release's own commit: `2.6.0-0-g47aa4e01e` is `2.6.0`. Other commits are
+/// not releases and stay unchanged.
 fn released(expected_version: &str) -> &str {
     let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     match expected_version.split_once("-0-g") {
@@ -143,7 +142,7 @@ fn released(expected_version: &str) -> &str {
     }
 }
 
-/// The first date (`2024-10-29`) in what a program printed: when it says that it was built.
+/// Finds the first date in a program's output, its build date: `2024-10-29`.
 pub(super) fn date_in(text: &str) -> Option<String> {
     let shape = |w: &[u8]| {
         w.len() == 10
@@ -151,12 +150,12 @@ pub(super) fn date_in(text: &str) -> Option<String> {
                 .enumerate()
                 .all(|(i, b)| if i == 4 || i == 7 { *b == b'-' } else { b.is_ascii_digit() })
     };
-    // A build without a date of its own says 1970.
+    // A build without a date prints 1970.
     let found = text.as_bytes().windows(10).find(|w| shape(w) && !w.starts_with(b"1970"))?;
     String::from_utf8(found.to_vec()).ok()
 }
 
-/// The upstream part of a Debian version: `1:3.4.23+dfsg-4+b4` is `3.4.23`.
+/// Returns the upstream part of a Debian version: `3.4.23` of `1:3.4.23+dfsg-4+b4`.
 pub(super) fn upstream(debian: &str) -> &str {
     let without_epoch = debian.split_once(':').map_or(debian, |(_, rest)| rest);
     let end = without_epoch.rfind('-').unwrap_or(without_epoch.len());
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_request_matches_every_version_below_it_and_an_exact_one_only_itself() {
+    fn short_request_matches_a_series_and_exact_request_only_itself() {
         let cases = [
             ("3.6", "3.6.16", true),
             ("3.6", "3.6", true),
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_a_version_is_refused() {
+    fn rejects_text_without_a_version() {
         for text in ["", "v", "latest", "../3", "3..6", "3.6 ", "3.6/..", "3.6.", "-3", "3.6;rm"] {
             let parsed = text.parse::<VersionRequest>();
             assert_eq!(parsed.is_ok(), text == "3.6 ", "{text:?}");
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_known_match_is_chosen_and_an_unknown_exact_version_is_tried() {
+    fn chooses_first_listed_match_or_unlisted_exact_version() {
         let known = ["3.7.3", "3.6.16", "3.6.8", "3.5.33"];
         let choose = |request: &str| VersionRequest::choose(Some(&wants(request)), &known);
         assert_eq!(choose("3.6").unwrap(), "3.6.16");
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_found_in_what_real_programs_print() {
+    fn finds_version_in_output_of_real_programs() {
         let cases = [
             ("etcd Version: 3.4.23\nGit SHA: Not provided\nGo Version: go1.19.8\n", Some("3.4.23")),
             (
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debian_version_loses_epoch_revision_and_repacking_mark() {
+    fn upstream_drops_epoch_revision_and_repacking_mark() {
         let cases = [
             ("3.4.23-4+b4", "3.4.23"),
             ("3.4.23+dfsg-4", "3.4.23"),

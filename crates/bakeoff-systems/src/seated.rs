@@ -11,15 +11,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use bakeoff_engine::tls::CaPem;
-use bakeoff_host::ports::Allocator;
 use bakeoff_host::NodeSpec;
+use bakeoff_host::ports::Allocator;
 use bakeoff_install::Installed;
 use tempfile::TempDir;
 
 use super::Description;
-use super::testing::{
-    ADDRESSES, Allowed, binary, components, contracts, study, three_seats,
-};
+use super::testing::{ADDRESSES, Allowed, binary, components, contracts, study, three_seats};
 use super::topology::{Member, compose};
 
 /// Addresses at which no node has its seat.

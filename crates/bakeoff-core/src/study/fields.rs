@@ -138,26 +138,26 @@ pub(super) const FIGURE: Form = Form::Number { min: 0.0, from_min: true, max: 1e
 
 pub(super) static STUDY: Table = Table {
     name: "study",
-    meaning: "A bakeoff study: which systems are compared, what their clients do, and how hard.",
+    meaning: "A bakeoff study: the compared systems, the work of their clients, and the load.",
     one_of: &[],
     fields: &[
         always(
             "title",
             Form::Text,
             "etcd and ZooKeeper under write load",
-            "What it compares, in a line.",
+            "What the study compares, in one line.",
         ),
         maybe(
             "description",
             Form::Text,
             "What a reader should know.",
-            "What a reader should know of it, in a paragraph.",
+            "What a reader should know about the study, in a paragraph.",
         ),
         always(
             "systems",
             Form::Named(&Form::Table(&SYSTEM)),
             "{etcd: {kind: etcd, nodes: 3}}",
-            "The contenders, by names of your choice.",
+            "The compared systems, by names of your choice.",
         ),
         always(
             "workloads",
@@ -169,216 +169,206 @@ pub(super) static STUDY: Table = Table {
             "loads",
             Form::Named(&Form::Table(&LOAD)),
             "{steady: {clients: 16, stop: {after: 30s}}}",
-            "How hard they do it, by names of your choice.",
+            "How hard the clients work, by names of your choice.",
         ),
         default(
             "trials",
             Form::Whole { min: 1, max: 1000 },
             "7",
-            "How often each combination of system, workload and load is run: with 7, differences of \
-             10 % among three systems are seen where trials scatter by 3 %; two systems need 5.",
+            "Number of trials of each combination of system, workload and load. If trials scatter by 3 %, 7 of \
+             them show differences of 10 % among three systems. Two systems need 5.",
         ),
         default(
             "audit-keys",
             COUNT,
             "10000",
-            "How many acknowledged keys an audit reads back: all of them up to here, else the most recent ones \
-             for one half and an even sample for the other.",
+            "Maximum number of acknowledged keys that an audit reads back. If there are more, one half are the most \
+             recent keys, and the other half are an even sample.",
         ),
         maybe(
             "audit",
             Form::Table(&AUDIT),
             "{kill: under-load}",
-            "How acknowledged writes are audited.",
+            "How bakeoff audits acknowledged writes.",
         ),
         default(
             "sample-every",
             Form::Duration { zero: false, max: "1h" },
             "1s",
-            "Time between two looks at what nodes use: CPU, memory, disk and the like; at least 100ms.",
+            "Interval between samples of what nodes use, such as CPU, memory and disk; at least 100ms.",
         ),
         default(
             "clusters",
             Form::Word(Clusters::NAMES),
             "fresh",
-            "What each trial begins on: `fresh` servers without data, or those `kept` from the \
-             system's first trial, cleared of what earlier trials wrote.",
+            "Servers of each trial: `fresh` ones without data, or those `kept` from the system's first \
+             trial, without the data that earlier trials wrote.",
         ),
         maybe(
             "publication",
             Form::Table(&PUBLICATION),
             "{title: dbtester 2017Q1, hardware: 16 vCPUs}",
-            "Where the published figures come from.",
+            "Source of the published figures.",
         ),
         maybe(
             "published",
             Form::List(&Form::Table(&PUBLISHED)),
             "[{system: etcd, workload: write, metric: throughput-mean, value: 2921}]",
-            "Figures from the literature, shown beside ours.",
+            "Figures from the literature, shown beside the measured ones.",
         ),
     ],
 };
 
 pub(super) static SYSTEM: Table = Table {
     name: "system",
-    meaning: "A contender: started by bakeoff, or already running at `endpoints`.",
+    meaning: "A compared system: bakeoff starts it, or it already runs at `endpoints`.",
     one_of: &[],
     fields: &[
-        always("kind", Form::Text, "etcd", "What it is; `bakeoff systems` lists the kinds."),
+        always("kind", Form::Text, "etcd", "Kind of system; `bakeoff systems` lists the kinds."),
         maybe(
             "version",
             Form::AsWritten,
             "\"3.6\"",
-            "The version to run; a prefix such as `3.6` takes the newest known match.",
+            "Version to run. A prefix such as `3.6` selects the newest known match.",
         ),
         maybe(
             "program",
             Form::Text,
             "/opt/etcd/bin/etcd",
-            "Path of a program of your own, in place of an installed one.",
+            "Path of your own program, in place of the installed one.",
         ),
-        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "How many nodes are started."),
+        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "Number of nodes."),
         maybe(
             "options",
             Form::Open(&Form::AsWritten),
             "{heap: 1GiB}",
-            "Settings that this kind of system knows; `bakeoff systems` lists them.",
+            "Settings of this kind of system; `bakeoff systems` lists them.",
         ),
         maybe(
             "limits",
             Form::Table(&LIMITS),
             "{cpu: 0.5, memory: 1GiB}",
-            "What each node may use.",
+            "Resource limits of each node.",
         ),
         maybe(
             "endpoints",
             Form::List(&Form::Text),
             "[\"https://10.0.0.5:2379\"]",
-            "Where it already runs; nothing is started or stopped then.",
+            "Addresses of a system that already runs. bakeoff then starts and stops no servers.",
         ),
         maybe(
             "metrics",
             Form::List(&Form::Text),
             "[\"http://10.0.0.5:2379/metrics\"]",
-            "Where its nodes tell CPU and memory in Prometheus' text format, for a system with `endpoints`: of the \
-             servers themselves, or of node exporters beside them. Each is asked once a second.",
+            "Addresses of CPU and memory metrics in Prometheus' text format, for a system with `endpoints`: of the \
+             servers themselves, or of node exporters beside them. bakeoff reads each once a second.",
         ),
         maybe(
             "tls",
             Form::Table(&TLS),
             "{ca: ca.pem}",
-            "How `https://` endpoints, or a `process` that speaks TLS, are verified.",
+            "How clients verify `https://` endpoints, or a `process` with TLS.",
         ),
         maybe(
             "credentials",
             Form::Table(&CREDENTIALS),
             "{user: root, password: $ETCD_PASSWORD}",
-            "Who clients are to a system with `endpoints`.",
+            "Credentials of clients at a system with `endpoints`.",
         ),
         maybe(
             "process",
             Form::Table(&PROCESS),
             "{command: [./gateway, --listen, \"{address}:{port}\"]}",
-            "The command that a system of kind `process` is.",
+            "Command of a system of kind `process`.",
         ),
         maybe(
             "parts",
             Form::Open(&Form::Table(&PART)),
             "{storage: {kind: consul, nodes: 3}}",
-            "What else it is made of, by role; `bakeoff systems` lists the roles of each kind.",
+            "Components besides the system's own nodes, by role; `bakeoff systems` lists the roles of each kind.",
         ),
     ],
 };
 
 pub(super) static PART: Table = Table {
     name: "part",
-    meaning: "What a system is made of besides its own nodes: started with it, and part of what is measured.",
+    meaning: "A component of a composite system: started with the system, and measured as part of it.",
     one_of: &[],
     fields: &[
-        always("kind", Form::Text, "consul", "What it is; the role says which kinds there can be."),
-        maybe("version", Form::AsWritten, "\"1.20\"", "The version to run, as of a system."),
-        maybe("program", Form::Text, "/opt/consul/bin/consul", "Path of a program of your own."),
-        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "How many nodes are started."),
-        maybe(
-            "options",
-            Form::Open(&Form::AsWritten),
-            "{latency: 20ms}",
-            "Settings that its kind knows.",
-        ),
-        maybe("limits", Form::Table(&LIMITS), "{cpu: 0.5}", "What each node may use."),
+        always("kind", Form::Text, "consul", "Kind of component; the role limits the choice."),
+        maybe("version", Form::AsWritten, "\"1.20\"", "Version to run, as for a system."),
+        maybe("program", Form::Text, "/opt/consul/bin/consul", "Path of your own program."),
+        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "Number of nodes."),
+        maybe("options", Form::Open(&Form::AsWritten), "{latency: 20ms}", "Settings of its kind."),
+        maybe("limits", Form::Table(&LIMITS), "{cpu: 0.5}", "Resource limits of each node."),
         maybe(
             "process",
             Form::Table(&PROCESS),
             "{command: [./backend, \"{port}\"]}",
-            "The command that a part of kind `process` is.",
+            "Command of a component of kind `process`.",
         ),
     ],
 };
 
 pub(super) static LIMITS: Table = Table {
     name: "limits",
-    meaning: "What each node may use.",
+    meaning: "Resource limits of each node.",
     one_of: &[],
     fields: &[
         maybe(
             "cpu",
             Form::Number { min: 0.0, from_min: false, max: 1024.0 },
             "0.5",
-            "In cores: 0.5 is half of one.",
+            "CPU limit in cores: 0.5 is half a core.",
         ),
         maybe(
             "memory",
             Form::Size { min: 1 << 20, max: 1 << 50 },
             "1GiB",
-            "In bytes, or with a unit.",
+            "Memory limit, in bytes or with a unit.",
         ),
         maybe(
             "cpus",
             Form::OneOrMany(&Form::Whole { min: 0, max: 4095 }),
             "0",
-            "The CPUs that it may run on, by their numbers; the load generator keeps off them as far \
-             as it can.",
+            "Numbers of the CPUs that the node may run on. The load generator uses other CPUs if it can.",
         ),
     ],
 };
 
 pub(super) static TLS: Table = Table {
     name: "tls",
-    meaning: "Which certificates are trusted and shown.",
+    meaning: "Certificates that clients trust and present.",
     one_of: &[],
     fields: &[
         maybe("ca", Form::Text, "ca.pem", "PEM file of the authorities to trust."),
         maybe("cert", Form::Text, "client.pem", "PEM file of the client's certificate chain."),
         maybe("key", Form::Text, "client.key", "PEM file of the client's private key."),
-        default("insecure", Form::Flag, "false", "Accept any certificate; the report says so."),
+        default("insecure", Form::Flag, "false", "Accept any certificate. The report mentions it."),
     ],
 };
 
 pub(super) static CREDENTIALS: Table = Table {
     name: "credentials",
-    meaning: "Who clients are to a system that runs already. Secrets are in variables or files, never in the study.",
+    meaning: "Credentials of clients at a system that already runs. \
+              Secrets are in variables or files, never in the study.",
     one_of: &[&["user", "password"], &["user", "password-file"], &["token"], &["token-file"]],
     fields: &[
-        maybe("user", Form::Text, "root", "A user's name."),
+        maybe("user", Form::Text, "root", "User name."),
         maybe(
             "password",
             Form::AsWritten,
             "$ETCD_PASSWORD",
-            "The user's password: a variable of bakeoff's environment.",
+            "Variable of bakeoff's environment that holds the password.",
         ),
-        maybe(
-            "password-file",
-            Form::Text,
-            "/run/secrets/etcd",
-            "The file that holds the password.",
-        ),
+        maybe("password-file", Form::Text, "/run/secrets/etcd", "File that holds the password."),
         maybe(
             "token",
             Form::AsWritten,
             "$CONSUL_HTTP_TOKEN",
-            "A token: a variable of bakeoff's environment.",
+            "Variable of bakeoff's environment that holds the token.",
         ),
-        maybe("token-file", Form::Text, "/run/secrets/consul", "The file that holds the token."),
+        maybe("token-file", Form::Text, "/run/secrets/consul", "File that holds the token."),
     ],
 };
 
@@ -397,70 +387,82 @@ pub(super) static WORKLOAD: Table = Table {
             "request",
             Form::Table(&REQUEST),
             "{path: /, expect: {status: 200, body-size: 43}}",
-            "What a `request` asks for over HTTP, and what must come back.",
+            "The HTTP request of the operation `request`, and the expected response.",
         ),
         maybe(
             "keys",
             Form::Table(&KEYS),
             "{count: 10000}",
-            "Which keys they touch; must be given for operations of a key-value store. Of others it says how many users, roles or texts there are, one if left out.",
+            "Keys that the clients use; required for operations of a key-value store. For other operations, \
+             `count` is the number of users, roles or texts, 1 by default.",
         ),
-        maybe("values", Form::Table(&VALUES), "{size: 1KiB}", "What they write."),
+        maybe("values", Form::Table(&VALUES), "{size: 1KiB}", "Values that the clients write."),
         maybe(
             "with",
             Form::Open(&Form::AsWritten),
             "{key-type: rsa-2048}",
-            "What operations are done with beyond keys and values; `bakeoff systems` lists what each kind knows.",
+            "Parameters of operations beyond keys and values; `bakeoff systems` lists those of each kind.",
         ),
         default(
             "reads",
             Form::Word(ReadConsistency::NAMES),
             "linearizable",
-            "How fresh a `get` or `list` must be.",
+            "Required consistency of a `get` or `list`.",
         ),
         maybe(
             "fill",
             Form::Flag,
             "true",
-            "Whether all keys are written before the load begins, unmeasured; by default when the mix has `get`, `list` or `delete`.",
+            "Whether bakeoff writes all keys before the load begins, without measuring. By default, it does if the \
+             mix has `get`, `list` or `delete`.",
         ),
         maybe(
             "loads",
             Form::List(&Form::Text),
             "[steady]",
-            "Names of the loads it is put under; all by default.",
+            "Names of the loads for this workload; all by default.",
         ),
         maybe(
             "systems",
             Form::List(&Form::Text),
             "[etcd]",
-            "Names of the systems that are put to this work; all by default.",
+            "Names of the systems for this workload; all by default.",
         ),
     ],
 };
 
 pub(super) static AUDIT: Table = Table {
     name: "audit",
-    meaning: "How acknowledged writes are audited.",
+    meaning: "How bakeoff audits acknowledged writes.",
     one_of: &[],
     fields: &[maybe(
         "kill",
         Form::Word(Kill::NAMES),
         "under-load",
-        "When all nodes are killed: `under-load`, in the midst of further writes that nobody measures, \
-         or `at-rest`, after the load was read back. Left out, key-value stores are killed under load \
-         and everything else at rest.",
+        "When bakeoff kills all nodes: `under-load` during further, unmeasured writes, or `at-rest` after \
+         it has read the keys back. By default, it kills key-value stores under load and all other \
+         systems at rest.",
     )],
 };
 
 pub(super) static PUBLICATION: Table = Table {
     name: "publication",
-    meaning: "Where published figures come from.",
+    meaning: "Source of published figures.",
     one_of: &[],
     fields: &[
-        always("title", Form::Text, "dbtester 2017Q1", "What it is called, and when it appeared."),
-        always("hardware", Form::Text, "3 servers of 16 vCPUs and 30 GB", "What it ran on."),
-        maybe("versions", Form::Text, "etcd 3.1, ZooKeeper 3.4.9", "Which versions it compared."),
+        always("title", Form::Text, "dbtester 2017Q1", "Title and date."),
+        always(
+            "hardware",
+            Form::Text,
+            "3 servers of 16 vCPUs and 30 GB",
+            "Hardware of the published tests.",
+        ),
+        maybe(
+            "versions",
+            Form::Text,
+            "etcd 3.1, ZooKeeper 3.4.9",
+            "Versions of the compared systems.",
+        ),
     ],
 };
 
@@ -470,28 +472,28 @@ pub(super) static PUBLISHED: Table = Table {
     one_of: &[&["metric", "value"], &["figures"]],
     fields: &[
         always("system", Form::Text, "etcd", "Name of one of the study's systems."),
-        always("workload", Form::Text, "write", "Name of one of its workloads."),
+        always("workload", Form::Text, "write", "Name of one of the study's workloads."),
         maybe(
             "load",
             Form::Text,
             "steady",
-            "Name of one of its loads; may be left out when the workload has only one.",
+            "Name of one of the study's loads; optional if the workload has only one.",
         ),
         maybe(
             "operation",
             Form::Word(Operation::NAMES),
             "get",
-            "Of which operation of the mix it is; of all together if left out.",
+            "Operation of the mix; all operations together by default.",
         ),
-        maybe("metric", Form::Word(Metric::NAMES), "throughput-mean", "What was measured."),
-        maybe("value", FIGURE, "2921", "Its value, in the unit that the metric's name ends with."),
+        maybe("metric", Form::Word(Metric::NAMES), "throughput-mean", "Metric of the figure."),
+        maybe("value", FIGURE, "2921", "Value in the unit at the end of the metric's name."),
         maybe(
             "figures",
             Form::Keyed(Metric::NAMES, &FIGURE),
             "{throughput-mean: 2921}",
             "Several metrics and their values.",
         ),
-        maybe("note", Form::Text, "median of three", "What else the publication says of it."),
+        maybe("note", Form::Text, "median of three", "Further information from the publication."),
     ],
 };
 

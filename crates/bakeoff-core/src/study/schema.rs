@@ -2,7 +2,6 @@
 //!
 //! The schema covers names, forms and bounds. Only the parser checks combinations of fields, and the abilities of
 //! each kind of system.
-//! do, only the parser knows.
 
 use serde_json::{Map, Value, json};
 

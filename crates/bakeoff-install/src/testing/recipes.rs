@@ -1,5 +1,6 @@
-//! Recipes that ship, for tests of what they ask for. They belong to the systems, which are above this
-//! crate: tests alone look up there.
+//! Shipped recipes, for tests of how they are fetched.
+//!
+//! They belong to `bakeoff-systems`, which depends on this crate. Only tests read them here.
 
 #[path = "../../../bakeoff-systems/src/consul/recipe.rs"]
 pub(crate) mod consul;

@@ -106,10 +106,10 @@ fn altered_texts_neither_panic_nor_use_much_memory() {
     let program = std::env::current_exe().expect("the path of this program");
     let alone = ["--exact", "altered::altered_texts_are_rendered", "--ignored", "--nocapture"];
     let ended = Command::new(program).args(alone).output().expect("this program again");
-    let told = String::from_utf8_lossy(&ended.stdout);
-    print!("{told}{}", String::from_utf8_lossy(&ended.stderr));
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    print!("{stdout}{}", String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{}", ended.status);
-    assert!(told.contains("1 passed"), "no test ran");
+    assert!(stdout.contains("1 passed"), "no test ran");
 }
 
 #[test]

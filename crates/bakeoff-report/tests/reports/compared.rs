@@ -55,18 +55,18 @@ fn round_without_valid_trials_of_both_is_not_counted() {
 fn memory_of_machines_is_not_compared_with_that_of_processes() {
     const MEMORY: &str = "server_memory_max_sum_of_nodes_bytes";
     let mut record = repeated();
-    let told = |record: &mut Record, system: &str, of: Metered| {
+    let set_source = |record: &mut Record, system: &str, of: Metered| {
         let trials = record.trials.iter_mut().filter(|trial| trial.trial.system == system);
         let nodes = trials.flat_map(|trial| &mut trial.usage);
         nodes.filter(|node| node.name != "generator").for_each(|node| node.metrics_of = Some(of));
     };
     let systems = [0, 1].map(|place: usize| record.header.study.systems[place].name.clone());
-    told(&mut record, &systems[0], Metered::Machine);
+    set_source(&mut record, &systems[0], Metered::Machine);
     let memory = judged(&record, MEMORY);
     assert_eq!(memory["verdict"], "not-judged");
     let words = memory["words"].as_str().unwrap();
     assert!(words.contains("'s figure covers whole machines, "), "{words}");
-    told(&mut record, &systems[1], Metered::Machine);
+    set_source(&mut record, &systems[1], Metered::Machine);
     assert_eq!(judged(&record, MEMORY)["verdict"], "none-shown");
 }
 
@@ -169,7 +169,7 @@ fn nothing_is_proven_between_two_runs_alone() {
     let why =
         |known: &[Record], new: &Record| match asked(&base, new, known, "etcd: throughput < -5%") {
             FailIfOutcome::CannotTell(why) => why.join("; "),
-            told => panic!("{told:?}"),
+            other => panic!("{other:?}"),
         };
     let alone = why(&[], &new);
     assert!(alone.contains("but 1 is known; `bakeoff gate` runs both"), "{alone}");
@@ -258,9 +258,9 @@ fn differences_of_two_runs_are_above_the_table() {
 #[test]
 fn trials_on_the_same_servers_are_qualified() {
     use bakeoff_core::study::Clusters;
-    let told = "ran on the same servers";
+    let note = "ran on the same servers";
     let mut record = repeated();
-    assert!(!Report::new(&record).sentence().contains(told));
+    assert!(!Report::new(&record).sentence().contains(note));
     record.header.study.clusters = Clusters::Kept;
     let sentence = Report::new(&record).sentence().to_owned();
     let expected = "; each of etcd and zookeeper ran all its trials on the same servers: the figures \

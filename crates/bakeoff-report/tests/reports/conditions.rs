@@ -199,9 +199,9 @@ fn services_have_no_conditions_about_data() {
 #[test]
 fn sentence_has_a_verdict_on_response_times() {
     let sentence = |record: &Record| Report::new(record).sentence().to_owned();
-    let told = sentence(&quick_and_safe(Operation::Put, |_| {}));
+    let words = sentence(&quick_and_safe(Operation::Put, |_| {}));
     let expected = "; quick's p99 response time was lower (20.5 ms against 41.0 ms).";
-    assert!(told.ends_with(expected), "{told}");
+    assert!(words.ends_with(expected), "{words}");
     let alike = quick_and_safe(Operation::Put, |record| {
         for (nth, trial) in (0u64..).zip(&mut record.trials) {
             let rate = if trial.trial.system == "quick" { 500 } else { 300 };
@@ -209,8 +209,8 @@ fn sentence_has_a_verdict_on_response_times() {
             trial.stages[0].measurement = put(rate, 4, took);
         }
     });
-    let told = sentence(&alike);
-    assert!(told.contains("; quick's p99 response time showed no difference ("), "{told}");
+    let words = sentence(&alike);
+    assert!(words.contains("; quick's p99 response time showed no difference ("), "{words}");
     // One trial is not judged.
     let mut once = quick_and_safe(Operation::Put, |_| {});
     once.trials.truncate(2);

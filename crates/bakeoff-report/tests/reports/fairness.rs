@@ -536,8 +536,8 @@ fn workload_row_excludes_systems_that_do_not_run_it() {
     let seen = row(&report, "errors");
     assert_eq!(texts(&seen), ["none", "does not run it", "not measured"], "{seen:?}");
     assert_eq!(seen.weight, Weight::Matters);
-    let told = full(&report, &PLAIN);
-    assert!(told.contains("errors: etcd: none; zookeeper: not measured"), "{told}");
+    let text = full(&report, &PLAIN);
+    assert!(text.contains("errors: etcd: none; zookeeper: not measured"), "{text}");
 }
 
 #[test]

@@ -539,9 +539,9 @@ fn trial_of_a_lost_machine_is_not_counted_against_its_system_and_runs_again() {
         "the trial of the lost machine, and the four that did not run"
     );
     let report = Report::new(&record);
-    let told = report.findings();
+    let findings = report.findings();
     let expected = "incomplete: 2 of 6 trials ran; a machine was lost in the last one";
-    assert!(told.iter().any(|one| one == expected), "{told:?}");
+    assert!(findings.iter().any(|one| one == expected), "{findings:?}");
     assert_eq!(record.trials[1].cause(), Some(bakeoff_core::check::Cause::Machine));
     let whole = full(&report, &NARROW);
     assert!(whole.contains("not valid: trial 01 (zookeeper, round 1): `h4` is lost"), "{whole}");

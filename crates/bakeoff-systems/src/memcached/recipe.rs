@@ -1,10 +1,10 @@
-//! Where memcached comes from.
+//! Source of memcached: Debian.
 //!
-//! Debian alone: the project publishes sources, and no checksums of what it builds of them.
+//! The project publishes source code, but no binaries with checksums.
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
-/// Sources of memcached.
+/// Recipe of memcached.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "memcached",
     shape: Shape::Binary { executable: "memcached", version_args: &["--version"] },

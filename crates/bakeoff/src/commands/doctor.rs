@@ -43,14 +43,14 @@ pub(crate) fn machines(
     let mut cluster = None;
     let mut pods = None;
     if let Some(kubernetes) = places.kubernetes.clone() {
-        let told = kubernetes::survey(&kubernetes)?;
-        if told.missing.is_empty() {
+        let survey = kubernetes::survey(&kubernetes)?;
+        if survey.missing.is_empty() {
             let all: Vec<&Study> = studies.iter().map(|(_, study)| study).collect();
             let made = Pods::make(&kubernetes, ("doctor", &all), interrupted)?;
             places.machines = made.machines();
             pods = Some(made);
         }
-        cluster = Some(Inspection::from(told));
+        cluster = Some(Inspection::from(survey));
     }
     let inspections: Vec<Inspection> = std::thread::scope(|scope| {
         let inspections: Vec<_> = (0..places.machines.len())
@@ -105,8 +105,8 @@ struct Inspection {
 }
 
 impl From<ClusterTold> for Inspection {
-    fn from(told: ClusterTold) -> Self {
-        Self { machine: "Kubernetes".to_owned(), rows: told.rows, missing: told.missing }
+    fn from(survey: ClusterTold) -> Self {
+        Self { machine: "Kubernetes".to_owned(), rows: survey.rows, missing: survey.missing }
     }
 }
 
@@ -221,9 +221,9 @@ fn inspect_agent(
     let offset = agent.offset()?;
     let trip = offset.error * 2;
     let data = machine.data.as_ref().map(PathBuf::from);
-    let told = order::describe(agent, data)?;
+    let description = order::describe(agent, data)?;
     let ahead = offset.wall_ahead;
-    inspection.row("host", format!("{}, {} {}", hello.host, told.kernel, told.arch));
+    inspection.row("host", format!("{}, {} {}", hello.host, description.kernel, description.arch));
     inspection.row("trip", format!("{} round trip, the shortest of 40", latency_text(trip)));
     inspection.row("clock", clock_text(ahead));
     if ahead.abs() > WALL_MAX.as_secs_f64() {
@@ -232,12 +232,12 @@ fn inspect_agent(
             "synchronise both clocks (`chronyd`, `systemd-timesyncd`)",
         );
     }
-    let memory = ByteCount(told.memory_bytes);
+    let memory = ByteCount(description.memory_bytes);
     inspection.row("has", format!("{}, {memory} of memory", plural(hello.cpus as u64, "CPU")));
     inspection.row("user", if hello.root { "root" } else { "not root" });
-    disk(&told, machine, inspection);
+    disk(&description, machine, inspection);
     match &machine.node {
-        None => limits(&told, needs, inspection),
+        None => limits(&description, needs, inspection),
         Some(node) => {
             let own = order::container_limits(agent)?;
             inspection.row("node", node.clone());
@@ -318,9 +318,9 @@ fn clock_text(ahead: f64) -> String {
     }
 }
 
-fn disk(told: &MachineTold, machine: &Machine, inspection: &mut Inspection) {
-    let data = told.data.display();
-    match &told.disk {
+fn disk(description: &MachineTold, machine: &Machine, inspection: &mut Inspection) {
+    let data = description.data.display();
+    match &description.disk {
         DiskTold::Works { file_system, free_bytes, sync_median_us } => {
             let free = ByteCount(*free_bytes);
             let sync = latency_text(Duration::from_secs_f64(sync_median_us / 1e6));
@@ -340,13 +340,13 @@ fn disk(told: &MachineTold, machine: &Machine, inspection: &mut Inspection) {
     }
 }
 
-fn limits(told: &MachineTold, needs: &Needs, inspection: &mut Inspection) {
+fn limits(description: &MachineTold, needs: &Needs, inspection: &mut Inspection) {
     let one = |limit: &bakeoff_host::LimitSupport| match &limit.refused {
         None => format!("{} can be applied", limit.limit),
         Some(why) => format!("{} cannot: {why}", limit.limit),
     };
-    inspection.row("limits", told.limits.iter().map(one).collect::<Vec<_>>().join("; "));
-    let refused = told.limits.iter().any(|limit| limit.refused.is_some());
+    inspection.row("limits", description.limits.iter().map(one).collect::<Vec<_>>().join("; "));
+    let refused = description.limits.iter().any(|limit| limit.refused.is_some());
     if refused && !needs.limited.is_empty() {
         inspection.lacks(
             format!("limits, needed by {}", needs.limited.join(" and ")),

@@ -99,21 +99,21 @@ fn rejects_folders_outside_of_the_run() {
     let (agent, folder) = prepared(data.path());
     let precious = data.path().join("precious");
     std::fs::create_dir(&precious).unwrap();
-    let told = |error: AgentError| error.to_string();
-    let refused = |told: Option<String>, of: &str| {
-        let told = told.unwrap_or_else(|| panic!("{of} was not refused"));
-        assert!(told.contains("is outside the run"), "{of}: {told}");
+    let message_of = |error: AgentError| error.to_string();
+    let refused = |message: Option<String>, of: &str| {
+        let message = message.unwrap_or_else(|| panic!("{of} was not refused"));
+        assert!(message.contains("is outside the run"), "{of}: {message}");
     };
     for path in [precious.clone(), folder.join("../precious"), folder.clone()] {
         let spec = NodeSpec::new("d-1".into(), "true", path.clone());
         let order = LaunchOrder::new(&spec).unwrap();
         refused(agent.launch(spec, order).err().map(|error| error.to_string()), "a server");
         let discard = Request::Discard { path };
-        refused(agent.ask::<Value>(&discard).err().map(told), "a removal");
+        refused(agent.ask::<Value>(&discard).err().map(message_of), "a removal");
     }
     for name in ["../precious", "", "/tmp"] {
         let trial = Request::Trial { name: name.into(), keeps: false };
-        refused(agent.ask::<Value>(&trial).err().map(told), "a trial");
+        refused(agent.ask::<Value>(&trial).err().map(message_of), "a trial");
     }
     assert!(precious.is_dir() && folder.is_dir());
 }
@@ -181,8 +181,8 @@ fn clock_offset_is_known_within_half_a_round_trip() {
     let before = std::time::Instant::now();
     let theirs: ClockReading = agent.ask(&Request::Now).unwrap();
     let after = std::time::Instant::now();
-    let told = offset.ours(theirs.nanos);
-    assert!(told + offset.error >= before && told <= after + offset.error, "{:?}", offset.error);
+    let ours = offset.ours(theirs.nanos);
+    assert!(ours + offset.error >= before && ours <= after + offset.error, "{:?}", offset.error);
     assert!(offset.error < Duration::from_millis(50), "{:?}", offset.error);
     let bound = offset.error.as_secs_f64() + 1e-3;
     assert!(offset.wall_ahead.abs() < bound, "one machine has one clock: {}", offset.wall_ahead);

@@ -158,12 +158,12 @@ fn append_output(said: &mut String, what: &str, folder: &Path, arguments: &[&str
     let ran = Ran::run(bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments));
     assert!(ran.code.is_some_and(|code| code != 0), "{what}: nothing is wrong with it: {ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
-    let told = ran.stderr.replace(&folder.display().to_string(), "FOLDER");
+    let stderr = ran.stderr.replace(&folder.display().to_string(), "FOLDER");
     let command = arguments.join(" ");
     writeln!(
         said,
         "== {what}\n$ bakeoff {command}\n{}\n[exit code {}]\n",
-        told.trim_end(),
+        stderr.trim_end(),
         ran.code.unwrap_or(0)
     )
     .unwrap();
@@ -200,8 +200,8 @@ fn diagnostics_have_a_position_and_a_hint() {
         append_output(&mut said, what, dir.path(), &arguments);
     }
     assert!(!said.contains("hunter2"), "a secret is shown");
-    let told = said.matches("\n[exit code ").count();
-    assert!(told >= 50, "{told} diagnostics");
+    let count = said.matches("\n[exit code ").count();
+    assert!(count >= 50, "{count} diagnostics");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs/diagnostics.txt");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &said).unwrap();

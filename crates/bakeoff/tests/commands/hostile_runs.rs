@@ -187,7 +187,7 @@ fn writable_run_is_resumed_only_with_trust() {
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::chown(&record, Some(65534), Some(65534)).unwrap();
-        resume(&run).ends_with(2).complains(&["is of the user with the id 65534", "--trust"]);
+        resume(&run).ends_with(2).complains(&["belongs to the user with ID 65534", "--trust"]);
     }
     Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
 }

@@ -390,7 +390,7 @@ fn bad_input_ends_with_2_and_its_position() {
     bad(&[url, "--fail-if", "p99 > 20"], &["did you mean `20ms`?", "\n        ^^"]);
     bad(&[url, "--arrivals", "poisson"], &["--rate"]);
     let few = [url, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50"];
-    bad(&few, &["needs 10,000 requests, and the first try has 250", "hint: "]);
+    bad(&few, &["needs 10,000 requests, but the first try has 250", "hint: "]);
     bad(&[url, "--find-max"], &["--slo"]);
     bad(&[url, "-H", "no colon"], &["`--header`"]);
     bad(&["--targets", "/nowhere"], &["cannot read the targets file `/nowhere`"]);

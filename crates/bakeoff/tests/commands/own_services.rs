@@ -161,7 +161,7 @@ fn program_and_version_are_checked_before_starting_anything() {
     refused(
         &command("bakeoff", ", version: \"99.1\""),
         3,
-        &[&format!("says that it is version `{ours}`, and `99.1` was asked for")],
+        &[&format!("reports version `{ours}`, but `99.1` was requested")],
     );
     let versioned =
         canary("", ", ready: /health").replace("kind:", &format!("version: {ours}, kind:"));

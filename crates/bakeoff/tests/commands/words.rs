@@ -48,7 +48,7 @@ fn unknown_words_in_braces_are_sent_with_a_warning() {
     let url = format!("http://{}/{{id}}/{{{{name}}}}", recorder.address);
     let load = ["load", &url, "-n", "2", "-c", "1", "--body", "{viewer{login}}"];
     Ran::run(bakeoff().args(load)).ends_with(0).complains(&[
-        "warning: `{id}` in the URL is sent as it stands",
+        "warning: `{id}` in the URL is an unknown word and is sent unchanged",
         "`{sequence}`, `{client}` and `{random:8}`",
     ]);
     let messages = recorder.messages();

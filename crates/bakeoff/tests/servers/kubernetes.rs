@@ -464,12 +464,12 @@ fn missing_rights_are_told(cluster: &Cluster) {
         let ran = bakeoff(cluster).args(["doctor", "demo", "--on"]).arg(on).output().unwrap();
         Ran::from_output(ran).ends_with(code).stdout
     };
-    let told = doctor(&places, 3);
+    let output = doctor(&places, 3);
     assert!(
-        told.contains("missing   the rights to create namespaces, delete namespaces"),
-        "{told}"
+        output.contains("missing   the rights to create namespaces, delete namespaces"),
+        "{output}"
     );
-    let told = doctor("kubernetes: {node-selector: {disk: nvme}, storage-class: fast}", 3);
-    assert!(told.contains("missing   4 nodes for the run's pods"), "{told}");
-    assert!(told.contains("missing   the storage class `fast`"), "{told}");
+    let output = doctor("kubernetes: {node-selector: {disk: nvme}, storage-class: fast}", 3);
+    assert!(output.contains("missing   4 nodes for the run's pods"), "{output}");
+    assert!(output.contains("missing   the storage class `fast`"), "{output}");
 }

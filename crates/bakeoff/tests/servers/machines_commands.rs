@@ -37,9 +37,9 @@ fn text(output: &Output) -> String {
 }
 
 /// Returns the section of a machine in `doctor`'s output.
-fn part<'a>(told: &'a str, machine: &str) -> &'a str {
-    let begin = told.find(&format!("{machine}\n")).unwrap_or_else(|| panic!("{told}"));
-    let part = &told[begin..];
+fn part<'a>(output: &'a str, machine: &str) -> &'a str {
+    let begin = output.find(&format!("{machine}\n")).unwrap_or_else(|| panic!("{output}"));
+    let part = &output[begin..];
     part.split("\n\n").next().unwrap_or(part)
 }
 
@@ -53,31 +53,31 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     fs::write(&canary, study).unwrap();
     let canary = canary.display().to_string();
     let whole = bakeoff(&hosts, &["doctor", &canary], &places);
-    let told = text(&whole);
-    assert!(whole.status.success(), "{told}");
+    let output = text(&whole);
+    assert!(whole.status.success(), "{output}");
     for machine in ["h1", "h2", "h3"] {
-        let part = part(&told, machine);
+        let part = part(&output, machine);
         for words in
             ["the one sent)", "round trip", "within 0.1 s of this machine's", "a sync takes"]
         {
-            assert!(part.contains(words), "{machine} without `{words}`:\n{told}");
+            assert!(part.contains(words), "{machine} without `{words}`:\n{output}");
         }
-        assert!(!part.contains("  missing"), "{told}");
+        assert!(!part.contains("  missing"), "{output}");
     }
-    assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
-    assert!(!part(&told, "h3").contains("free at"), "it takes no servers:\n{told}");
-    assert!(part(&told, "h1").contains("connects  this machine to it, directly"), "{told}");
-    assert!(!part(&told, "h3").contains("connects"), "it takes no servers:\n{told}");
+    assert!(part(&output, "h1").contains("free at 198.18.0.1: "), "{output}");
+    assert!(!part(&output, "h3").contains("free at"), "it takes no servers:\n{output}");
+    assert!(part(&output, "h1").contains("connects  this machine to it, directly"), "{output}");
+    assert!(!part(&output, "h3").contains("connects"), "it takes no servers:\n{output}");
 
     fs::remove_dir(hosts.own(1).join("data")).unwrap();
     hosts.kill(2);
     let ended = bakeoff(&hosts, &["doctor", &canary], &places);
-    let told = text(&ended);
-    assert_eq!(ended.status.code(), Some(3), "{told}");
-    assert!(part(&told, "h1").contains("missing   a writable folder for data"), "{told}");
-    assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
-    assert!(part(&told, "h2").contains("missing   cannot start the agent on `h2`"), "{told}");
-    assert!(part(&told, "h3").contains("a sync takes"), "{told}");
+    let output = text(&ended);
+    assert_eq!(ended.status.code(), Some(3), "{output}");
+    assert!(part(&output, "h1").contains("missing   a writable folder for data"), "{output}");
+    assert!(part(&output, "h1").contains("free at 198.18.0.1: "), "{output}");
+    assert!(part(&output, "h2").contains("missing   cannot start the agent on `h2`"), "{output}");
+    assert!(part(&output, "h3").contains("a sync takes"), "{output}");
     Ok(())
 }
 
@@ -88,9 +88,9 @@ fn shared_load() -> Result<(), Lacking> {
     let url = |path: &str| format!("http://{}{path}", canary.address);
     let load = |words: &[&str]| {
         let ended = bakeoff(&hosts, &[&["load"], words].concat(), &places);
-        let told = text(&ended);
+        let output = text(&ended);
         // 1 means that a figure is not valid, because other work shares this machine. All figures are there.
-        assert!(matches!(ended.status.code(), Some(0 | 1)), "{words:?}: {told}");
+        assert!(matches!(ended.status.code(), Some(0 | 1)), "{words:?}: {output}");
         ended
     };
     let json = |words: &[&str]| -> Value {
@@ -185,10 +185,10 @@ fn shared_load() -> Result<(), Lacking> {
     let nothing = url("/nothing");
     let words = [&[&*nothing][..], &search, &["--json"]].concat();
     let found = bakeoff(&hosts, &[&["load"], &words[..]].concat(), &places);
-    let told: Value =
+    let result: Value =
         serde_json::from_slice(&found.stdout).unwrap_or_else(|_| panic!("{}", text(&found)));
-    let tries = told["tries"].as_array().unwrap();
-    assert!(!tries.is_empty() && tries[0]["generators"]["each"][1]["errors"] == 10, "{told:#}");
+    let tries = result["tries"].as_array().unwrap();
+    assert!(!tries.is_empty() && tries[0]["generators"]["each"][1]["errors"] == 10, "{result:#}");
 
     // Sequences are unique across generators, so all keys written once exist.
     let puts = canary.stat(&hosts, "puts");
@@ -199,16 +199,16 @@ fn shared_load() -> Result<(), Lacking> {
         load(&[&url(&format!("/kv/{key}")), "-n", "2", "-c", "2"]);
     }
 
-    let told = text(&load(&[&health, "--steps", "100,200", "--for", "1s", "-c", "64"]));
-    assert!(told.contains("2 generators began within "), "{told}");
-    assert!(told.contains("h1: 32 clients, 150 verified, 0 errors"), "{told}");
+    let output = text(&load(&[&health, "--steps", "100,200", "--for", "1s", "-c", "64"]));
+    assert!(output.contains("2 generators began within "), "{output}");
+    assert!(output.contains("h1: 32 clients, 150 verified, 0 errors"), "{output}");
 
     shows_certificates(&hosts, &places);
 
     // Rejected with the generator's error.
     let few = bakeoff(&hosts, &["load", &health, "-c", "1"], &places);
     assert_eq!(few.status.code(), Some(2));
-    assert!(text(&few).contains("1 client cannot be shared by 2 generators"), "{}", text(&few));
+    assert!(text(&few).contains("1 client cannot be split across 2 generators"), "{}", text(&few));
     let away = bakeoff(&hosts, &["load", "http://198.18.0.254:9/"], &places);
     assert_eq!(away.status.code(), Some(4));
     assert!(text(&away).contains("on `h1`: could not connect"), "{}", text(&away));
@@ -244,9 +244,9 @@ fn shows_certificates(hosts: &Hosts, places: &Path) {
     let words = ["load", &url, "-n", "40", "-c", "4", "--json", "--ca", &ca];
     let own = ["--cert", &cert, "--key", &key];
     let ended = bakeoff(hosts, &[&words[..], &own].concat(), places);
-    let told: Value =
+    let result: Value =
         serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{}", text(&ended)));
-    assert_eq!((&told["verified"], &told["errors"]), (&json!(40), &json!({})), "{told:#}");
+    assert_eq!((&result["verified"], &result["errors"]), (&json!(40), &json!({})), "{result:#}");
     // Four clients, and each generator's probe.
     assert_eq!(shown.load(Ordering::Relaxed), 6);
 
@@ -320,17 +320,17 @@ fn dbtester_on_peers() -> Result<(), Lacking> {
 
     // Each node runs on the configuration's machine, in the configuration's order.
     let ended = control("198.18.0.3, 198.18.0.1");
-    let told = text(&ended);
-    assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
+    let output = text(&ended);
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{output}");
     let run = fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap().path();
     let record = fs::read_to_string(run.join("record.jsonl")).unwrap();
     let mut lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let trial = lines.find(|line| line["line"] == "trial").unwrap_or_else(|| panic!("{told}"));
+    let trial = lines.find(|line| line["line"] == "trial").unwrap_or_else(|| panic!("{output}"));
     let names: Vec<&Value> =
         trial["machines"].as_array().unwrap().iter().map(|machine| &machine["name"]).collect();
     assert_eq!(names, ["h3", "h1", "h4"], "{:#}", trial["machines"]);
     let written = hosts.dir().join("result/etcd-client-latency-throughput-timeseries.csv");
-    let written = fs::read_to_string(&written).unwrap_or_else(|error| panic!("{error}: {told}"));
+    let written = fs::read_to_string(&written).unwrap_or_else(|error| panic!("{error}: {output}"));
     assert!(written.lines().count() > 1, "{written}");
     // Metrics are of the servers and the generator, not of agents.
     let resident = |node: &Value| node["columns"]["resident"][0].as_f64().unwrap();

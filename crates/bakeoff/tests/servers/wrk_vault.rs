@@ -231,14 +231,14 @@ fn a_started_store_is_loaded(_: &Vault) {
     let mut process = command.arg("--json").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).expect(&line);
-    let file = Path::new(text(&told["token_file"]));
+    let started: Value = serde_json::from_str(&line).expect(&line);
+    let file = Path::new(text(&started["token_file"]));
     let token = std::fs::read_to_string(file).unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(token.len() > 10 && !line.contains(&token), "{told}");
+    assert!(token.len() > 10 && !line.contains(&token), "{started}");
     let script = bench.path().join("token.lua");
     std::fs::write(&script, WITH_TOKEN_OF_FILE).unwrap();
-    let url = text(&told["clients"][0]["url"]).to_owned();
+    let url = text(&started["clients"][0]["url"]).to_owned();
     let mut wrk = bakeoff();
     wrk.env("TOKEN_FILE", file).args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url);
     let ran = Ran::run(&mut wrk).ends_with(0);

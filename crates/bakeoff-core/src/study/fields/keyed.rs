@@ -7,27 +7,29 @@ use crate::workload::VALUE_SIZE_MIN;
 
 pub(in crate::study) static KEYS: Table = Table {
     name: "keys",
-    meaning: "Which keys a workload touches.",
+    meaning: "Keys of a workload.",
     one_of: &[],
     fields: &[
-        always("count", COUNT, "10000", "How many different ones."),
+        always("count", COUNT, "10000", "Number of different keys."),
         default(
             "size",
             Form::Size { min: 1, max: 65536 },
             "64",
-            "Length of each key in bytes. Below 24 they have fewer digits; too short for their count is refused.",
+            "Length of each key in bytes. Keys below 24 bytes have fewer digits. bakeoff rejects a size \
+             that is too short for `count`.",
         ),
         default(
             "order",
             Form::Either(&[Form::Word(ORDERS), Form::Table(&ORDER)]),
             "uniform",
-            "In which order they are touched.",
+            "Order in which operations use the keys.",
         ),
         maybe(
             "per-directory",
             Form::Whole { min: 0, max: 1_000_000 },
             "100",
-            "How many keys share a directory, which is what one `list` returns; 0 for no directories. By default 100 when the mix has `list`, else 0.",
+            "Number of keys in a directory, and so in the result of one `list`; 0 for no directories. By default 100 \
+             if the mix has `list`, else 0.",
         ),
     ],
 };
@@ -41,37 +43,38 @@ const EXPONENT: Form = Form::Number { min: 0.0, from_min: false, max: 10.0 };
 
 pub(in crate::study) static ORDER: Table = Table {
     name: "order",
-    meaning: "An order with figures of its own.",
+    meaning: "An order with parameters.",
     one_of: &[&["zipfian"], &["latest"], &["hotspot"]],
     fields: &[
         maybe(
             "zipfian",
             EXPONENT,
             "1.2",
-            "The exponent: the n-th most popular key has weight n^-exponent; 0.99 when the word stands alone.",
+            "Exponent: the n-th most popular key has weight n^-exponent. The word alone means 0.99.",
         ),
         maybe(
             "latest",
             EXPONENT,
             "0.99",
-            "Writes go through the keys in turn; others ask for the n-th latest with weight n^-exponent. 0.99 when the word stands alone.",
+            "Exponent: writes use the keys in turn, and other operations use the n-th latest key with weight \
+             n^-exponent. The word alone means 0.99.",
         ),
         maybe(
             "hotspot",
             Form::Table(&HOTSPOT),
             "{keys: 20%, operations: 80%}",
-            "Few keys take most of the operations.",
+            "A few keys take most of the operations.",
         ),
     ],
 };
 
 pub(in crate::study) static HOTSPOT: Table = Table {
     name: "hotspot",
-    meaning: "Few keys that take most of the operations, one as many as another.",
+    meaning: "A few keys that take most of the operations, in equal shares.",
     one_of: &[],
     fields: &[
-        default("keys", Form::Share, "20%", "The share of keys that are hot."),
-        default("operations", Form::Share, "80%", "The share of operations that go to them."),
+        default("keys", Form::Share, "20%", "Share of keys that are hot."),
+        default("operations", Form::Share, "80%", "Share of operations on hot keys."),
     ],
 };
 
@@ -83,28 +86,28 @@ pub(in crate::study) const VALUE_SIZE: Form =
 
 pub(in crate::study) static VALUES: Table = Table {
     name: "values",
-    meaning: "What a workload writes.",
+    meaning: "Values that a workload writes.",
     one_of: &[],
     fields: &[default(
         "size",
         Form::Either(&[VALUE_SIZE, Form::List(&VALUE_SIZE), Form::Table(&SIZES)]),
         "256",
-        "Size of each value in bytes: one, or a list or a range from which each write draws its own.",
+        "Size of each value in bytes: one size, or a list or range from which each write draws one.",
     )],
 };
 
 pub(in crate::study) static SIZES: Table = Table {
     name: "sizes",
-    meaning: "Sizes from which each write draws its own, one as likely as another.",
+    meaning: "Sizes from which each write draws one, all equally likely.",
     one_of: &[&["from", "to"], &["file"]],
     fields: &[
-        maybe("from", VALUE_SIZE, "100", "The smallest."),
-        maybe("to", VALUE_SIZE, "10KiB", "The largest."),
+        maybe("from", VALUE_SIZE, "100", "Smallest size."),
+        maybe("to", VALUE_SIZE, "10KiB", "Largest size."),
         maybe(
             "file",
             Form::Text,
             "sizes.txt",
-            "A file of samples, one size a line; the study's record holds them.",
+            "File of samples, with one size per line. The study's record holds the samples.",
         ),
     ],
 };

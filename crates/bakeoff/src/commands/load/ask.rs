@@ -1,7 +1,6 @@
-//! Reads the flags of `bakeoff load` together: the requests, how they are driven, and the conditions on
-//! the result.
+//! Turns the flags of `bakeoff load` into requests, settings and conditions.
 //!
-//! All that is wrong with the input is found here, before anything is connected to.
+//! Rejects invalid input here, before bakeoff connects to anything.
 //!
 //! Not here: the flags (`cli`), the requests themselves (`requests`).
 
@@ -23,27 +22,28 @@ use crate::cli::{LoadArgs, Ramp, Spread};
 use crate::failure::Failure;
 use bakeoff_fleet::machines::requests::Requests;
 
-/// Clients of a closed load, unless asked otherwise.
+/// Default number of clients of a closed load.
 const CLIENTS_CLOSED: u32 = 64;
-/// Clients of an open load, unless asked otherwise: there they are a limit and not the load.
+/// Default number of clients of an open load. There it limits concurrency and does not set the load.
 const CLIENTS_OPEN: u32 = 256;
-/// The default length of a load, and of each rate of a search.
+/// Default duration of a load.
 const TIME: Duration = Duration::from_secs(10);
+/// Default duration of each try of a search.
 const TIME_OF_A_TRY: Duration = Duration::from_secs(5);
-/// The default first rate of a search.
+/// Default first rate of a search, per second.
 const FIRST_RATE: f64 = 1000.0;
 
-/// A load that was asked for.
+/// Requests, settings and conditions of a load.
 pub(super) struct Asked {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
     pub(super) fail_if: Vec<Condition>,
-    /// Odd things that are done as they were asked.
+    /// Warnings about input that bakeoff accepts as it is.
     pub(super) warnings: Vec<String>,
 }
 
 impl Asked {
-    /// Returns the requests as generators are given them.
+    /// Returns the requests in the form that generators take.
     pub(super) fn requests(&self) -> Requests {
         let Settings { course, drive, .. } = &self.settings;
         let ramp = match (course, drive.stop) {
@@ -52,13 +52,13 @@ impl Asked {
             }
             _ => None,
         };
-        // A ramp's stretches are put together from their seconds.
+        // The rows of a ramp are merged from the figures of each second.
         let seconds = if ramp.is_some() { Seconds::Kept } else { Seconds::Told };
         Requests { plan: self.plan.clone(), ready: None, spin: drive.spin, ramp, seconds }
     }
 }
 
-/// Reads what was asked.
+/// Parses and checks all flags.
 pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     let mut requests = match &args.requests.targets {
         Some(path) => requests::from_file(args, path)?,
@@ -76,7 +76,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
         tls: TlsOptions {
             ca: args.connection.ca.clone().map(Pem::File),
-            // A PEM file may hold both.
+            // One PEM file may hold both certificate and key.
             cert: args.connection.cert.clone().map(|cert| {
                 let key = args.connection.key.clone().unwrap_or_else(|| cert.clone());
                 (Pem::File(cert), Pem::File(key))
@@ -102,7 +102,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         drive,
     };
     if let [one] = &mut plan.requests[..] {
-        // It is the operation that the workload has; several keep their own names.
+        // A single request is the workload's operation. Several keep their own names.
         one.name = Operation::Request.name().to_owned();
     }
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
@@ -110,20 +110,21 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     Ok(Asked { plan, settings, fail_if, warnings })
 }
 
-/// Reads where connections to some servers go instead.
+/// Parses `--connect-to`.
 fn detours(texts: &[String]) -> Result<Vec<Detour>, Failure> {
     let read = |text: &String| {
         Detour::parse(text).ok_or_else(|| {
             bad(
                 format!("`--connect-to {}` is not `HOST:PORT:ADDRESS:PORT`", harmless(text)),
-                "`--connect-to example.com:443:127.0.0.1:8443`; the first two may be empty",
+                "write `--connect-to example.com:443:127.0.0.1:8443`; the first two parts may be empty",
             )
         })
     };
     texts.iter().map(read).collect()
 }
 
-/// A percentile that the load has too few requests for would be found unknown, after the load's time.
+/// Rejects conditions on a percentile for which the load has too few requests. Without this check, the percentile
+/// would be unknown at the end of the load.
 fn check_samples(settings: &Settings, fail_if: &[Condition]) -> Result<(), Failure> {
     let Settings { course, drive, spacing, .. } = settings;
     let rate = match course {
@@ -153,7 +154,7 @@ fn check_samples(settings: &Settings, fail_if: &[Condition]) -> Result<(), Failu
         if had < needed {
             let (needed, had) = (count_text(needed as u64), count_text(had as u64));
             return Err(bad(
-                format!("`{flag}`: `{condition}` needs {needed} requests, and {what} has {had}"),
+                format!("`{flag}`: `{condition}` needs {needed} requests, but {what} has {had}"),
                 "ask for a lower percentile, or load for longer or at a higher rate",
             ));
         }
@@ -208,11 +209,11 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
     };
     let time = args.load.time.unwrap_or(if searching { TIME_OF_A_TRY } else { TIME });
     if time.is_zero() {
-        return Err(bad("`--for` is no time at all", "give `--for 10s`"));
+        return Err(bad("`--for` must be longer than zero", "give `--for 10s`"));
     }
     let stop = args.load.requests.map_or(Stop::After(time), Stop::Operations);
     let usual_warmup = match course {
-        // Its beginning is one.
+        // A ramp's beginning is its warm-up.
         Course::Ramp(_) => Duration::ZERO,
         _ => usual_warmup(stop, 1, searching),
     };
@@ -239,7 +240,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
     })
 }
 
-/// Returns a request without anything that may be secret.
+/// Returns the parts of a request that can be shown. Registers its secrets, so that records mask them.
 fn request_shown(request: &Request) -> RequestShown {
     requests::note_secrets(request);
     RequestShown {
@@ -283,7 +284,7 @@ mod tests {
 
     #[track_caller]
     fn wrong(words: &[&str], message: &[&str]) {
-        let Err(error) = read_line(words) else { panic!("{words:?} was taken") };
+        let Err(error) = read_line(words) else { panic!("{words:?} was accepted") };
         for part in message {
             assert!(error.contains(part), "`{part}` is not in: {error}");
         }
@@ -292,7 +293,7 @@ mod tests {
     const URL: &str = "http://127.0.0.1:1/";
 
     #[test]
-    fn a_load_is_closed_unless_there_is_a_rate() {
+    fn load_without_a_rate_is_closed() {
         let plain = asked(&[URL]);
         assert_eq!(
             (plain.settings.course.clone(), plain.settings.drive.clients),
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_over_time_are_steps() {
+    fn parses_steps_and_ramps() {
         assert_eq!(
             asked(&[URL, "--steps", "5/s,10"]).settings.course,
             Course::Steps(vec![5.0, 10.0])
@@ -327,19 +328,19 @@ mod tests {
     }
 
     #[test]
-    fn the_experiment_is_never_adjusted() {
+    fn rejects_contradictory_settings() {
         wrong(&[URL, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests"]);
         wrong(&[URL, "-c", "1", "-t", "2"], &["2 threads cannot share 1 clients"]);
         wrong(&[URL, "-n", "5", "--for", "1s"], &["cannot be used with"]);
         wrong(&[URL, "--in-flight", "5"], &["--http2"]);
-        wrong(&[URL, "--for", "0s"], &["no time at all"]);
+        wrong(&[URL, "--for", "0s"], &["longer than zero"]);
         wrong(&[URL, "--rate", "0"], &["at least one an hour"]);
-        // What nobody asked for may follow from what somebody did.
+        // A default may follow from a given setting.
         assert_eq!(asked(&[URL, "-n", "5"]).settings.drive.clients, 5);
     }
 
     #[test]
-    fn a_search_needs_an_objective_and_an_objective_a_search() {
+    fn search_and_objective_require_each_other() {
         wrong(&[URL, "--find-max"], &["--slo"]);
         wrong(&[URL, "--slo", "p99 < 1s"], &["--find-max"]);
         let search = asked(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
@@ -349,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_that_the_load_has_too_few_requests_for_is_refused() {
+    fn rejects_percentiles_with_too_few_requests() {
         let search = [URL, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50", "--for", "5s"];
         wrong(&search, &["`--slo`: `p99.9 < 20ms` needs 10,000 requests", "first try has 250"]);
         wrong(&[URL, "-n", "412", "--fail-if", "p99 > 1s"], &["needs 1,000", "the load has 412"]);
         let few = [URL, "--rate", "10", "--for", "9s", "--fail-if", "service p90 > 1s"];
-        wrong(&few, &["needs 100 requests, and the load has 90"]);
+        wrong(&few, &["needs 100 requests, but the load has 90"]);
         asked(&[URL, "--steps", "60,40", "--for", "1s", "--fail-if", "p90 > 1s"]);
-        asked(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // nobody knows how many
+        asked(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // the count of a closed load is unknown
         asked(&[URL, "-n", "400", "--fail-if", "max > 1s"]);
     }
 
@@ -396,18 +397,18 @@ mod tests {
     }
 
     #[test]
-    fn a_body_makes_a_post_and_a_user_an_authorization() {
+    fn body_implies_post_and_user_implies_authorization() {
         let asked = asked(&["http://ann:pw@a/?x=1&api_key=hunter2", "--body", "b"]);
         let request = &asked.plan.requests[0];
         assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", &b"b"[..]));
         let expected = ("Authorization".to_owned(), "Basic YW5uOnB3".to_owned());
         assert_eq!(request.headers, [expected]);
         assert_eq!(asked.settings.requests[0].name, "POST http://a/?x=1&api_key=***");
-        assert_eq!(request.name, "request", "one is the operation of its workload");
+        assert_eq!(request.name, "request", "a single request is the workload's operation");
     }
 
     #[test]
-    fn nothing_secret_is_in_what_is_shown_or_complained_about() {
+    fn settings_and_errors_hold_no_secrets() {
         let url = "http://ann:hunter2@a:1/?token=hunter2";
         let asked = asked(&[url, url, "-H", "Authorization: hunter2"]);
         assert!(!format!("{:?}", asked.settings).contains("hunter2"));

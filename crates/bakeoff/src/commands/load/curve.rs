@@ -1,6 +1,6 @@
-//! Shows a search for the highest rate: the answer, the curve, its knee.
+//! Renders the result of a search for the highest rate: the answer, the curve and its knee.
 //!
-//! Not here: searching (`find`), Kneedle itself (`knee`).
+//! Not here: the search (`find`), the Kneedle algorithm (`knee`).
 
 use std::time::Duration;
 
@@ -16,26 +16,28 @@ use super::knee::knee;
 use super::page::{Page, figure, head, latency, percent};
 use super::search_result::{SearchResult, Try};
 
-/// Columns and lines of the chart's field.
+/// Columns of the chart's plot area.
 const CHART_WIDTH: usize = 60;
+/// Lines of the chart's plot area.
 const CHART_HEIGHT: usize = 12;
 
 impl SearchResult {
-    /// Returns the tries by rate, a confirmation after its first try.
+    /// Returns the tries sorted by rate. A confirmation comes after the first try of its rate.
     fn by_rate(&self) -> Vec<&Try> {
         let mut tries: Vec<&Try> = self.tries.iter().collect();
         tries.sort_by(|a, b| a.tried.rate.total_cmp(&b.tried.rate));
         tries
     }
 
-    /// Returns where the curve bends: of the tries whose latency is known.
+    /// Returns the rate at the curve's knee. Ignores void tries and tries without a latency.
     fn knee(&self) -> Option<f64> {
         let valid = self.tries.iter().filter(|one| !one.tried.void);
         let points = valid.filter_map(|one| Some((one.tried.rate, one.latency?)));
         knee(&points.collect::<Vec<_>>())
     }
 
-    /// Returns the name and the limit of the curve's latency: the objective's first, or the response's p99.
+    /// Returns the name and the limit of the latency that the curve shows. It is the first latency of the objective, or
+    /// p99 without a limit.
     fn curve_of(&self) -> (&str, Option<Duration>) {
         let condition = self.objective.iter().find(|one| one.latency_limit().is_some());
         condition.map_or(("p99", None), |one| (one.name(), one.latency_limit()))
@@ -46,14 +48,14 @@ impl SearchResult {
         texts.join(" and ")
     }
 
-    /// Tells that latencies at the highest rate are far below the objective.
+    /// Returns a note if the latencies at `rate` are far below the objective.
     fn far_below(&self, rate: f64) -> Option<String> {
         let last = self.tries.iter().rev().find(|one| one.tried.rate == rate)?;
         let far = far_below(&self.objective, &last.part.measurement)?;
         Some(format!("{far}: {ABRUPT}"))
     }
 
-    /// Returns the answer as sentences, and whether it is one.
+    /// Returns the answer as sentences. The flag is true if the search found the highest rate, or no limit.
     fn answer(&self) -> (bool, Vec<String>) {
         let objective = self.objective_text();
         let Some(found) = self.found else {
@@ -61,7 +63,7 @@ impl SearchResult {
             let best = kept.map(|one| one.tried.rate).reduce(f64::max);
             let best = best.map_or("none so far".to_owned(), rate_text);
             let what = format!(
-                "ended before the search was over; highest rate that kept {objective}: {best}"
+                "stopped before the end of the search; highest rate that kept {objective}: {best}"
             );
             return (false, vec![what]);
         };
@@ -94,8 +96,8 @@ impl SearchResult {
             }
             Found::Nothing(_) if self.tries.iter().all(|one| one.tried.void) => {
                 let why = self.tries.last().map(|one| one.tried.disturbed_by.join("; "));
-                let line = "no answer: the generator or the machine was in the way at every rate, so that nothing is \
-                            known of the server";
+                let line = "no answer: the generator or the machine was disturbed at every rate, so nothing is known \
+                            about the server";
                 (false, [Some(line.to_owned()), why].into_iter().flatten().collect())
             }
             Found::Nothing(rate) => {
@@ -107,7 +109,7 @@ impl SearchResult {
             Found::OutOfTime(rate) => (
                 false,
                 vec![format!(
-                    "no answer: the search's time was over before a rate was confirmed; {} kept \
+                    "no answer: the search ran out of time before it confirmed a rate; {} kept \
                      {objective} once",
                     rate_text(rate)
                 )],
@@ -115,8 +117,8 @@ impl SearchResult {
             Found::Unsteady(rate) => (
                 false,
                 vec![format!(
-                    "no steady answer: rates down to {} kept {objective} once and not again; give \
-                     each try longer with `--for`",
+                    "no stable rate: rates down to {} kept {objective} once and then broke it; \
+                     make each try longer with `--for`",
                     rate_text(rate)
                 )],
             ),
@@ -195,10 +197,10 @@ fn table(page: &mut Page, result: &SearchResult) {
     page.table(&rows);
 }
 
-/// The mark of a try that says nothing of the server.
+/// Mark of a void try, which says nothing about the server.
 const VOID: char = '×';
 
-/// Returns how a try is drawn.
+/// Returns the mark of a try.
 fn mark(tried: &Tried) -> char {
     match tried.kept() {
         true => '●',
@@ -222,7 +224,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     let right = points.iter().map(|point| point.0).fold(0.0, f64::max);
     if points.is_empty() || right <= 0.0 {
         return vec![format!(
-            "No curve: no try has {name}, as too few were sent, or failures reach it"
+            "No curve: no try has {name}, because too few requests were sent or too many failed"
         )];
     }
     let span = (high / low).ln().max(f64::MIN_POSITIVE);
@@ -264,7 +266,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     lines
 }
 
-/// Renders as JSON; docs/load-json.md explains its fields.
+/// Renders for `--json`. docs/load-json.md explains the fields.
 pub(super) fn json(result: &SearchResult) -> Value {
     let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {
@@ -344,7 +346,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     }
 
     #[test]
-    fn a_search_that_found_nothing_says_so() {
+    fn reports_a_search_without_an_answer() {
         let mut result = search();
         result.found = Some(Found::Nothing(1.0));
         let shown = text(&result, PLAIN);
@@ -352,7 +354,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
         assert_eq!(json(&result)["found"]["rate"], Value::Null);
         result.found = None;
         let shown = text(&result, PLAIN);
-        assert!(shown.contains("ended before the search was over"), "{shown}");
+        assert!(shown.contains("stopped before the end of the search"), "{shown}");
         assert!(shown.contains("kept p99 < 20ms: 4,000/s"), "{shown}");
     }
 
@@ -368,7 +370,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
         assert!(shown.contains("○ broken, × not valid, ┄ the limit"), "{shown}");
         assert!(!result.is_answer());
         assert_eq!(json(&result)["found"]["kind"], "at-least");
-        // Made once more, the try was valid, and that one counts.
+        // A repeated try of the same rate replaces the void one.
         let mut again = result.tries[4].clone();
         again.part.measurement.generator_busiest = 0.2;
         again.tried.disturbed_by.clear();
@@ -378,7 +380,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     }
 
     #[test]
-    fn tries_without_any_latency_make_no_chart_and_no_panic() {
+    fn tries_without_latency_have_no_chart() {
         let mut result = search();
         result.tries.iter_mut().for_each(|one| one.latency = None);
         assert!(text(&result, PLAIN).contains("No curve: no try has p99"));

@@ -1,6 +1,6 @@
-//! `--find-max`: has a trial look for the highest rate that keeps the objective, and shows its tries.
+//! `--find-max`: runs a trial that searches for the highest rate that keeps the objective, and prints its tries.
 //!
-//! Not here: the search (`bakeoff_trial::trial::load`), the knee (`knee`), how it looks (`curve`).
+//! Not here: the search (`bakeoff_trial::trial::load`), the knee (`knee`), rendering (`curve`).
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use super::search_result::{SearchResult, Try};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
 
-/// Searches, prints the curve and the answer.
+/// Runs the search, and prints the curve and the answer.
 pub(super) fn run(
     loader: &mut Loader<'_>,
     objective: &[Condition],
@@ -25,14 +25,14 @@ pub(super) fn run(
     let settings = loader.asked.settings.clone();
     if let Stop::After(time) = settings.drive.stop {
         let most = duration_text(longest(time, settings.drive.warmup));
-        loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
+        loader.messages.step(&format!("the search takes up to {most}, usually a third of that"));
     }
     let Ended { mut record, seconds, failure } = loader.trial(0, "searching")?;
     loader.messages.finish();
     let (found, reasons) = (record.found, record.invalid_because());
     let tried: Vec<_> = record.stages.iter().map(|stage| stage.tried.clone()).collect();
     let tries = parts(&mut record, seconds).into_iter().zip(tried).filter_map(|(part, tried)| {
-        // A try that was cut off does not count.
+        // An interrupted try does not count.
         let tried = tried.filter(|_| !part.measurement.interrupted)?;
         Some(Try { latency: latency(objective, &part.measurement), part, tried })
     });
@@ -56,7 +56,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns the objective's first latency in seconds; the response's p99 where it names none.
+/// Returns the first latency that the objective limits, in seconds, or the p99 response time if it limits none.
 fn latency(objective: &[Condition], measurement: &Measurement) -> Option<f64> {
     let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
         Some(condition) => condition.latency_of(&Figures::from_measurement(measurement)),

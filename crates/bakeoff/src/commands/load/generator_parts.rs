@@ -1,16 +1,16 @@
-//! The parts that generators had in a load, and how far apart they began.
+//! Each generator's share of a load, and the spread of their start times.
 
 use bakeoff_core::check::machine;
 use bakeoff_core::record::GeneratorPart;
 
-/// One generator's part of a load.
+/// One generator's share of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct GeneratorShown {
     pub(super) machine: String,
     pub(super) part: GeneratorPart,
 }
 
-/// Adds the parts of a later step to those of the steps before.
+/// Adds a later step: sums counts and CPU time, and keeps the largest lateness, clock error and CPU share.
 pub(super) fn append(parts: &mut Vec<GeneratorShown>, later: &[GeneratorShown]) {
     if parts.is_empty() {
         parts.extend_from_slice(later);
@@ -27,7 +27,7 @@ pub(super) fn append(parts: &mut Vec<GeneratorShown>, later: &[GeneratorShown]) 
     }
 }
 
-/// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
+/// Returns the time within which all generators began, in microseconds. Clock errors widen it.
 pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
     machine::began_within_us(parts.iter().map(|one| &one.part))
 }
@@ -50,13 +50,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn beginnings_are_as_far_apart_as_clocks_allow() {
+    fn start_spread_includes_clock_errors() {
         assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(0.0, 30.0)]), 60.0);
         assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(100.0, 30.0)]), 150.0);
     }
 
     #[test]
-    fn steps_add_up_and_the_worst_beginning_stays() {
+    fn append_sums_counts_and_keeps_the_worst_start() {
         let mut parts = vec![shown(5.0, 20.0)];
         append(&mut parts, &[shown(1.0, 30.0)]);
         let part = &parts[0].part;

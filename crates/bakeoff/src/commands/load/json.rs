@@ -1,6 +1,6 @@
-//! The result of a load as JSON; docs/load-json.md says what its fields mean.
+//! Renders the result of a load as JSON. docs/load-json.md explains the fields.
 //!
-//! Not here: the same for a terminal (`text`), a search's result (`curve` arranges it, from here).
+//! Not here: text (`text`), a search's result (`curve`, with functions from here).
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::result::{LoadResult, Part};
 use super::settings::Settings;
 use super::text::QUANTILES;
 
-/// The version of this form. Fields may be added within one.
+/// Version of the JSON form. Added fields do not change it.
 const FORMAT: u32 = 2;
-/// Examples given for each kind of error.
+/// Maximum number of examples for each kind of error.
 const EXAMPLES_GIVEN: usize = 3;
 
-/// The whole result.
+/// Renders the result.
 pub(super) fn json(result: &LoadResult) -> Value {
     let mut object = opening(&result.settings);
     object.extend(part(&result.whole, &result.settings, result.peak_rss_bytes));
@@ -36,7 +36,7 @@ pub(super) fn json(result: &LoadResult) -> Value {
     Value::Object(object)
 }
 
-/// Returns the beginning of every result: the form's version and the settings.
+/// Returns the fields that every result begins with: format, version of bakeoff and settings.
 pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("format".into(), FORMAT.into());
@@ -92,7 +92,7 @@ pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
     object
 }
 
-/// One rate of several, with whether it is valid.
+/// Returns the figures and the validity of one rate.
 pub(super) fn step_json(step: &Part, settings: &Settings) -> Map<String, Value> {
     let mut object = part(step, settings, None);
     let reasons = step.reasons.clone();
@@ -179,7 +179,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
     fields
 }
 
-/// Returns the parts of generators that shared a load.
+/// Returns each generator's share of a load.
 fn generators(parts: &[GeneratorShown]) -> Value {
     let one = |GeneratorShown { machine, part }: &GeneratorShown| {
         json!({
@@ -214,8 +214,8 @@ fn of_request(name: &str, part: &Part) -> Option<Value> {
     }))
 }
 
-/// A distribution of all operations, failures ranked last: figures that do not exist are null, and
-/// `none_because` tells why. Its histogram is that of successes.
+/// Returns a distribution of all operations, with failures ranked last. Missing figures are null, with the reason in
+/// `none_because`. The histogram covers successes only.
 fn latencies(of: &Ranked<'_>) -> Value {
     let mut object = Map::new();
     let quantiles = QUANTILES.iter().map(|(name, quantile)| (*name, of.percentile(*quantile)));
@@ -238,7 +238,7 @@ fn latencies(of: &Ranked<'_>) -> Value {
     Value::Object(object)
 }
 
-/// Adds latencies by name, and why there are none under `none_because`.
+/// Adds latencies by name. `none_because` gets the reasons for missing ones.
 fn put_places<'a>(
     object: &mut Map<String, Value>,
     places: impl Iterator<Item = (&'a str, Percentile)>,
@@ -258,7 +258,7 @@ fn micros(latency: Option<Duration>) -> Value {
     latency.map_or(Value::Null, |latency| (latency.as_nanos() as f64 / 1e3).into())
 }
 
-/// Second by second, without histograms; those of the whole are in `response`.
+/// Returns the figures of one second, without histograms.
 fn second(live: &Live) -> Value {
     let mut object = Map::new();
     object.insert("second".into(), live.second.into());
@@ -276,13 +276,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_has_these_figures() {
+    fn json_holds_the_figures() {
         let json = json(&result(with_errors(part(1000.0, 11), 100), &["errors > 0"]));
         assert_eq!(json["format"], 2);
         assert_eq!(json["url"], "http://127.0.0.1:8080/");
         assert_eq!(json["settings"]["requests"][0]["headers"], json!(["Authorization"]));
         assert_eq!((&json["requests"], &json["verified"]), (&json!(1000), &json!(900)));
-        assert_eq!(json["requests_per_second"], 900.0, "errors are no throughput");
+        assert_eq!(json["requests_per_second"], 900.0, "errors do not count as throughput");
         assert_eq!(json["errors"], json!({"status": 100}));
         assert_eq!(json["error_examples"][0]["what"], "status 500: \u{fffd}[31mred");
         assert_eq!(json["statuses"], json!({"200": 900, "500": 100}));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_histogram_can_be_read_back_and_agrees_with_the_figures() {
+    fn histogram_decodes_and_agrees_with_the_figures() {
         let json = json(&result(part(1000.0, 11), &[]));
         let response = &json["response"];
         let read = Latencies::decode(response["hdr"].as_str().unwrap(), 0).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_does_not_exist_is_null() {
+    fn missing_figures_are_null() {
         let json = json(&result(with_errors(part(100.0, 11), 100), &[]));
         for figure in ["p50_us", "p99.9_us", "max_us", "mean_us"] {
             assert_eq!(json["response"][figure], Value::Null, "{figure}");

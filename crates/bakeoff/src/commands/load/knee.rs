@@ -2,19 +2,19 @@
 //!
 //! Kneedle (V. Satopää, J. Albrecht, D. Irwin, B. Raghavan: "Finding a 'Kneedle' in a Haystack:
 //! Detecting Knee Points in System Behavior", ICDCS Workshops 2011), for a convex rising curve, with
-//! sensitivity 1 and without its smoothing: the points are few and each is a measurement of seconds.
-//! Both axes are scaled to 0 to 1; the knee is where the curve lies furthest below its diagonal, if
-//! the distance then falls again by more than the mean step along the rates.
+//! sensitivity 1 and without its smoothing. The points are few, and each is a measurement of seconds.
+//! Both axes are scaled to 0 to 1. The knee is the point where the curve lies furthest below its diagonal, if the
+//! distance then falls by more than the mean step along the rates.
 //!
-//! Not here: which points there are.
+//! Not here: the choice of points (`curve`).
 
-/// The paper's S: how much of a fall counts as one.
+/// The paper's S: the fall that marks a knee, in mean steps.
 const SENSITIVITY: f64 = 1.0;
-/// With fewer points any curve has a bend.
+/// Minimum number of points. With fewer, any curve has a bend.
 const POINTS_MIN: usize = 4;
 
-/// The rate at the knee of a curve of (rate, latency); `None` when it has none, or too few points.
-/// Points may come in any order; of several at one rate the last is used.
+/// Returns the rate at the knee of a curve of (rate, latency) points. `None` if it has no knee or too few points.
+/// Points may come in any order. The last point of a rate replaces earlier ones.
 pub(super) fn knee(points: &[(f64, f64)]) -> Option<f64> {
     let mut curve: Vec<(f64, f64)> = Vec::new();
     for &(x, y) in points {
@@ -36,7 +36,7 @@ pub(super) fn knee(points: &[(f64, f64)]) -> Option<f64> {
     let is_knee = |&place: &usize| {
         let threshold = below[place] - SENSITIVITY * mean_step;
         let later = below[place + 1..].iter();
-        // Up to the next local maximum, as the paper has it; beyond a higher one it is not the knee.
+        // As in the paper, search up to the next local maximum. Behind a higher one, this point is not the knee.
         later.take_while(|&&value| value <= below[place]).any(|&value| value < threshold)
     };
     let candidates = (1..below.len() - 1).filter(rises_and_falls).filter(is_knee);
@@ -44,7 +44,7 @@ pub(super) fn knee(points: &[(f64, f64)]) -> Option<f64> {
     Some(curve[best].0)
 }
 
-/// Scaled to 0 to 1; `None` when all are the same.
+/// Scales values to 0 to 1; `None` if all are equal.
 fn scaled(values: impl Iterator<Item = f64> + Clone) -> Option<Vec<f64>> {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.clone().fold(f64::NEG_INFINITY, f64::max);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_bends_where_it_begins_to_fill() {
+    fn finds_the_knee_of_a_queue() {
         // M/M/1 at 1,000 operations a second: 1 / (1000 - rate).
         let points: Vec<(f64, f64)> =
             (1..20).map(|step| f64::from(step) * 50.0).map(|x| (x, 1.0 / (1000.0 - x))).collect();
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn order_does_not_matter_and_the_last_word_on_a_rate_does() {
+    fn ignores_order_and_takes_the_last_point_of_a_rate() {
         let points =
             [(100.0, 1.0), (800.0, 9.0), (200.0, 1.0), (400.0, 9.0), (600.0, 2.0), (400.0, 1.1)];
         assert_eq!(knee(&points), Some(600.0));
     }
 
     #[test]
-    fn a_line_and_a_flat_curve_have_no_knee() {
+    fn line_and_flat_curve_have_no_knee() {
         let line: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), f64::from(x))).collect();
         assert_eq!(knee(&line), None);
         let flat: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), 3.0)).collect();
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_knee_is_one_of_the_rates(points in prop::collection::vec((0.0f64..1e6, 0.0f64..1e6), 0..12)) {
+        fn knee_is_one_of_the_rates(points in prop::collection::vec((0.0f64..1e6, 0.0f64..1e6), 0..12)) {
             if let Some(rate) = knee(&points) {
                 prop_assert!(points.iter().any(|point| point.0 == rate));
             }

@@ -1,8 +1,8 @@
-//! Runs the trials of a load, one for each rate, and puts their figures together.
+//! Runs the trials of a load, one for each rate, and merges their figures.
 //!
-//! Each is a trial as a study has them: the same driver, samples and checks.
+//! Trials use the same engine, samples and checks as those of a study.
 //!
-//! Not here: what was asked (`ask`), one trial (`bakeoff_trial::trial`), how results look (`text`, `json`, `curve`).
+//! Not here: flags (`ask`), running one trial (`bakeoff_trial::trial`), rendering (`text`, `json`, `curve`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::messages::Messages;
 use bakeoff_fleet::machines::requests::Requests;
 
-/// A load's study, and what its trials run on.
+/// A load's study, and everything that its trials need.
 pub(super) struct Loader<'a> {
     pub(super) asked: &'a Asked,
     pub(super) study: &'a Study,
@@ -40,21 +40,20 @@ pub(super) struct Loader<'a> {
     pub(super) reached: &'a Reached,
     pub(super) messages: &'a mut Messages,
     pub(super) interrupted: &'a AtomicBool,
-    /// The run that is left, with `--out`.
+    /// Run on disk, with `--out`.
     pub(super) recorded: Option<Recorded>,
 }
 
-/// A trial that has ended.
 pub(super) struct Ended {
     pub(super) record: TrialRecord,
-    /// Second by second, as they were reported while the load ran: of each stage.
+    /// Progress reports of each stage, one for each second.
     pub(super) seconds: Vec<Vec<Live>>,
-    /// Why it ended early.
+    /// Reason for an early end.
     pub(super) failure: Option<Failure>,
 }
 
 impl Loader<'_> {
-    /// Runs one of the trials, under this name in the progress, and writes it down where a run is left.
+    /// Runs a trial and, with `--out`, writes its record. Progress shows it as `label`.
     pub(super) fn trial(&mut self, place: usize, label: &str) -> Result<Ended, Failure> {
         let Reached { fleet, ready } = self.reached;
         let mut requests = Requests { ready: ready.clone(), ..self.asked.requests() };
@@ -90,8 +89,8 @@ impl Loader<'_> {
         Ok(Ended { record, seconds, failure })
     }
 
-    /// Runs all of a load but a search. A failure after the first step comes with what was measured
-    /// before it.
+    /// Runs all trials of a load without a search. A failure after the first step is returned with the result of the
+    /// steps before it.
     pub(super) fn course(&mut self) -> Result<(LoadResult, Option<Failure>), Failure> {
         let settings = &self.asked.settings;
         let what = settings_text::requests_text(settings);
@@ -122,13 +121,13 @@ impl Loader<'_> {
         };
         let figures = Figures::from_measurement(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
-        // Of other machines' memory nothing is known here.
+        // With `--on`, this process does not generate the load.
         let peak_rss_bytes = self.reached.fleet.placed().is_none().then(peak_rss_bytes).flatten();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
         Ok((result, failure))
     }
 
-    /// Runs a trial of one stage, and returns its figures.
+    /// Runs a trial with one stage, and returns its figures.
     fn part(&mut self, place: usize, rate: Option<f64>, label: &str) -> Result<Part, Failure> {
         let Ended { mut record, seconds, failure } = self.trial(place, label)?;
         let reasons = record.invalid_because();
@@ -139,7 +138,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Ends the run that is left, if one is, and says where it is.
+    /// Completes the run on disk, if there is one. Prints its location, unless `json`.
     pub(super) fn conclude(&mut self, json: bool) -> Result<(), Failure> {
         let Some(recorded) = self.recorded.take() else { return Ok(()) };
         if let Some((page, run)) = recorded.end(self.interrupted.load(Ordering::Relaxed))?
@@ -152,7 +151,7 @@ impl Loader<'_> {
     }
 }
 
-/// Takes the figures of each stage out of a record.
+/// Moves the figures of each stage out of a record.
 pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Part> {
     let mut seconds = seconds.into_iter();
     let stages = std::mem::take(&mut record.stages).into_iter().enumerate();
@@ -173,8 +172,8 @@ pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Pa
     parts.collect()
 }
 
-/// Drops the empty seconds behind a window of this length in seconds, in which nothing is measured any more. Empty
-/// seconds within the window stay: nothing succeeded in them.
+/// Drops empty seconds after the measured window of `window` seconds. Empty seconds within the window stay, because
+/// they are stalls.
 fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
     let is_behind = |live: &mut Live| {
         let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
@@ -184,7 +183,7 @@ fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
     seconds
 }
 
-/// Shows a trial's progress, and keeps its seconds.
+/// Shows a trial's progress and collects its seconds.
 struct Listener<'a> {
     messages: &'a mut Messages,
     label: &'a str,
@@ -203,13 +202,13 @@ impl Reporter for Listener<'_> {
                 self.seconds.last_mut().iter_mut().for_each(|stage| stage.push((*live).clone()));
             }
             Event::RateTried { .. } => self.messages.report(event),
-            // The command ends with it.
+            // `load` reports failures when it ends, and its trial has no phases to show.
             _ => {}
         }
     }
 }
 
-/// The most memory that this process has had, as the kernel tells it.
+/// Returns this process's peak resident memory, from `/proc/self/status`.
 fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

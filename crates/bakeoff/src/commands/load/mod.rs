@@ -1,10 +1,10 @@
-//! `bakeoff load`: requests to a URL, closed or open, judged, timed and held against conditions.
+//! `bakeoff load`: sends requests to URLs, verifies and times the responses, and checks conditions.
 //!
-//! Reads the whole request before connecting to anything (`ask`). The load is a study of one system (`study`), with a
-//! trial for each rate (`loader`). Text and JSON are functions of the result (`result`, `text`, `json`), and of a
-//! search's (`find`, `curve`). With `--out` the run is left on disk as well (`recorded`).
+//! `ask` checks all flags before bakeoff connects to anything. The load is a study of one system (`study`), with one
+//! trial for each rate (`loader`). A search for the highest rate is a single trial (`find`). Text and JSON are rendered
+//! from the result (`text`, `json`, `curve`). With `--out` the run is also written to disk (`recorded`).
 //!
-//! Not here: one trial (`bakeoff_trial::trial`), making requests and judging responses (`bakeoff_engine::works::http`).
+//! Not here: one trial (`bakeoff_trial::trial`), requests and responses on the wire (`bakeoff_engine::works::http`).
 
 mod ask;
 mod curve;
@@ -43,7 +43,7 @@ use crate::commands::conditions::{self, Conditions};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages::{self, Messages};
 
-/// Loads a URL and prints what came of it.
+/// Runs a load, prints its result and publishes the outcome of its conditions.
 pub(crate) fn run(
     args: &LoadArgs,
     messages: &mut Messages,
@@ -56,7 +56,7 @@ pub(crate) fn run(
     })
 }
 
-/// Loads a URL, prints what came of it, and adds how each condition was judged.
+/// Runs a load and prints its result. Adds a case to `cases` for each condition, and one for the load's validity.
 fn judged(
     args: &LoadArgs,
     messages: &mut Messages,
@@ -82,7 +82,7 @@ fn judged(
         Recorded::begin(out, (study, order), &contender.record, drive, open_files, &reached.fleet)
     };
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
-    // Without `--json` the result begins with the same words.
+    // Without `--json` the result begins with the same text.
     if args.result.json && !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
@@ -102,7 +102,7 @@ fn judged(
     cases.push(Case::valid(result.reasons()));
     loader.conclude(args.result.json)?;
     if let Some(failure) = failure {
-        return Err(failure); // after what was measured until then
+        return Err(failure); // after the figures measured before it
     }
     if result.whole.measurement.interrupted || interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));

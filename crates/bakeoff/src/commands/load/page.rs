@@ -1,4 +1,4 @@
-//! The page that `bakeoff load` prints: lines, tables and colours of a terminal.
+//! Lays out the lines and tables that `bakeoff load` prints, in colours if the terminal has them.
 //!
 //! Not here: the figures (`text`, `curve`).
 
@@ -12,22 +12,22 @@ const DIM: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 
-/// A share for reading: `4.2 %`.
+/// Formats a share as a percentage: `4.2 %`.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", figure_text(share * 100.0))
 }
 
-/// A latency, or a dash where there is none.
+/// Formats a latency, or a dash if there is none.
 pub(super) fn latency(latency: Option<Duration>) -> String {
     latency.map_or_else(|| "–".to_owned(), latency_text)
 }
 
-/// A rate without its unit, or a dash.
+/// Formats a rate without its unit, or a dash if there is none.
 pub(super) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), figure_text)
 }
 
-/// Text that grows line by line.
+/// Output text, built line by line.
 pub(super) struct Page {
     pub(super) style: Style,
     pub(super) text: String,
@@ -38,7 +38,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Prose, broken between words where the terminal is too narrow for it.
+    /// Adds prose, wrapped at the terminal's width.
     pub(super) fn line(&mut self, code: Option<&str>, line: &str) {
         let width = self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)));
         let indent = line.len() - line.trim_start().len();
@@ -57,7 +57,7 @@ impl Page {
         self.row(code, &row);
     }
 
-    /// One line as it is, made harmless, in a colour where there are colours.
+    /// Adds one line without wrapping, with control characters replaced. `code` colours it if the style has colours.
     pub(super) fn row(&mut self, code: Option<&str>, row: &str) {
         let row = harmless(row);
         match code.filter(|_| self.style.colour) {
@@ -78,7 +78,7 @@ impl Page {
         self.line(Some(RED), line);
     }
 
-    /// An alarming line as it is, whose columns mean something.
+    /// Adds a red line without wrapping, so that its columns stay aligned.
     pub(super) fn alarm_row(&mut self, row: &str) {
         self.row(Some(RED), row);
     }
@@ -87,7 +87,7 @@ impl Page {
         self.line(Some(GREEN), line);
     }
 
-    /// Rows of cells below their heads: the first column to the left, the others to the right.
+    /// Adds a table whose first row is the head. The first column is left-aligned, the others are right-aligned.
     pub(super) fn table(&mut self, rows: &[Vec<String>]) {
         let columns = rows.first().map_or(0, Vec::len);
         let wide = |column: usize| {
@@ -107,7 +107,8 @@ impl Page {
         }
     }
 }
-/// The first row of a table.
+
+/// Returns the first row of a table.
 pub(super) fn head<'a>(corner: &'a str, heads: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     std::iter::once(corner).chain(heads).map(str::to_owned).collect()
 }

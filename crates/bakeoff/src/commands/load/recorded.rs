@@ -1,6 +1,7 @@
-//! A load as a run on disk, with `--out`: its trials are recorded and shown as those of a study are.
+//! Writes a load to disk as a run, with `--out`. Its record and reports have the form of a study's.
 //!
-//! Not here: the study that it is of (`study`), running its trials (`loader`), a record on disk (`bakeoff_trial::run::folder`).
+//! Not here: the load as a study (`study`), running its trials (`loader`), the files of a run
+//! (`bakeoff_trial::run::folder`).
 
 use std::path::{Path, PathBuf};
 
@@ -19,18 +20,18 @@ use crate::commands::report::Rendering;
 use crate::failure::Failure;
 use bakeoff_fleet::machines::fleet::Fleet;
 
-/// A run that a load leaves.
+/// A run on disk, in progress.
 pub(super) struct Recorded {
     folder: RunFolder,
-    /// Absolute, since the sampler looks at the disk that it is on.
+    /// Absolute path, because the sampler looks up its disk.
     pub(super) path: PathBuf,
     header: RunHeader,
-    /// The number of trials that are written down.
+    /// Number of recorded trials.
     ended: usize,
 }
 
 impl Recorded {
-    /// Makes a run's folder in `out`, and describes the load and the machines.
+    /// Creates the run's folder in `out`, and prepares its header with the load and the machines.
     pub(super) fn begin(
         out: &Path,
         (study, order): (&Study, &[Trial]),
@@ -64,7 +65,7 @@ impl Recorded {
         Ok(Self { folder, path, header, ended: 0 })
     }
 
-    /// Writes a trial down that measured something.
+    /// Records a trial, unless it measured nothing. The first one writes the header.
     pub(super) fn push(&mut self, trial: &TrialRecord) -> Result<(), Failure> {
         if trial.stages.is_empty() {
             return Ok(());
@@ -76,8 +77,8 @@ impl Recorded {
         self.folder.push(&RecordLine::Trial(trial.clone()))
     }
 
-    /// Ends the run and writes its reports; returns where the page and the run are. `None` where nothing
-    /// was measured, which leaves no folder.
+    /// Ends the run and writes its reports. Returns the paths of the page and of the run's folder. `None` if no trial
+    /// was recorded; then the empty folder is removed.
     pub(super) fn end(mut self, interrupted: bool) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
         if self.ended == 0 {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! The requests of a load, from its URLs or a file of them.
+//! Builds the requests of a load, from URLs or from a targets file.
 //!
-//! Secrets (headers' values, the user and password of a URL) are never in a message.
+//! Messages never contain secrets: values of headers, or the user and password of a URL.
 //!
-//! Not here: the form of a targets file (`targets`), how requests are driven (`ask`).
+//! Not here: the format of a targets file (`targets`), the settings of the load (`ask`).
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -77,7 +77,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
 
 const URL_HINT: &str = "write `http://127.0.0.1:8080/path`";
 
-/// The requests of a targets file.
+/// Returns the requests of a targets file.
 pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
     let bytes = read_file(path, "targets file")?;
     let shown = path.display();
@@ -98,7 +98,7 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
             None => Vec::new(),
             Some((file, line)) => std::fs::read(file).unwrap_or_else(|error| {
                 let what = format!(
-                    "cannot read the body `{file}`: {error}; paths start where bakeoff is started"
+                    "cannot read the body `{file}`: {error}; its path starts from the folder that bakeoff is started in"
                 );
                 diagnostics.push(targets::Diagnostic { line: *line, what });
                 Vec::new()
@@ -136,10 +136,9 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
     Ok(requests)
 }
 
-const FILE_HINT: &str =
-    "a request is `[WEIGHT] METHOD URL`, below it `Name: value` headers and `@FILE` for the body";
+const FILE_HINT: &str = "write a request as `[WEIGHT] METHOD URL`, and below it `Name: value` headers and `@FILE` for the body";
 
-/// Reads the table of `--rows`, and names its file; the table is empty if there is none.
+/// Reads the table of `--rows`, and returns it with its file. Without the flag, the table is empty.
 pub(super) fn rows(args: &LoadArgs) -> Result<(Table, Option<Rows>), Failure> {
     let Some(path) = &args.requests.rows else { return Ok((Table::default(), None)) };
     let file = path.display().to_string();
@@ -152,8 +151,7 @@ pub(super) fn rows(args: &LoadArgs) -> Result<(Table, Option<Rows>), Failure> {
     Ok((table, Some(Rows { file, sha256: Some(sha256) })))
 }
 
-/// Reads the words of all requests, which may name columns of `table`, and returns a warning for each that stands for
-/// nothing.
+/// Parses the words of all requests, which may name columns of `table`. Returns a warning for each unknown word.
 pub(super) fn read_words(requests: &mut [Request], table: &Table) -> Result<Vec<String>, Failure> {
     let columns = table.columns.iter().map(|column| format!("`{{{column}}}`"));
     let known = ["`{sequence}`", "`{client}`", "`{random:8}`"].map(str::to_owned);
@@ -167,19 +165,19 @@ pub(super) fn read_words(requests: &mut [Request], table: &Table) -> Result<Vec<
                 WordPlace::Body => "the body".to_owned(),
             };
             warnings.insert(format!(
-                "`{word}` in {place} is sent as it stands: the words that differ from request to request are {known}"
+                "`{word}` in {place} is an unknown word and is sent unchanged; the known words are {known}"
             ));
         }
         if let Some(words) = &request.words {
             words.check_headers(request, table).map_err(|what| {
-                Failure::input(format!("`--rows`: {what}"), "take the line breaks out of the file")
+                Failure::input(format!("`--rows`: {what}"), "remove the line breaks from the file")
             })?;
         }
     }
     Ok(warnings.into_iter().collect())
 }
 
-/// Gives requests their rows in tables: no two may be the same, since figures are kept by name.
+/// Gives each request a unique name, because figures are kept by name.
 fn name_apart(requests: &mut [Request]) {
     let mut names = BTreeSet::new();
     for request in requests {
@@ -194,7 +192,7 @@ fn name_apart(requests: &mut [Request]) {
     }
 }
 
-/// A URL without user, password and the values of parameters that look like secrets.
+/// Returns a URL without user and password. Masks the values of parameters whose names suggest a secret.
 pub(super) fn shown(url: &Url) -> String {
     let shown = url.shown();
     let Some((before, query)) = shown.split_once('?') else { return shown };
@@ -208,7 +206,7 @@ pub(super) fn shown(url: &Url) -> String {
     format!("{before}?{}", parameters.join("&"))
 }
 
-/// Notes what a request holds that may be secret, so that no answer that repeats it gets into a record.
+/// Registers the secrets of a request, so that records mask them in answers that repeat them.
 pub(super) fn note_secrets(request: &Request) {
     for (name, value) in &request.headers {
         let is_cookie = name.eq_ignore_ascii_case("cookie");
@@ -234,7 +232,7 @@ pub(super) fn note_secrets(request: &Request) {
     }
 }
 
-/// A text that is no URL as a message may quote it: nothing of what may be a password or a query.
+/// Quotes an invalid URL for a message, without its query and without text that may be a password.
 fn masked(text: &str) -> String {
     let text = text.split_once('?').map_or(text, |(before, _)| before);
     let text = match text.rsplit_once('@') {
@@ -244,10 +242,10 @@ fn masked(text: &str) -> String {
     format!("`{}`", targets::short(&text))
 }
 
-/// The headers with what a URL's user and password ask for, RFC 7617.
+/// Adds the `Authorization` header for a URL's user and password (RFC 7617), unless `headers` already has one.
 fn with_user(mut headers: Vec<(String, String)>, url: &Url) -> Vec<(String, String)> {
-    let says = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if let Some((user, password)) = url.user.as_ref().filter(|_| !says) {
+    let is_given = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if let Some((user, password)) = url.user.as_ref().filter(|_| !is_given) {
         let credentials = STANDARD.encode(format!("{user}:{password}"));
         headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
     }

@@ -1,8 +1,8 @@
-//! The result of a load, ready to be shown; `text` and `json` are functions of it.
+//! Result of a load, without a search.
 //!
-//! Nothing in it is secret: URLs come masked, headers by name alone.
+//! It holds no secrets: URLs are masked, and headers are names without values.
 //!
-//! Not here: running its trials (`loader`), how it looks (`text`, `json`, `curve`).
+//! Not here: running its trials (`loader`), rendering (`text`, `json`), a search (`search_result`).
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use bakeoff_report::ci::{Case, CaseOutcome};
 use super::generator_parts::{self, GeneratorShown};
 use super::settings::Settings;
 
-/// The result of one load at one rate, or of a closed one.
+/// Result of one step: an open load at one rate, a ramp or a closed load.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Part {
-    /// The rate of an open load; the mean of a ramp, `None` for several steps.
+    /// Rate of an open load, or the mean rate of a ramp. `None` for a closed load and for merged steps.
     pub(super) rate: Option<f64>,
     pub(super) measurement: Measurement,
-    /// Second by second, as they were reported while the load ran.
+    /// Progress reports, one for each second.
     pub(super) seconds: Vec<Live>,
-    /// The reasons for which its figures are not valid; empty when they are.
+    /// Reasons why the figures are not valid; empty if they are valid.
     pub(super) reasons: Vec<String>,
-    /// Each generator's part, where several machines shared the load.
+    /// Each generator's share of the load, with `--on`.
     pub(super) generators: Vec<GeneratorShown>,
 }
 
 impl Part {
-    /// Appends a step that came after.
+    /// Merges the next step into this one.
     pub(super) fn append(&mut self, later: &Self) {
         self.rate = None;
         self.measurement.append(&later.measurement);
@@ -41,18 +41,18 @@ impl Part {
         generator_parts::append(&mut self.generators, &later.generators);
     }
 
-    /// Requests that ended in the measured window, well or not.
+    /// Returns the number of successful and failed requests.
     pub(super) fn requests(&self) -> u64 {
         self.measurement.verified() + self.measurement.error_count()
     }
 
-    /// Errors by kind, all requests together; kinds that did not occur are absent.
+    /// Returns error counts by kind, without kinds that did not occur.
     pub(super) fn errors(&self) -> Vec<(ErrorKind, u64)> {
         let of = |kind| (kind, self.measurement.errors_of(kind));
         ErrorKind::ALL.into_iter().map(of).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The first errors of a kind, at most `max`.
+    /// Returns the earliest examples of a kind of error, at most `max`.
     pub(super) fn examples(&self, kind: ErrorKind, max: usize) -> Vec<&Example> {
         let examples = self.measurement.error_examples().filter(|(of, _)| *of == kind);
         let mut examples: Vec<&Example> = examples.map(|(_, example)| example).collect();
@@ -61,15 +61,15 @@ impl Part {
         examples
     }
 
-    /// CPU time of the generator for each request.
+    /// Returns the generator's CPU time per request, warm-up included.
     pub(super) fn cpu_per_request(&self) -> Option<Duration> {
         let requests = self.requests() + self.measurement.warmup_operations;
         let each = self.measurement.generator_cpu.as_secs_f64() / requests as f64;
         (requests > 0).then(|| Duration::from_secs_f64(each))
     }
 
-    /// Returns which share of the requests of an open load waited for a free client or a connection; their
-    /// wait is in the response time and not in the schedule lag.
+    /// Returns the share of an open load's requests that waited for a free client or a connection. Their wait counts
+    /// in the response time, but not in the schedule lag.
     pub(super) fn waited(&self) -> Option<f64> {
         self.rate?;
         let sent = self.measurement.schedule_lag.count();
@@ -78,7 +78,7 @@ impl Part {
     }
 }
 
-/// A `--fail-if` condition and what became of it.
+/// A `--fail-if` condition and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gate {
     pub(super) condition: Condition,
@@ -90,12 +90,12 @@ impl Gate {
         Self { condition: condition.clone(), finding: condition.check(figures) }
     }
 
-    /// A figure that does not exist passes nothing.
+    /// Returns true unless the condition is known not to hold. An unknown figure fails the gate.
     pub(super) fn failed(&self) -> bool {
         !matches!(self.finding, ConditionResult::HoldsNot(_))
     }
 
-    /// Returns it as a build's service is told of it.
+    /// Returns the case that CI gets for this condition.
     pub(super) fn case(&self) -> Case {
         let seen = vec![self.seen().to_owned()];
         let outcome = match &self.finding {
@@ -106,7 +106,7 @@ impl Gate {
         Case { name: self.condition.to_string(), outcome }
     }
 
-    /// The figure as it was, or why there is none.
+    /// Returns the figure as text, or why it is unknown.
     pub(super) fn seen(&self) -> &str {
         match &self.finding {
             ConditionResult::Holds(seen)
@@ -116,21 +116,20 @@ impl Gate {
     }
 }
 
-/// The result of a load.
 #[derive(Debug, Clone)]
 pub(super) struct LoadResult {
     pub(super) settings: Settings,
-    /// All steps together.
+    /// All steps merged.
     pub(super) whole: Part,
-    /// Each rate of `--steps` or `--ramp`; empty for a load at one rate.
+    /// One result for each rate of `--steps`; empty for other loads.
     pub(super) steps: Vec<Part>,
     pub(super) gates: Vec<Gate>,
-    /// The most memory that bakeoff has had.
+    /// Peak memory of this process; `None` with `--on`.
     pub(super) peak_rss_bytes: Option<u64>,
 }
 
 impl LoadResult {
-    /// Returns the reasons for which it is not valid, each with its step; empty when it is.
+    /// Returns the reasons why the load is not valid, each with the rate of its step. Empty if it is valid.
     pub(super) fn reasons(&self) -> Vec<String> {
         if self.steps.is_empty() {
             return self.whole.reasons.clone();

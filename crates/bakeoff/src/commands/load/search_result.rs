@@ -1,6 +1,6 @@
-//! The result of a search for the highest rate, ready to be shown.
+//! Result of a search for the highest rate.
 //!
-//! Not here: searching (`find`), how it looks (`curve`).
+//! Not here: the search (`find`), rendering (`curve`).
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::search::{Found, Tried};
@@ -8,35 +8,34 @@ use bakeoff_core::search::{Found, Tried};
 use super::result::Part;
 use super::settings::Settings;
 
-/// One rate that was tried.
+/// A try: one load at one rate.
 #[derive(Debug, Clone)]
 pub(super) struct Try {
     pub(super) tried: Tried,
     pub(super) part: Part,
-    /// The objective's first latency in seconds; the response's p99 where it names none.
+    /// First latency that the objective limits, in seconds, or the p99 response time if it limits none.
     pub(super) latency: Option<f64>,
 }
 
-/// The result of a search.
 #[derive(Debug, Clone)]
 pub(super) struct SearchResult {
     pub(super) settings: Settings,
     pub(super) objective: Vec<Condition>,
     pub(super) tries: Vec<Try>,
-    /// `None` when it was interrupted.
+    /// `None` if the search was interrupted.
     pub(super) found: Option<Found>,
-    /// The reasons for which the search is not valid.
+    /// Reasons why the search is not valid; empty if it is valid.
     pub(super) reasons: Vec<String>,
 }
 
 impl SearchResult {
-    /// The lowest rate above another that broke the objective, as it was tried last.
+    /// Returns the last try of the lowest rate above `rate` that broke the objective.
     pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
         let bound = Tried::broken_above(self.tries.iter().map(|one| &one.tried), rate)?.rate;
         self.tries.iter().rev().find(|one| one.tried.rate == bound)
     }
 
-    /// Returns whether the server's highest rate is known, or that it is beyond all that was tried.
+    /// Returns true if the server's highest rate is known, or known to be above all tries.
     pub(super) fn is_answer(&self) -> bool {
         match self.found {
             Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(|one| one.tried.void),
@@ -45,7 +44,7 @@ impl SearchResult {
         }
     }
 
-    /// Returns whether the answer may be used: it is one, and the trial is valid.
+    /// Returns true if there is an answer and the trial is valid.
     pub(super) fn is_valid(&self) -> bool {
         self.is_answer() && self.reasons.is_empty()
     }

@@ -1,8 +1,8 @@
-//! The settings of `bakeoff load`, as its results repeat them.
+//! Settings of `bakeoff load`, as its results show them.
 //!
-//! Nothing in it is secret: URLs come masked, headers by name alone.
+//! They hold no secrets: URLs are masked, and headers are names without values.
 //!
-//! Not here: reading it from flags (`ask`), how it looks (`settings_text`, `json`).
+//! Not here: parsing flags (`ask`), rendering (`settings_text`, `json`).
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::Spacing;
@@ -11,28 +11,27 @@ use bakeoff_engine::{Connections, Drive};
 
 use crate::cli::Ramp;
 
-/// The settings of a load.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) requests: Vec<RequestShown>,
-    /// The file with values for the requests' words.
+    /// File with values for the words in requests.
     pub(super) rows: Option<Rows>,
     pub(super) course: Course,
-    /// The distances between requests of an open load.
+    /// Spacing between the requests of an open load.
     pub(super) spacing: Spacing,
     pub(super) http2: bool,
-    /// The path of the Unix domain socket that all connections go to.
+    /// Path of the Unix domain socket for all connections.
     pub(super) unix_socket: Option<String>,
-    /// Whether any certificate is accepted.
+    /// True if bakeoff accepts any certificate.
     pub(super) insecure: bool,
-    /// Whether requests have words that are drawn at random.
+    /// True if requests contain random words.
     pub(super) is_random: bool,
-    /// Each load of the course, but for its arrivals.
+    /// Settings of each load of the course, without its arrivals.
     pub(super) drive: Drive,
 }
 
 impl Settings {
-    /// Returns how requests arrive, as records and JSON name it: `closed`, `constant`, `poisson`.
+    /// Returns the arrivals by their name in records and JSON: `closed`, `constant` or `poisson`.
     pub(super) fn arrivals(&self) -> &'static str {
         match (&self.course, self.spacing) {
             (Course::Closed, _) => "closed",
@@ -41,7 +40,7 @@ impl Settings {
         }
     }
 
-    /// Returns the one rate of a load; a search has none.
+    /// Returns the rate of an open load at a single rate.
     pub(super) fn rate(&self) -> Option<f64> {
         match self.course {
             Course::Rate(rate) => Some(rate),
@@ -49,7 +48,7 @@ impl Settings {
         }
     }
 
-    /// Returns the rates of `--steps`.
+    /// Returns the rates of `--steps`, or an empty list.
     pub(super) fn steps(&self) -> &[f64] {
         match &self.course {
             Course::Steps(rates) => rates,
@@ -57,7 +56,7 @@ impl Settings {
         }
     }
 
-    /// Returns from which rate to which a ramp leads.
+    /// Returns the first and the last rate of a ramp.
     pub(super) fn ramp(&self) -> Option<(f64, f64)> {
         match self.course {
             Course::Ramp(ramp) => Some((ramp.from, ramp.to)),
@@ -65,34 +64,34 @@ impl Settings {
         }
     }
 
-    /// Returns whether connections serve more than one request.
+    /// Returns true if connections serve more than one request.
     pub(super) fn keep_alive(&self) -> bool {
         self.drive.connections == Connections::Kept
     }
 }
 
-/// The rates of a load, one after the other.
+/// Rates of a load over time, per second.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Course {
-    /// A closed load.
+    /// No rate: clients send as fast as they get answers.
     Closed,
-    /// One rate, whose result is the load's.
+    /// One constant rate.
     Rate(f64),
-    /// From one rate to another, evenly.
+    /// Even change from one rate to another.
     Ramp(Ramp),
-    /// Several, each a row.
+    /// Several rates in turn, each a row of the result.
     Steps(Vec<f64>),
-    /// The highest one that keeps all of this, from a first one on.
+    /// Search for the highest rate that keeps the whole objective, starting at `first`.
     FindMax { first: f64, objective: Vec<Condition> },
 }
 
-/// One of the requests.
+/// The parts of a request that can be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RequestShown {
-    /// Its row in tables, and its key in the measurement.
+    /// Row name in tables, and key in the measurement.
     pub(super) name: String,
     pub(super) method: String,
-    /// Without what is secret.
+    /// URL with its secrets masked.
     pub(super) url: String,
     pub(super) header_names: Vec<String>,
     pub(super) body_bytes: usize,

@@ -1,6 +1,6 @@
-//! The settings of `bakeoff load` in words.
+//! Renders the settings of `bakeoff load` as text.
 //!
-//! Not here: reading it (`ask`).
+//! Not here: parsing them (`ask`).
 
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::study::Stop;
@@ -9,12 +9,12 @@ use bakeoff_core::units::{duration_text, harmless, plural, rate_text};
 use super::page::Page;
 use super::settings::{Course, Settings};
 
-/// Describes requests and load in one line.
+/// Returns requests and load as one line.
 pub(super) fn asked_text(settings: &Settings) -> String {
     format!("{}: {}", requests_text(settings), load_text(settings))
 }
 
-/// Describes the load: `closed load, 64 clients, 10s`.
+/// Returns the load as text: `closed load, 64 clients, 10s`.
 fn load_text(settings: &Settings) -> String {
     let drive = &settings.drive;
     let rates: Vec<String> = settings.steps().iter().copied().map(rate_text).collect();
@@ -56,10 +56,10 @@ fn load_text(settings: &Settings) -> String {
     parts.join(", ")
 }
 
-/// The most characters of a URL in a line; the record has it whole.
+/// Maximum characters of a URL in a line. The record holds the whole URL.
 const URL_MAX: usize = 120;
 
-/// Returns the beginning of a URL that is too long for a line.
+/// Shortens a URL to [`URL_MAX`] characters.
 fn shortened(url: &str) -> String {
     match url.char_indices().nth(URL_MAX) {
         Some((end, _)) => format!("{}…", &url[..end]),
@@ -67,7 +67,7 @@ fn shortened(url: &str) -> String {
     }
 }
 
-/// Names the one request, or the number of requests.
+/// Returns the method and URL of a single request, or the number of requests.
 pub(super) fn requests_text(settings: &Settings) -> String {
     match settings.requests.as_slice() {
         [one] => format!("{} {}", one.method, shortened(&one.url)),
@@ -79,7 +79,7 @@ pub(super) fn requests_text(settings: &Settings) -> String {
 }
 
 impl Page {
-    /// Says what was asked.
+    /// Adds the requests and the load.
     pub(super) fn opening(&mut self, settings: &Settings) {
         self.bold(&requests_text(settings));
         self.dim(&load_text(settings));

@@ -1,6 +1,6 @@
-//! Reaches what a load needs before it begins: its servers from here, or the machines that share it.
+//! Connects to the servers before a load begins or, with `--on`, to the machines that generate it.
 //!
-//! Not here: driving (`loader`), what generators are given (`bakeoff_fleet::machines::requests`).
+//! Not here: running the load (`loader`), its requests in the form for agents (`bakeoff_fleet::machines::requests`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::requests::RequestsOrder;
 use bakeoff_fleet::machines::{self, Machines};
 
-/// Most bytes of bodies and of rows that are sent to each generator.
+/// Maximum bytes of bodies and rows together that bakeoff sends to each generator.
 const BODIES_MAX: usize = 32 << 20;
 
-/// Holds what a load needs before it begins.
+/// Machines and servers of a load, checked before it begins.
 pub(super) struct Reached {
-    /// The machines that drive it.
+    /// Machines that generate the load.
     pub(super) fleet: Fleet,
-    /// The servers as they are reached from here, where this machine drives it.
+    /// Plan with resolved and tested servers; `None` with `--on`.
     pub(super) ready: Option<Arc<Ready>>,
 }
 
-/// Sees that the servers can be reached from here, or reaches the machines that are to load them.
+/// Checks that each server accepts a connection. With `--on`, starts the agents on the generators instead.
 pub(super) fn reach(
     asked: &Asked,
     on: Option<&Path>,
@@ -41,14 +41,14 @@ pub(super) fn reach(
     let mut places = machines::read_places(on, Purpose::Load)?;
     places.machines.retain(|machine| machine.generator);
     refuse_unshareable(asked, places.machines.len())?;
-    // Reports files that cannot be read before a machine is reached.
+    // Fails on unreadable files before bakeoff connects to a machine.
     RequestsOrder::new(&asked.requests())?;
     let machines = Machines::reach(places, ("load", None), None, interrupted)?;
     Ok(Reached { fleet: Fleet::Placed(Arc::new(machines)), ready: None })
 }
 
 impl Reached {
-    /// Returns the threads of each generator where none were asked for: no more than its CPUs and its clients.
+    /// Returns the default number of threads of each generator. With `--on`: its CPUs, but at most its clients.
     pub(super) fn threads(&self, drive: &Drive) -> u32 {
         let Fleet::Placed(machines) = &self.fleet else { return drive.threads };
         let generators = machines.generators().len().max(1) as u32;
@@ -57,13 +57,13 @@ impl Reached {
     }
 }
 
-/// Refuses what generators cannot be given, before any is reached.
+/// Rejects a load that cannot be split across the generators, before bakeoff connects to one.
 fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
     let clients = asked.settings.drive.clients;
     if (clients as usize) < generators {
         let of = plural(generators as u64, "generator");
         return Err(Failure::input(
-            format!("{} cannot be shared by {of}", plural(clients.into(), "client")),
+            format!("{} cannot be split across {of}", plural(clients.into(), "client")),
             format!("give `--clients {generators}` or more"),
         ));
     }
@@ -73,9 +73,9 @@ fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
         let max = BODIES_MAX >> 20;
         return Err(Failure::input(
             format!(
-                "bodies of {bodies} bytes and rows of {rows} bytes cannot be sent to generators: {max} MiB at most"
+                "bodies of {bodies} bytes and rows of {rows} bytes exceed the {max} MiB that a generator takes"
             ),
-            "give smaller ones, or load from one machine without `--on`",
+            "use smaller ones, or load from one machine without `--on`",
         ));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Describes a load as a study of one system of kind `http`, with a trial for each rate.
 //!
-//! Nothing in it may be secret: it has no header's value, no body, no password or token of a URL.
+//! The study holds no secrets: no header values, no bodies, and no password or token from a URL.
 //!
 //! Not here: the requests themselves (`requests`), a run on disk (`recorded`).
 
@@ -23,15 +23,16 @@ use super::ask::Asked;
 use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
 
-/// The name of the run and its study.
+/// Name of the run and its study.
 pub(super) const NAME: &str = "load";
-/// The study's names for what was loaded, and with what.
+/// Name of the only system of the study.
 const SYSTEM: &str = "service";
+/// Name of the only workload of the study.
 const WORKLOAD: &str = "requests";
 /// Interval between two samples of generators and their machines.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-/// Returns the trials of a load, one for each of its rates.
+/// Returns the trials of a load: one for each load of its study.
 pub(super) fn order(study: &Study, seed: u64) -> Vec<Trial> {
     let trials = (0..).zip(&study.loads).map(|(number, load)| Trial {
         number,
@@ -44,7 +45,7 @@ pub(super) fn order(study: &Study, seed: u64) -> Vec<Trial> {
     trials.collect()
 }
 
-/// Returns the servers that are loaded, as a contender of the study.
+/// Returns the study's only system, prepared for a trial.
 pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> PreparedSystem<'a> {
     let asked = &study.systems[0];
     let system = systems::by_kind(&asked.kind).expect("it is in the registry");
@@ -67,7 +68,7 @@ pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> PreparedSy
     PreparedSystem { asked, found: asked.clone(), system, components: Vec::new(), record }
 }
 
-/// Describes the load as a study.
+/// Returns the load as a study.
 pub(super) fn study(asked: &Asked) -> Study {
     let settings = &asked.settings;
     let title = requests_text(settings);
@@ -130,7 +131,7 @@ pub(super) fn study(asked: &Asked) -> Study {
     }
 }
 
-/// A request without anything that may be secret.
+/// Returns a request without its body and the values of its headers, which may be secret.
 fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
     let path = Url::parse(&shown.url).map_or_else(|_| "/".to_owned(), |url| url.target);
     let hidden = |name: &String| (name.clone(), "***".to_owned());
@@ -142,13 +143,13 @@ fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
     }
 }
 
-/// Describes what all requests share.
+/// Returns the settings that all requests share.
 fn of_all(settings: &Settings) -> HttpRequest {
     let rows = settings.rows.clone().map(Box::new);
     HttpRequest { http2: settings.http2, rows, ..HttpRequest::default() }
 }
 
-/// Describes the load as the loads of a study: one, or one for each step.
+/// Returns the loads of the study: one for each step, or a single one.
 fn loads(asked: &Asked) -> Vec<Load> {
     let settings = &asked.settings;
     let arrivals = |rate: f64| match settings.spacing {

@@ -1,4 +1,4 @@
-//! A file of requests, for `--targets`.
+//! Parses the file of requests for `--targets`.
 //!
 //! ```text
 //! # A comment.
@@ -9,42 +9,40 @@
 //! @body.txt
 //! ```
 //!
-//! vegeta's form, with an optional weight in front. All mistakes are told at once, each with its
-//! line.
+//! This is vegeta's format, with an optional weight in front. The parser reports all errors, each with its line.
 //!
-//! Not here: reading the file, what a URL or a header is.
+//! Not here: reading files (`requests`), the syntax of URLs and headers (`bakeoff_engine::works::http`).
 
 use bakeoff_engine::works::http::{
     HeaderError, METHODS, MethodError, check_headers, parse_header, parse_method,
 };
 
-/// One request of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Its line in the file, from 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
-    /// Its weight beside other requests; `None` where the file gives none.
+    /// Weight relative to other requests; `None` if the file gives none.
     pub(super) weight: Option<u32>,
     pub(super) method: String,
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
-    /// A file with its body, and the line that names it.
+    /// File with the body, and the line that names it.
     pub(super) body: Option<(String, usize)>,
 }
 
-/// Something wrong with the file.
+/// An error in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Diagnostic {
-    /// From 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
     pub(super) what: String,
 }
 
-/// Reads the file's text; an empty list of mistakes is never an error.
+/// Parses the file's text. The list of errors is never empty.
 pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Diagnostic>> {
     let mut targets: Vec<Target> = Vec::new();
     let mut diagnostics = Vec::new();
-    // What belongs to the last request, until an empty line.
+    // True while headers and body may follow: from a request to the next empty line.
     let mut open = false;
     for (number, line) in text.lines().enumerate() {
         let (line, number) = (line.trim(), number + 1);
@@ -83,7 +81,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Diagnostic>> {
             (Ok(Part::Body(_)), Some(_)) => LineError::SecondBody,
             (Ok(_), None) => LineError::NoRequestAbove,
             (Err(error), _) => {
-                // What follows may belong to the request that this line was meant to be.
+                // If no request was parsed yet, this line may be a mistyped one. Then the next lines belong to it.
                 open |= targets.is_empty();
                 error
             }
@@ -102,43 +100,44 @@ enum Part {
     Body(String),
 }
 
-/// A line that cannot stand where it does.
+/// An error in one line.
 #[derive(Debug, thiserror::Error)]
 enum LineError {
-    #[error("it holds no request: write lines as `GET http://127.0.0.1:8080/`")]
+    #[error("no request in the file: write lines such as `GET http://127.0.0.1:8080/`")]
     NoRequest,
     #[error(
-        "no request stands above it: headers and body follow their `METHOD URL` line without an empty line between"
+        "no request above this line: headers and body follow their `METHOD URL` line without an empty line between"
     )]
     NoRequestAbove,
-    #[error("this request has a body already")]
+    #[error("this request already has a body")]
     SecondBody,
-    #[error("no file stands behind the `@`")]
+    #[error("no file name after the `@`")]
     NoFile,
     /// The line begins with a URL or with a weight.
     #[error(
-        "no method stands before the URL: write `{}GET http://…`",
+        "no method before the URL: write `{}GET http://…`",
         if *weighted { "3 " } else { "" }
     )]
     NoMethod { weighted: bool },
-    #[error("the weight `{}` is not from 1 to 1,000", short(.0))]
+    #[error("the weight `{}` is not between 1 and 1,000", short(.0))]
     Weight(String),
     #[error(transparent)]
     Header(HeaderError),
     #[error(transparent)]
     Method(MethodError),
-    #[error("no URL stands behind `{method}`")]
+    #[error("no URL after `{method}`")]
     NoUrl { method: String },
-    #[error("something stands behind the URL: write a space in it as `%20`")]
+    #[error("unexpected text after the URL: write a space in a URL as `%20`")]
     AfterUrl,
-    /// The line has no scheme, no known method and no `:`. It may be a secret header.
+    /// The line has no scheme, no known method and no `:`. It may be a header with a secret, so the message does not
+    /// quote it.
     #[error(
-        "it is no request and no header: write `GET http://127.0.0.1:8080/` or `Name: value`, with a `:`"
+        "neither a request nor a header: write `GET http://127.0.0.1:8080/` or `Name: value`, with a `:`"
     )]
     Neither,
 }
 
-/// Reads a line by its first word: `@…`, `Name:`, or else the beginning of a request.
+/// Parses a line. It is a body if it begins with `@`, a header if it begins with `Name:`, or else a request.
 fn part(line: &str) -> Result<Part, LineError> {
     if let Some(file) = line.strip_prefix('@') {
         return match file.trim() {
@@ -151,7 +150,7 @@ fn part(line: &str) -> Result<Part, LineError> {
     if first.contains("://") {
         return Err(LineError::NoMethod { weighted: false });
     }
-    // `X Y: 1` was meant to be a header too, and is told what is wrong with its name.
+    // `X Y: 1` is parsed as a header too, so that the error concerns its name.
     let second = line.split_whitespace().nth(1).unwrap_or_default();
     if first.contains(':') || second.ends_with(':') {
         let header = parse_header(line).map_err(LineError::Header)?;
@@ -181,7 +180,7 @@ fn part(line: &str) -> Result<Part, LineError> {
     }
 }
 
-/// Shortens a text for a message.
+/// Shortens a text to 40 characters, without control characters, for a message.
 pub(super) fn short(text: &str) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let start: String = characters.by_ref().take(40).collect();
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_requests_with_headers_and_bodies_below_them() {
+    fn parses_requests_with_headers_and_bodies() {
         let text = "# all of it\nGET http://a/\nGET http://a/b?c=d:e\n\n3 PUT http://a/k\n  X-Id: 1:2\n@body.json\n# done\n\nDELETE http://a/k\r\n";
         let mut put = request(5, Some(3), "PUT", "http://a/k");
         put.headers.push(("X-Id".into(), "1:2".into()));
@@ -225,25 +224,25 @@ mod tests {
 
     #[test]
     fn reports_all_diagnostics_with_their_lines() {
-        check("", &[(1, "it holds no request")]);
-        check("# nothing\n\n", &[(1, "it holds no request")]);
-        check("http://a/\n", &[(1, "no method stands before the URL")]);
-        check("2 http://a/\n", &[(1, "no method stands before the URL")]);
+        check("", &[(1, "no request in the file")]);
+        check("# nothing\n\n", &[(1, "no request in the file")]);
+        check("http://a/\n", &[(1, "no method before the URL")]);
+        check("2 http://a/\n", &[(1, "no method before the URL")]);
         check("0 GET http://a/\n", &[(1, "the weight `0`")]);
         check("G(T http://a/\n", &[(1, "`G(T` is not a method")]);
-        check("GET\n", &[(1, "no URL stands behind `GET`")]);
-        check("GET http://a/ b\n", &[(1, "write a space in it as `%20`")]);
-        check("GET http://a/\n\nX: 1\n@f\n", &[(3, "no request stands above"), (4, "no request")]);
-        check("GET http://a/\n@a\n@b\n@\n", &[(3, "a body already"), (4, "no file")]);
-        check("GET http://a/\nX-Token s3cret\n", &[(2, "it is no request and no header")]);
-        check("GET http://a/\nX-Token=s3cret\n", &[(2, "it is no request and no header")]);
+        check("GET\n", &[(1, "no URL after `GET`")]);
+        check("GET http://a/ b\n", &[(1, "write a space in a URL as `%20`")]);
+        check("GET http://a/\n\nX: 1\n@f\n", &[(3, "no request above"), (4, "no request")]);
+        check("GET http://a/\n@a\n@b\n@\n", &[(3, "already has a body"), (4, "no file name")]);
+        check("GET http://a/\nX-Token s3cret\n", &[(2, "neither a request nor a header")]);
+        check("GET http://a/\nX-Token=s3cret\n", &[(2, "neither a request nor a header")]);
         check("GET http://a/\nHost: a\nhost: b\n", &[(3, "`Host` is given twice")]);
         check("GET http://a/\nContent-Length: 3\n", &[(2, "bakeoff writes `Content-Length`")]);
         check("GET http://a/\nBad Name: x\n", &[(2, "`Bad Name` is not a header name")]);
     }
 
     #[test]
-    fn no_file_makes_reading_panic() {
+    fn malformed_files_do_not_panic() {
         for text in ["@", ":", "::", "1", "1 1", "é é", "GET é://", "@é\n:\n1 é", "\u{0}\n\u{1}: x"]
         {
             parse(text).ok();

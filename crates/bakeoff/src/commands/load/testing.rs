@@ -1,4 +1,4 @@
-//! Fixed results, for the tests of what is shown of them.
+//! Fixed results for tests of rendering.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::result::{Gate, LoadResult, Part};
 use super::search_result::{SearchResult, Try};
 use super::settings::{Course, RequestShown, Settings};
 
-/// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
+/// Returns a load of one second at `rate` per second. Responses take from 1 to `slowest_ms` ms.
 pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
     let mut figures = OperationFigures::default();
     let count = rate as u64;
@@ -71,7 +71,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
 
 const NAME: &str = "GET http://127.0.0.1:8080/";
 
-/// Makes so many of a part's requests fail, with an answer that would like to paint.
+/// Turns `count` successes into failures. Their answer contains an escape code.
 pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
     let figures = part.measurement.operations.get_mut(NAME).unwrap();
     figures.verified -= count;
@@ -88,7 +88,7 @@ pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
     judged(part)
 }
 
-/// The same with the reasons that its measurement gives for not being valid.
+/// Sets the reasons why the part is not valid from its measurement.
 pub(super) fn judged(part: Part) -> Part {
     Part { reasons: search::invalid_because(&part.measurement, ERRORS_MAX), ..part }
 }
@@ -119,7 +119,7 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// A load at one rate, held against conditions.
+/// Returns the result of a load at one rate, with conditions checked.
 pub(super) fn result(whole: Part, gates: &[&str]) -> LoadResult {
     let figures = Figures::from_measurement(&whole.measurement);
     let gate = |text: &&str| Gate::check(&text.parse().unwrap(), &figures);
@@ -132,7 +132,7 @@ pub(super) fn result(whole: Part, gates: &[&str]) -> LoadResult {
     }
 }
 
-/// A search that found 4,000/s.
+/// Returns a search that found 4,000/s.
 pub(super) fn search() -> SearchResult {
     let tried = |rate: f64, slowest_ms: u64, confirming: bool, broken_by: &[&str]| {
         let part = part(rate, slowest_ms);

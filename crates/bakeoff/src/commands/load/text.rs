@@ -1,10 +1,9 @@
-//! The result of a load as a terminal shows it.
+//! Renders the result of a load for a terminal.
 //!
-//! The rate of verified successes comes first and errors beside it, so that a run in which most
-//! responses were errors cannot be read as a fast one. What servers sent passes `harmless`, so
-//! that no answer can send escape codes to a terminal.
+//! The rate of verified successes comes first, with the errors below it. A load of mostly errors then cannot pass for
+//! a fast one. Text from servers passes `harmless`, so that no answer can send escape codes to a terminal.
 //!
-//! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`), the bars of its seconds (`timeline`).
+//! Not here: JSON (`json`), the curve of `--find-max` (`curve`), the bars for each second (`timeline`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,20 +19,20 @@ use super::page::{Page, figure, head, percent};
 use super::result::{LoadResult, Part};
 use crate::messages::Glyphs;
 
-/// Examples shown for each kind of error.
+/// Maximum number of examples for each kind of error.
 const EXAMPLES_SHOWN: usize = 2;
-/// Stalls shown one by one.
+/// Maximum number of listed stalls.
 const STALLS_SHOWN: usize = 3;
-/// Rows of a ramp.
+/// Maximum number of rows of a ramp.
 const RAMP_ROWS: u32 = 10;
-/// Requests shown one by one.
+/// Maximum number of requests with a row of their own.
 const REQUESTS_SHOWN: usize = 20;
 
-/// The quantiles of the tables, by their names.
+/// Names and values of the quantiles in tables and JSON.
 pub(super) const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The whole result, ending in a newline.
+/// Renders the result, ending in a newline.
 pub(super) fn text(result: &LoadResult, style: Style, glyphs: Glyphs) -> String {
     let mut page = Page { style, text: String::new() };
     page.opening(&result.settings);
@@ -63,7 +62,7 @@ pub(super) fn text(result: &LoadResult, style: Style, glyphs: Glyphs) -> String 
     page.text
 }
 
-/// A step's figures in a few words.
+/// Summarizes a step: rate, p99 and errors.
 pub(super) fn in_short(part: &Part) -> String {
     let total = part.measurement.total();
     let p99 = total.responses().percentile(0.99).text();
@@ -147,7 +146,7 @@ impl Page {
     fn latencies(&mut self, part: &Part) {
         let total = part.measurement.total();
         if total.verified == 0 {
-            self.line(None, "No latencies: there was no success");
+            self.line(None, "No latencies: no request succeeded");
             return;
         }
         let (response, service) = (total.responses(), total.services());
@@ -189,8 +188,8 @@ impl Page {
         }
         if let Some(waited) = part.waited().filter(|&share| share >= 0.01) {
             let text = format!(
-                "{} of requests waited for a free client or a connection: their wait is in the response \
-                 time; more `--clients` may send them sooner",
+                "{} of requests waited for a free client or a connection. The wait counts in the \
+                 response time; more `--clients` may shorten it",
                 percent(waited)
             );
             self.line(None, &text);
@@ -310,7 +309,7 @@ impl Page {
         self.table(&rows);
     }
 
-    /// A ramp in at most ten stretches of whole seconds.
+    /// Adds a ramp as a table with at most [`RAMP_ROWS`] rows, each of whole seconds.
     fn ramp(&mut self, part: &Part, (from, to): (f64, f64)) {
         let measurement = &part.measurement;
         let whole = measurement.window.as_secs() as u32;
@@ -324,7 +323,7 @@ impl Page {
             let verified: u64 = seconds().map(Second::verified).sum();
             let figures = || seconds().flat_map(|second| second.operations.values());
             let errors: u64 = figures().map(|figures| figures.errors).sum();
-            // What was packed here can be unpacked.
+            // `all` fails only on histograms that do not decode. bakeoff encoded these.
             let response = Ranked::all(figures().map(SecondFigures::responses));
             let middle = f64::from(begin + end) / 2.0 / measurement.window.as_secs_f64();
             let mut row = vec![
@@ -358,20 +357,20 @@ impl Page {
     }
 }
 
-/// `2.00 s (1.0 to 3.0 s)`.
+/// Returns a stall's length and start: `2.00 s (from 1.00 s on)`.
 fn stall_text(silence: &Silence) -> String {
     let Silence { from, seconds } = silence;
     let length = Duration::try_from_secs_f64(*seconds).unwrap_or_default();
     format!("{} (from {from:.2} s on)", latency_text(length))
 }
 
-/// The quantiles of a row of steps.
+/// Returns p50, p90, p99 and the maximum, as cells of a row.
 fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
     let quantiles = [0.5, 0.9, 0.99].map(|quantile| response.percentile(quantile));
     quantiles.into_iter().chain([response.max()]).map(Percentile::text)
 }
 
-/// Tells from which percentile on failures leave no response time.
+/// Names the lowest percentile that falls among failures; `None` if there is none.
 fn failed_text(response: &Ranked<'_>) -> Option<String> {
     let reached =
         QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
@@ -380,12 +379,12 @@ fn failed_text(response: &Ranked<'_>) -> Option<String> {
         });
     let (name, failed) = reached?;
     Some(format!(
-        "No response time from {name} on: {}. What failed has no answer and ranks last",
+        "No response time from {name} on: {}. Failed requests have no answer and rank last",
         failed.text()
     ))
 }
 
-/// Returns which percentiles are not told, and how many requests they need.
+/// Names the percentiles that need more requests; `None` if there is none.
 fn too_few_text(response: &Ranked<'_>) -> Option<String> {
     let few =
         QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
@@ -413,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_reads_like_this() {
+    fn renders_a_result() {
         let shown = text(&result(part(1000.0, 11), &["p99 > 20ms", "mean > 5ms"]), PLAIN);
         assert_eq!(
             shown,
@@ -447,7 +446,7 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
     }
 
     #[test]
-    fn a_run_of_errors_never_shows_its_rate_as_success() {
+    fn errors_do_not_count_as_throughput() {
         let shown = text(&result(with_errors(part(1000.0, 11), 990), &["p99 > 20ms"]), PLAIN);
         let mut lines = shown.lines().skip(3);
         assert_eq!(lines.next(), Some("Verified successes: 10/s (10 of 1,000 requests in 1.00 s)"));
@@ -458,14 +457,14 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
         );
         assert!(shown.contains("\nnot valid: most requests failed: 990 of 1,000\n"), "{shown}");
         assert!(!shown.contains("\nvalid"), "{shown}");
-        assert!(!shown.contains('\u{1b}'), "what a server sent stays harmless");
+        assert!(!shown.contains('\u{1b}'), "a server's escape codes are removed");
     }
 
     #[test]
-    fn without_a_success_there_is_no_latency_and_no_condition_passes() {
+    fn load_without_success_has_no_latency_and_passes_no_condition() {
         let mut all_failed = result(with_errors(part(100.0, 11), 100), &["p99 > 20ms"]);
         let shown = text(&all_failed, PLAIN);
-        assert!(shown.contains("\nNo latencies: there was no success\n"), "{shown}");
+        assert!(shown.contains("\nNo latencies: no request succeeded\n"), "{shown}");
         let gate = "\nFAILED: --fail-if `p99 > 20ms`: p99 is unknown: there was no success\n";
         assert!(shown.contains(gate), "{shown}");
         all_failed.steps = vec![all_failed.whole.clone()];
@@ -475,7 +474,7 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
     }
 
     #[test]
-    fn failures_rank_last_and_the_percentiles_that_they_reach_say_so() {
+    fn percentiles_among_failures_show_the_failed_share() {
         let mut half = with_errors(part(1000.0, 11), 490);
         let figures = half.measurement.operations.values_mut().next().unwrap();
         figures.response.clear();
@@ -495,13 +494,13 @@ p99    49.0 % failed  49.0 % failed       12.0 µs                too few
 p99.9        too few        too few       too few                too few
 max         ≥ 503 ms      ≥ 12.3 ms       12.0 µs                12.3 ms
 mean        ≥ 253 ms      ≥ 12.3 ms       12.0 µs                12.3 ms
-No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has no answer and ranks last
+No response time from p75 on: 49.0 % failed; those after 503 ms. Failed requests have no answer and rank last
 1,000 requests are too few: p99.9 needs 10,000"
         );
     }
 
     #[test]
-    fn a_generator_without_headroom_is_said_and_makes_a_result_invalid() {
+    fn overloaded_generator_invalidates_the_result() {
         let mut busy = part(1000.0, 11);
         busy.measurement.generator_busiest = 0.97;
         let shown = text(&result(judged(busy), &[]), PLAIN);
@@ -519,7 +518,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
     }
 
     #[test]
-    fn latencies_below_a_millisecond_are_shown_with_how_long_answers_waited_in_the_generator() {
+    fn receive_lag_is_noted_beside_short_latencies() {
         let mut quick = part(1000.0, 2);
         quick.measurement.receive_lag.record_many(Duration::from_micros(30), 1000);
         let shown = text(&result(quick.clone(), &[]), PLAIN);
@@ -537,7 +536,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
     }
 
     #[test]
-    fn steps_have_a_row_each_and_a_reason_names_its_step() {
+    fn each_step_has_a_row_and_reasons_name_their_step() {
         let mut steps = result(part(1000.0, 11), &[]);
         let mut busy = part(2000.0, 21);
         busy.measurement.generator_busiest = 0.97;
@@ -559,7 +558,7 @@ rate     verified /s  errors  response p50      p90      p99      max  schedule 
     }
 
     #[test]
-    fn a_ramp_is_shown_by_the_second() {
+    fn ramp_is_shown_in_stretches_of_seconds() {
         let mut ramp = result(part(1000.0, 11), &[]);
         let later = part(2000.0, 21);
         ramp.whole.append(&later);
@@ -578,7 +577,7 @@ seconds     rate  verified /s  errors  response p50      p90      p99      max
     }
 
     #[test]
-    fn prose_is_broken_where_a_terminal_is_narrow() {
+    fn wraps_prose_on_a_narrow_terminal() {
         let style = Style { width: Some(40), colour: false };
         let shown = text(&result(part(1000.0, 11), &["p99 > 20ms"]), style);
         assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
@@ -586,7 +585,7 @@ seconds     rate  verified /s  errors  response p50      p90      p99      max
     }
 
     #[test]
-    fn colours_are_for_terminals() {
+    fn colours_the_verdict_on_a_terminal() {
         let style = Style { width: None, colour: true };
         let shown = text(&result(part(1000.0, 11), &[]), style);
         assert!(shown.contains("\x1b[32mvalid\x1b[0m"), "{shown:?}");

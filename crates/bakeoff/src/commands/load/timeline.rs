@@ -1,9 +1,9 @@
-//! A load second by second, as rows of bars in a terminal's text.
+//! Renders each second of a load as bars in a terminal's text.
 //!
-//! A figure over a whole load hides when it was bad. A second without a success has no bar, and a row of its own
-//! marks it, so that a stall is a hole. Bars begin at 0, so that the heights of a row can be compared.
+//! A figure over a whole load hides its bad seconds. A second without a success has no bar, so a stall shows as a gap,
+//! and a separate row marks it. Bars begin at 0, so that their heights can be compared.
 //!
-//! Not here: the same as numbers (`json`), as a chart (`bakeoff_report`).
+//! Not here: numbers (`json`), charts (`bakeoff_report`).
 
 use std::time::Duration;
 
@@ -14,46 +14,45 @@ use super::page::Page;
 use super::result::{LoadResult, Part};
 use crate::messages::Glyphs;
 
-/// Seconds from which on a load has such rows: fewer say no more than the other lines.
+/// Minimum length of a load with bars, in seconds. Bars of a shorter one add nothing to the other lines.
 const SECONDS_MIN: usize = 3;
-/// A last second that is shorter has too few requests for a rate.
+/// Minimum length of the last second. A shorter one has too few requests for a rate.
 const PARTIAL_MIN: f64 = 0.5;
-/// Most bars of a row where there is no terminal.
+/// Maximum bars of a row without a terminal.
 const BARS_MAX: usize = 60;
-/// Most bars of a row on a terminal, and fewest, however narrow it is.
+/// Minimum and maximum bars of a row on a terminal.
 const BARS_ON_TERMINAL: (usize, usize) = (10, 120);
-/// Columns of a row besides its bars: its name and its scale.
+/// Columns of a row for its name and its scale.
 const BESIDE_BARS: usize = 40;
-/// Stands for a latency that failures reach.
+/// Mark of a latency that falls among failures.
 const UNKNOWN: char = '?';
 
-/// One second of a load, or several in a row.
+/// One second of a load, or several consecutive ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bar {
-    /// Seconds in which nothing succeeded.
+    /// Number of seconds without a success.
     silent: u32,
-    /// Verified successes a second.
+    /// Verified successes per second.
     rate: f64,
-    /// Failures a second.
+    /// Failures per second.
     errors: f64,
-    /// The highest p99 of its seconds.
+    /// Highest p99 of the seconds.
     p99: Height,
     max: Height,
 }
 
-/// The height of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 enum Height {
-    /// There is nothing to draw.
+    /// No bar.
     Nothing,
-    /// In the row's unit, above 0.
+    /// Height in the row's unit, above 0.
     Known(f64),
-    /// Failures reach it, and rank above all numbers.
+    /// Latency that falls among failures, which rank above all numbers.
     Unknown,
 }
 
 impl Page {
-    /// Adds a gap and a row of bars a figure; nothing of a load of less than three seconds.
+    /// Adds a gap and a row of bars for each figure. Adds nothing for a load of less than three seconds.
     pub(super) fn timeline(&mut self, result: &LoadResult, glyphs: Glyphs) {
         let parts = match result.steps.as_slice() {
             [] => std::slice::from_ref(&result.whole),
@@ -89,7 +88,7 @@ impl Page {
             self.row(None, row);
         }
         if rows.iter().flatten().any(|row| row.contains(UNKNOWN)) {
-            self.dim(&format!("  {UNKNOWN}: failures reach it, so that it has no number"));
+            self.dim(&format!("  {UNKNOWN}: no number, because failures reach it"));
         }
         let silent: u32 = bars.iter().map(|bar| bar.silent).sum();
         if silent > 0 {
@@ -100,7 +99,7 @@ impl Page {
     }
 }
 
-/// Returns a figure's row; none where it has no number in any second.
+/// Returns a figure's row; `None` if no second has a number.
 fn bars_row(
     name: &str,
     heights: impl Iterator<Item = Height>,
@@ -126,12 +125,11 @@ fn bars_row(
     Some(row(name, bars.collect(), &scale))
 }
 
-/// Lays a row out.
 fn row(name: &str, bars: String, scale: &str) -> String {
     format!("  {name:<11}  {bars}  {scale}")
 }
 
-/// Returns the seconds of a part's window, those in which nothing ended too.
+/// Returns one bar for each second of a part's window, including seconds without responses.
 fn seconds(part: &Part) -> Vec<Bar> {
     let window = part.measurement.window.as_secs_f64();
     let count = window.trunc() as usize + usize::from(window.fract() >= PARTIAL_MIN);
@@ -151,11 +149,11 @@ fn seconds(part: &Part) -> Vec<Bar> {
 }
 
 impl Bar {
-    /// A second in which nothing ended.
+    /// A second without successes and failures.
     const EMPTY: Self =
         Self { silent: 1, rate: 0.0, errors: 0.0, p99: Height::Nothing, max: Height::Nothing };
 
-    /// Several seconds as one bar: mean rates, and the highest latencies.
+    /// Merges several seconds into one bar: mean rates, and the highest latencies.
     fn merged(bars: &[Self]) -> Self {
         let count = bars.len() as f64;
         let highest = |height: fn(&Self) -> Height| {
@@ -191,7 +189,8 @@ mod tests {
     use super::super::text::text;
     use super::*;
 
-    /// Verified successes and the slowest in milliseconds, a second each; 0 of them is an empty second.
+    /// Returns a load from the successes and the slowest latency, in milliseconds, of each second. 0 successes make an
+    /// empty second.
     fn load(seconds: &[(u64, u64)]) -> LoadResult {
         let mut whole = part(1000.0, 11);
         let one = whole.seconds[0].clone();
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_bars_and_a_stall_is_a_hole_with_a_mark() {
+    fn stall_is_a_marked_gap_between_bars() {
         let stalled =
             load(&[(1000, 8), (990, 9), (0, 0), (0, 0), (100, 2100), (1000, 11), (500, 8)]);
         check(
@@ -245,12 +244,12 @@ Second by second, 7 s; bars begin at 0
     }
 
     #[test]
-    fn loads_of_less_than_three_seconds_have_no_rows() {
+    fn loads_of_less_than_three_seconds_have_no_bars() {
         check(&load(&[(10, 1), (10, 1)]), None, Glyphs::Blocks, "none");
     }
 
     #[test]
-    fn long_loads_share_bars_and_hide_no_stall() {
+    fn merged_seconds_of_long_loads_still_show_stalls() {
         let mut seconds = vec![(1000, 2); 40];
         seconds[13] = (0, 0);
         seconds[20].1 = 400;
@@ -268,7 +267,7 @@ Over 40 s, 2 s a bar (highest latencies); bars begin at 0
     }
 
     #[test]
-    fn rate_of_a_partial_second_is_by_its_length_and_a_sliver_has_none() {
+    fn partial_second_is_scaled_and_a_short_one_dropped() {
         let mut partial = load(&[(1000, 2), (1000, 2), (1000, 2), (600, 2)]);
         partial.whole.measurement.window = Duration::from_millis(3600);
         let row = |load: &LoadResult| {
@@ -281,7 +280,7 @@ Over 40 s, 2 s a bar (highest latencies); bars begin at 0
     }
 
     #[test]
-    fn latency_that_failures_reach_has_no_bar_of_a_number() {
+    fn latency_among_failures_has_no_number() {
         let mut failing = load(&[(1000, 2), (900, 2), (1000, 2)]);
         let failed = &mut failing.whole.seconds[1];
         failed.errors = 100;
@@ -296,7 +295,7 @@ Second by second, 3 s; bars begin at 0
   errors /s     #   100
   p99          ###  2.00 ms
   max          #?#  2.00 ms
-  ?: failures reach it, so that it has no number",
+  ?: no number, because failures reach it",
         );
     }
 }

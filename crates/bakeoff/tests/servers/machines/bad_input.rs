@@ -38,10 +38,10 @@ impl Bench {
         let file = self.hosts.dir().join("places.yaml");
         fs::write(&file, self.places.replacen(of, by, 1)).unwrap();
         let ended = run(&self.hosts, STUDY, &file, flags);
-        let told = text(&ended);
-        assert!(told.contains(words), "not `{words}`:\n{told}");
-        assert_eq!(ended.status.code(), Some(code), "{told}");
-        assert!(!told.contains("trial 1"), "{told}");
+        let output = text(&ended);
+        assert!(output.contains(words), "not `{words}`:\n{output}");
+        assert_eq!(ended.status.code(), Some(code), "{output}");
+        assert!(!output.contains("trial 1"), "{output}");
         assert_eq!(left_on(&self.hosts, &[1, 2]), Vec::<String>::new());
     }
 }

@@ -119,13 +119,16 @@ impl UnderLoad {
     /// said so.
     fn failed_by_losing(&mut self, number: usize, within: u64) {
         let code = self.ends_within(within);
-        let told = self.stderr();
-        assert_eq!(code, Some(4), "{told}");
-        assert!(told.contains("lost a machine; stopping the run with 2 trials left: "), "{told}");
+        let stderr = self.stderr();
+        assert_eq!(code, Some(4), "{stderr}");
+        assert!(
+            stderr.contains("lost a machine; stopping the run with 2 trials left: "),
+            "{stderr}"
+        );
         let lost = format!("lost the connection to `h{number}`");
-        assert!(told.contains(&lost), "{told}");
+        assert!(stderr.contains(&lost), "{stderr}");
         let trials = trials(&self.hosts);
-        assert_eq!(trials.len(), 1, "{told}");
+        assert_eq!(trials.len(), 1, "{stderr}");
         for trial in trials {
             let outcome = trial["outcome"].to_string();
             assert!(outcome.contains("machine-lost") && outcome.contains(&lost), "{outcome}");
@@ -218,9 +221,9 @@ fn stopped_agent() -> Result<(), Lacking> {
     let mut run = UnderLoad::start(60)?;
     signal_agent(&run, "-STOP");
     run.failed_by_losing(1, 40);
-    let told = run.stderr();
-    assert!(told.contains("the agent hangs or is stopped"), "{told}");
-    assert!(told.contains("everything bakeoff started there stops within 30 s"), "{told}");
+    let stderr = run.stderr();
+    assert!(stderr.contains("the agent hangs or is stopped"), "{stderr}");
+    assert!(stderr.contains("everything bakeoff started there stops within 30 s"), "{stderr}");
     run.is_gone_within(5, &[2, 3]);
     run.is_gone_within(35, &[1]);
     Ok(())

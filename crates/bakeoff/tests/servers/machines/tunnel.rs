@@ -22,31 +22,31 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     // Without the tunnel, the run is rejected before anything starts.
     with("tunnel: never");
     let refused = run(hosts, SMALL_ETCD, &places, &[]);
-    let told = text(&refused);
-    assert_eq!(refused.status.code(), Some(4), "{told}");
+    let output = text(&refused);
+    assert_eq!(refused.status.code(), Some(4), "{output}");
     let wanted =
         "cannot connect to servers on `h1`, `h2` and `h3`, and the places file has `tunnel: never`";
-    assert!(told.contains(wanted) && told.contains("198.19.0.1 of `h1`: Network"), "{told}");
-    assert!(!hosts.dir().join("runs").exists(), "{told}");
+    assert!(output.contains(wanted) && output.contains("198.19.0.1 of `h1`: Network"), "{output}");
+    assert!(!hosts.dir().join("runs").exists(), "{output}");
 
     let doctor = |places: &std::path::Path| {
         let mut command = hosts.command(env!("CARGO_BIN_EXE_bakeoff"));
         text(&command.arg("doctor").arg("--on").arg(places).output().unwrap())
     };
-    let told = doctor(&places);
+    let output = doctor(&places);
     assert!(
-        told.contains("a direct connection from this machine to 198.19.0.1: Network"),
-        "{told}"
+        output.contains("a direct connection from this machine to 198.19.0.1: Network"),
+        "{output}"
     );
 
     // A load does not go through the tunnel either.
     let here = "  me: {here: true, address: 198.18.0.254, generator: true}\n";
     fs::write(&places, auto.replace("machines:\n", &format!("machines:\n{here}"))).unwrap();
     let refused = run(hosts, SMALL_ETCD, &places, &[]);
-    let told = text(&refused);
-    assert_eq!(refused.status.code(), Some(4), "{told}");
-    assert!(told.contains("`me`, this machine, generates load but cannot connect"), "{told}");
-    assert!(told.contains("hint: a load never uses a tunnel"), "{told}");
+    let output = text(&refused);
+    assert_eq!(refused.status.code(), Some(4), "{output}");
+    assert!(output.contains("`me`, this machine, generates load but cannot connect"), "{output}");
+    assert!(output.contains("hint: a load never uses a tunnel"), "{output}");
 
     with("");
     let ended = run(hosts, SMALL_ETCD, &places, &[]);

@@ -89,9 +89,9 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
         let mut command: Command = hosts.command(&program.display().to_string());
         command.args(["load", &url, "--for", "6s", "--json", "-c", &clients, "--on"]);
         let ended = command.arg(places).output().unwrap();
-        let told: Value = serde_json::from_slice(&ended.stdout)
+        let result: Value = serde_json::from_slice(&ended.stdout)
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
-        told["verified_in_window"].as_f64().unwrap() / told["window_seconds"].as_f64().unwrap()
+        result["verified_in_window"].as_f64().unwrap() / result["window_seconds"].as_f64().unwrap()
     };
     let mut csv = String::from("one_per_second,other_per_second,both_per_second,times_one\n");
     for _ in 0..ROUNDS {
