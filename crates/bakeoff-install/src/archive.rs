@@ -1,10 +1,10 @@
-//! A project's own release archive, checked against a pin or the checksums published beside it.
+//! Fetches a release archive and checks it against a pin or published checksums.
 //!
-//! A recipe pins the checksums of known versions, so that whoever serves the archive cannot change it. Other versions
-//! are *unpinned*: a checksum from the publisher's own host, never from a mirror, proves that the archive is what that
-//! host serves, not that the host is honest. An archive without a checksum is not used; signatures are not checked.
-//! Only the files wanted are taken out, under names of our own choosing, and an archive with a path
-//! that leads out of it is refused whole.
+//! A recipe pins the checksums of known versions, so no server can change the archive unnoticed. Other versions are
+//! *unpinned*. Their checksum comes from the publisher's host, never from a mirror. It proves that the archive is the
+//! host's, not that the host is honest. An archive without a checksum is refused. Signatures are not checked.
+//!
+//! Only the requested files are extracted. An archive with a path outside itself is refused as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
@@ -21,12 +21,12 @@ use super::recipe::{Algorithm, Member, Pin, Vouched, processor};
 use super::version::VersionRequest;
 use super::{Fetched, Job};
 
-/// More than this is not unpacked of one file.
+/// Largest size of an unpacked file.
 const MEMBER_BYTES_MAX: u64 = 1 << 30;
-/// More files than this are in no archive that we want.
+/// Largest number of files in an archive.
 const MEMBERS_MAX: usize = 100_000;
 
-/// Where a release archive is and what is wanted of it.
+/// A release archive, as in [`Source::Archive`](super::Source::Archive).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release<'a> {
     pub(super) url: &'a str,
@@ -38,7 +38,7 @@ pub(super) struct Release<'a> {
     pub(super) pins: &'a [Pin],
 }
 
-/// Fetches the archive, proves it, and unpacks what is wanted into the job's tree.
+/// Fetches the archive, checks its checksum, and extracts the requested members into the job's tree.
 pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     release: Release<'_>,
@@ -76,7 +76,7 @@ pub(super) fn fetch(
     }
 
     let damaged = |reason: ArchiveError| SourceError::failed(format!("{name}: {reason}"));
-    // Takes what is wanted, and something of it has to be there.
+    // Extracts the requested members. Fails if the archive has none.
     let unpack = |wanted: &Wanted, into: &Path| {
         fs::create_dir_all(into).map_err(|e| SourceError::io("make", into, &e))?;
         let archive = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
@@ -88,7 +88,7 @@ pub(super) fn fetch(
         let mut names = unpacked.map_err(damaged)?;
         names.sort();
         if names.is_empty() {
-            return Err(SourceError::failed(format!("{name} holds no {}", wanted.told())));
+            return Err(SourceError::failed(format!("{name} holds no {}", wanted.title())));
         }
         let folder = Path::new(wanted.folder());
         Ok(names.into_iter().map(|file| folder.join(file)).collect::<Vec<_>>())
@@ -131,11 +131,11 @@ pub(super) fn fetch(
         files,
         libraries: Vec::new(),
         vouched: None,
-        date: None, // its files have one
+        date: None, // `Search::installed` uses the file's date
     })
 }
 
-/// Returns the checksum of `name` in the list that its publisher has at `url`.
+/// Returns the checksum of `name` from the publisher's list at `url`.
 fn published_at(
     job: &mut Job<'_, '_>,
     url: &str,
@@ -154,7 +154,8 @@ fn published_at(
     let fetched = download(&from, publisher.is_some(), small, &mut sums, job.watcher);
     fetched.map_err(|error| match (error, &job.host.mirror) {
         (SourceError::Failed(mut failure), Some(_)) => {
-            failure.what += "; this version is unpinned, and a mirror vouches for no checksum";
+            failure.what +=
+                "; this version has no pin, and bakeoff takes no checksum from a mirror";
             SourceError::Failed(failure)
         }
         (error, _) => error,
@@ -163,7 +164,7 @@ fn published_at(
         .ok_or_else(|| SourceError::failed(format!("{from} holds no checksum of `{name}`")))
 }
 
-/// The template with version and processor filled in; `arch` as Go names it.
+/// Fills version and processor into a template. `arch` is in Go's naming.
 fn filled(template: &str, version: &str, arch: &str) -> String {
     let mut text = template.replace("{version}", version).replace("{arch}", arch);
     while let Some((before, rest)) = text.split_once("{arch:") {
@@ -180,16 +181,16 @@ fn filled(template: &str, version: &str, arch: &str) -> String {
 }
 
 /// A file that was downloaded and hashed.
-struct Hashed {
-    /// Address that it came from: a mirror's, if there is one.
-    from: String,
+pub(super) struct Hashed {
+    /// Address of the download. A mirror's, if one is set.
+    pub(super) from: String,
     size: u64,
     /// Checksum in lower-case hexadecimal.
     checksum: String,
 }
 
-/// Downloads a file, from the mirror if there is one, and hashes it.
-fn fetch_hashed(
+/// Downloads a file and hashes it. Uses the mirror, if one is set.
+pub(super) fn fetch_hashed(
     job: &mut Job<'_, '_>,
     url: &str,
     path: &Path,
@@ -205,7 +206,7 @@ fn fetch_hashed(
     Ok(Hashed { from, size, checksum: proof.finish() })
 }
 
-/// Downloads a file whose SHA-256 a recipe pins.
+/// Downloads a file and compares its SHA-256 with the recipe's pin.
 pub(super) fn fetch_pinned(
     job: &mut Job<'_, '_>,
     url: &str,
@@ -222,7 +223,7 @@ pub(super) fn fetch_pinned(
     }
 }
 
-/// The URL with scheme and host replaced by the mirror's.
+/// Replaces the URL's scheme and host with the mirror's.
 pub(super) fn mirrored(url: &str, mirror: Option<&str>) -> String {
     let path =
         url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
@@ -232,7 +233,7 @@ pub(super) fn mirrored(url: &str, mirror: Option<&str>) -> String {
     }
 }
 
-/// The checksum of `name` in a published list: `HEX  NAME` lines, or one bare `HEX`.
+/// Finds the checksum of `name` in a published list: `HEX  NAME` lines, or one bare `HEX`.
 fn published(list: &str, name: &str, algorithm: Algorithm) -> Option<String> {
     let sound = |word: &str| {
         word.len() == algorithm.hex_digits() && word.bytes().all(|b| b.is_ascii_hexdigit())
@@ -287,7 +288,7 @@ impl Proof {
     }
 }
 
-/// Writes to the file and into the hash.
+/// Writes to a file and a hash.
 struct Both<'a>(&'a mut File, &'a mut Proof);
 
 impl Write for Both<'_> {
@@ -308,26 +309,26 @@ impl Write for Both<'_> {
 /// Reason why an archive was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
-    /// It is no whole `.tar.gz`.
+    /// The `.tar.gz` is damaged or incomplete.
     #[error("it cannot be read: {0}")]
     Tar(#[source] io::Error),
-    /// It is no whole `.zip`.
+    /// The `.zip` is damaged or incomplete.
     #[error("it cannot be read: {0}")]
     Zip(#[source] zip::result::ZipError),
     #[error("it holds more than {MEMBERS_MAX} files")]
     TooManyFiles,
-    #[error("it holds `{0}`, which leads out of it")]
+    #[error("it contains `{0}`, which points outside the archive")]
     LeadsOut(PathBuf),
-    /// The file wanted is a link, a folder or a device.
-    #[error("`{0}` in it is no plain file")]
+    /// A requested file is a link, a folder or a device.
+    #[error("`{0}` in it is not a regular file")]
     NotPlain(PathBuf),
     #[error("`{0}` cannot be unpacked: {1}")]
     NotUnpacked(PathBuf, #[source] io::Error),
-    #[error("a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed")]
+    #[error("a file in it exceeds the limit of {MEMBER_BYTES_MAX} bytes")]
     TooLarge,
 }
 
-/// Member paths to extract, with the version filled in.
+/// Members to extract, with the version filled in.
 pub(super) enum Wanted {
     File {
         path: String,
@@ -341,7 +342,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// The folder of our tree that it goes into.
+    /// Returns the folder of the tree to extract into.
     fn folder(&self) -> &'static str {
         match self {
             Wanted::File { .. } => "bin",
@@ -350,7 +351,7 @@ impl Wanted {
         }
     }
 
-    fn told(&self) -> String {
+    fn title(&self) -> String {
         match self {
             Wanted::File { path, .. } => format!("`{path}`"),
             Wanted::Jars { dir } => format!("jars in `{dir}`"),
@@ -358,14 +359,14 @@ impl Wanted {
         }
     }
 
-    /// The name that we give this member, if it is wanted; an error if it leads out of the archive.
+    /// Returns the name for a requested member, and `None` for others. Fails if the path points outside the archive.
     fn name_for(&self, member: &Path) -> Result<Option<String>, ArchiveError> {
         let outward =
             |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
         if member.components().any(outward) {
             return Err(ArchiveError::LeadsOut(member.to_owned()));
         }
-        // `./etcd` and `etcd` are the same.
+        // `./etcd` and `etcd` are the same path.
         let inside: PathBuf =
             member.components().filter(|part| *part != Component::CurDir).collect();
         Ok(match self {
@@ -384,7 +385,11 @@ impl Wanted {
     }
 }
 
-fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String>, ArchiveError> {
+pub(super) fn from_tar_gz(
+    archive: File,
+    wanted: &Wanted,
+    into: &Path,
+) -> Result<Vec<String>, ArchiveError> {
     from_tar(flate2::read::GzDecoder::new(BufReader::new(archive)), wanted, into)
 }
 
@@ -401,7 +406,8 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
         if let Some(name) = wanted.name_for(&path)? {
             let kind = member.header().entry_type();
             if matches!(wanted, Wanted::All) {
-                if kind.is_dir() {
+                // `git archive` begins with a global header that names the commit.
+                if kind.is_dir() || kind.is_pax_global_extensions() {
                     continue;
                 }
                 if kind.is_symlink() {
@@ -415,14 +421,14 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
             }
             let made = member.header().mtime().ok().map(Duration::from_secs);
             let file = write_member(&mut member, &into.join(&name))?;
-            // When the program was built, as far as anybody says.
+            // The member's time is the best available build date.
             if let Some(made) = made.and_then(|made| SystemTime::UNIX_EPOCH.checked_add(made)) {
-                file.set_modified(made).ok(); // a date that no file can have is none
+                file.set_modified(made).ok(); // the file system may not support the date
             }
             names.push(name);
         }
     }
-    // The end of the compressed data proves the rest of it, so it is read as well.
+    // The checksum is at the end of the compressed data, so read all of it.
     let mut rest = tar.into_inner().take(MEMBER_BYTES_MAX);
     io::copy(&mut rest, &mut io::sink()).map_err(damaged)?;
     Ok(names)
@@ -456,7 +462,7 @@ pub(super) fn from_zip(
     Ok(names)
 }
 
-/// Writes a link that leads to a file beside it, or further down: no other one can lead out of the tree.
+/// Writes a link to a file beside it or in a folder below. All other targets are refused, so no link leaves the tree.
 fn write_link(target: &Path, path: &Path) -> Result<(), ArchiveError> {
     let is_below = target.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_below || target.as_os_str().is_empty() {
@@ -473,7 +479,7 @@ fn make_parent(path: &Path) -> io::Result<()> {
 fn write_member(member: &mut dyn Read, path: &Path) -> Result<File, ArchiveError> {
     let failed = |e| ArchiveError::NotUnpacked(path.to_owned(), e);
     make_parent(path).map_err(failed)?;
-    // A name that comes twice is an archive made to confuse.
+    // A duplicate name is an error: such an archive may be crafted.
     let mut file = File::create_new(path).map_err(failed)?;
     let written = io::copy(&mut member.take(MEMBER_BYTES_MAX + 1), &mut file).map_err(failed)?;
     if written > MEMBER_BYTES_MAX {

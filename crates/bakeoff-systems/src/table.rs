@@ -57,7 +57,10 @@ fn tables(system: &dyn System) -> String {
     let origin = system.declares().origin;
     row("can come from", &sources(&origin, origin.recipe()));
     for recipe in origin.recipes().iter().skip(1) {
-        let name = format!("`product: {}` can come from", recipe.system);
+        let name = match origin {
+            Origin::Chosen { .. } => format!("{} can come from", recipe.system),
+            _ => format!("`product: {}` can come from", recipe.system),
+        };
         row(&name, &sources(&origin, Some(recipe)));
     }
     text.push('\n');

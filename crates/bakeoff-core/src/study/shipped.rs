@@ -14,5 +14,6 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("proxies", include_str!("../../../../studies/proxies.yaml")),
         ("ingress", include_str!("../../../../studies/ingress.yaml")),
         ("access-gateway", include_str!("../../../../studies/access-gateway.yaml")),
+        ("access-gateway-module", include_str!("../../../../studies/access-gateway-module.yaml")),
     ]
 }

@@ -1,8 +1,7 @@
-//! Which shared libraries a Debian package needs, and where they are in an unpacked tree.
+//! Finds the shared libraries that a Debian package needs.
 //!
-//! A package's dependencies are followed through libraries alone: the accounts, scripts, interpreters
-//! and documentation that a package wants besides belong to a machine that it is installed on. Its C
-//! library is the machine's, since that and the loader that starts the program are one.
+//! Only dependencies that are libraries are followed. Accounts, scripts, interpreters and documentation matter only on
+//! a machine where the package is installed. The C library is the machine's, because it must fit the machine's loader.
 //!
 //! Not here: fetching and unpacking them (`debian`).
 
@@ -15,18 +14,18 @@ use super::super::Job;
 use super::super::error::SourceError;
 use super::Apt;
 
-/// Chains of dependencies are short; a longer one than this is none.
+/// Longest chain of dependencies. Real ones are much shorter.
 const ROUNDS_MAX: usize = 32;
 
-/// The fields of apt's description of a package that are used here.
+/// Description of a package by `apt-cache show`; fields used here.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Package {
     section: String,
-    /// One list of alternatives each.
+    /// One list of alternatives per dependency.
     depends: Vec<Vec<String>>,
 }
 
-/// The packages of libraries that `roots` depend on, sorted; the roots are not among them.
+/// Returns the library packages that `roots` depend on, sorted, without the roots.
 pub(super) fn needed(
     job: &mut Job<'_, '_>,
     apt: &Apt<'_>,
@@ -36,12 +35,12 @@ pub(super) fn needed(
     let mut unknown: BTreeSet<String> = roots.iter().cloned().collect();
     for _ in 0..ROUNDS_MAX {
         let mut show = apt.command("apt-cache")?;
-        // The roots are asked for again, so that names which no package has are not the only ones.
+        // The roots are repeated, because `apt-cache` fails if no name has a package.
         show.args(["show", "--no-all-versions"]).args(roots).args(&unknown);
         let output =
             job.call("apt-cache show", Duration::from_secs(60)).read(&mut show, job.watcher)?;
         known.extend(packages_in(&output));
-        // A name that is still unknown is a virtual package or none at all.
+        // A name that is still unknown is a virtual package or does not exist.
         for name in unknown {
             known.entry(name).or_default();
         }
@@ -50,26 +49,29 @@ pub(super) fn needed(
             Walked::Unknown(names) => unknown = names,
         }
     }
-    Err(SourceError::failed(format!("the dependencies of {} have no end", roots.join(", "))))
+    Err(SourceError::failed(format!(
+        "the dependencies of {} are deeper than {ROUNDS_MAX} levels",
+        roots.join(", ")
+    )))
 }
 
 enum Walked {
     All(BTreeSet<String>),
-    /// These have to be asked about first.
+    /// Packages to query before the walk can continue.
     Unknown(BTreeSet<String>),
 }
 
-/// Follows the dependencies of `roots` as far as they are known.
+/// Follows the dependencies of `roots` through `known` packages.
 fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> Walked {
     let mut libraries = BTreeSet::new();
     let mut unknown = BTreeSet::new();
     let mut waiting: Vec<&String> = roots.iter().collect();
     while let Some(name) = waiting.pop() {
         for alternatives in known.get(name).map_or(&[][..], |package| &package.depends) {
-            let asked: Vec<&String> =
+            let missing: Vec<&String> =
                 alternatives.iter().filter(|name| !known.contains_key(*name)).collect();
-            if !asked.is_empty() {
-                unknown.extend(asked.into_iter().cloned());
+            if !missing.is_empty() {
+                unknown.extend(missing.into_iter().cloned());
                 continue;
             }
             let there = |name: &&String| known.get(*name).is_some_and(|p| !p.section.is_empty());
@@ -83,15 +85,15 @@ fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> Walked {
     if unknown.is_empty() { Walked::All(libraries) } else { Walked::Unknown(unknown) }
 }
 
-/// Returns whether a package holds shared libraries, other than the C library.
+/// Returns true if a package has shared libraries other than the C library.
 fn is_library(name: &str, section: &str) -> bool {
     let of_the_machine = name == "libc6" || name == "libc6.1" || name == "libc-bin";
-    // Not every one is in the section: Debian 12's libkeyutils1 is not, nor does zlib1g begin so.
+    // Neither test is enough: Debian 12's libkeyutils1 is not in the section, and zlib1g does not begin with `lib`.
     let section = section.rsplit('/').next().unwrap_or_default();
     !of_the_machine && (name.starts_with("lib") || section == "libs")
 }
 
-/// The packages in what `apt-cache show` prints.
+/// Parses the output of `apt-cache show`.
 fn packages_in(output: &str) -> BTreeMap<String, Package> {
     let mut packages = BTreeMap::new();
     for stanza in output.split("\n\n") {
@@ -107,7 +109,7 @@ fn packages_in(output: &str) -> BTreeMap<String, Package> {
             }
         }
         if let Some(name) = name {
-            // A package without a section is a package all the same.
+            // `walk` takes an empty section for a missing package.
             if package.section.is_empty() {
                 "unknown".clone_into(&mut package.section);
             }
@@ -117,7 +119,7 @@ fn packages_in(output: &str) -> BTreeMap<String, Package> {
     packages
 }
 
-/// The names in `libssl3 (>= 3.0) | libssl1.1:any`.
+/// Returns the names in a dependency such as `libssl3 (>= 3.0) | libssl1.1:any`.
 fn alternatives(clause: &str) -> Vec<String> {
     let bare = |one: &str| {
         let name = one.split_whitespace().next()?.split(':').next()?;
@@ -126,7 +128,7 @@ fn alternatives(clause: &str) -> Vec<String> {
     clause.split('|').filter_map(bare).collect()
 }
 
-/// The shared libraries in the folders of an unpacked tree where a loader looks, relative to it.
+/// Returns the shared libraries in an unpacked tree's folders for the loader, relative to the tree.
 pub(super) fn unpacked(tree: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let mut found = Vec::new();
     for base in ["lib", "usr/lib"] {
@@ -144,7 +146,7 @@ pub(super) fn unpacked(tree: &Path) -> Result<Vec<PathBuf>, SourceError> {
     Ok(found)
 }
 
-/// `usr/lib/x86_64-linux-gnu`.
+/// Returns the folders of architectures: `usr/lib/x86_64-linux-gnu`.
 fn of_architectures(tree: &Path, base: &str) -> Vec<PathBuf> {
     let names = fs::read_dir(tree.join(base)).into_iter().flatten().flatten();
     let names = names.filter(|entry| entry.file_name().to_string_lossy().contains("-linux-gnu"));
@@ -155,7 +157,7 @@ fn of_architectures(tree: &Path, base: &str) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    const SAID: &str = "\
+    const OUTPUT: &str = "\
 Package: server
 Version: 15.18-0+deb12u1
 Pre-Depends: libpre (>= 1)
@@ -186,8 +188,8 @@ Depends: libtool-only
 ";
 
     #[test]
-    fn libraries_are_followed_and_nothing_else() {
-        let mut known = packages_in(SAID);
+    fn follows_only_libraries() {
+        let mut known = packages_in(OUTPUT);
         let roots = ["server".to_owned()];
         let Walked::Unknown(unknown) = walk(&roots, &known) else { panic!("all known") };
         let names = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" ");
@@ -201,7 +203,7 @@ Depends: libtool-only
     }
 
     #[test]
-    fn rubbish_from_apt_is_refused() {
+    fn ignores_invalid_output_of_apt() {
         assert!(packages_in("").is_empty());
         assert!(packages_in("N: no packages found\n\n: \nDepends: x").is_empty());
         assert_eq!(alternatives(" | | a:any (>= 1)|"), ["a"]);

@@ -1,8 +1,8 @@
-//! Debian's packages, on made-up machines and on this one.
+//! Installs Debian packages, on invented machines and on this one.
 
 use super::*;
 
-/// A machine whose package sources have one series of a server, with a library.
+/// An `apt-cache` with one series of a server and two libraries.
 const APT_CACHE: &str = r#"#!/bin/sh
 for last; do :; done
 case "$*" in
@@ -17,7 +17,7 @@ case "$*" in *download*)
   for package; do touch "${package%%=*}.deb"; done ;;
 esac
 "#;
-/// The server says its version only when it is started with its library.
+/// A `dpkg` that unpacks a server. It prints its version only if it is started with its library.
 const DPKG: &str = r#"#!/bin/sh
 bin=$3/usr/lib/server/15/bin lib=$3/usr/lib/x86_64-linux-gnu
 case $2 in
@@ -32,7 +32,7 @@ esac
 "#;
 
 #[test]
-fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_libraries() {
+fn debian_server_uses_the_available_series_and_its_libraries() {
     const SERVER: Recipe = Recipe {
         system: "server",
         shape: Shape::Binary { executable: "server", version_args: &[] },
@@ -49,7 +49,11 @@ fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_lib
         script(&world.bin(), name, &text.replacen('\n', &format!("\nPATH={tools}\n"), 1));
     }
     let fetched = world.install(&SERVER, None, None).unwrap();
-    assert!(world.told().contains("server-15 15.2-0+deb12u1 and 2 libraries"), "{}", world.told());
+    assert!(
+        world.messages().contains("server-15 15.2-0+deb12u1 and 2 libraries"),
+        "{}",
+        world.messages()
+    );
     assert_eq!(fetched.version, "15.2");
     assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
     let tool = fetched.beside("tool").unwrap();
@@ -60,18 +64,23 @@ fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_lib
     let library = Path::new(folders).join("libtwo.so.1");
     assert_eq!(fs::read_to_string(&library).unwrap(), "two\n", "not one folder: {folders}");
     assert_eq!(world.install(&SERVER, Some("15"), None).unwrap(), fetched);
-    // A library that is not what was fetched is noticed like the program itself.
+    // A changed library counts as damage, like a changed program.
     fs::write(&library, "TWO\n").unwrap();
     assert_eq!(world.install(&SERVER, None, None).unwrap(), fetched);
-    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+    assert!(world.messages().contains("has changed since it was fetched"), "{}", world.messages());
     let error = world.install(&SERVER, Some("17"), None).unwrap_err().to_string();
-    assert!(error.contains("passed over: it has 15.2-0+deb12u1"), "{error}");
+    assert!(error.contains("skipped: it only has 15.2-0+deb12u1"), "{error}");
     script(&world.bin(), "apt-cache", "#!/bin/sh\n");
     let error = world.install(&SERVER, Some("16"), None).unwrap_err().to_string();
-    assert!(error.contains("Debian package server: passed over: this machine's package sources have no `server-17|15`"), "{error}");
+    assert!(
+        error.contains(
+            "Debian package server: skipped: this machine's package sources have no `server-17|15`"
+        ),
+        "{error}"
+    );
 }
 
-/// One program under two names, as Debian has Redis: what it does depends on how it is called.
+/// A `dpkg` that unpacks one program under two names, like Debian's Redis. Its behaviour depends on the name.
 const LINKING_DPKG: &str = r#"#!/bin/sh
 mkdir -p $3/usr/bin
 printf '#!/bin/sh\n[ ${0##*/} = store ] && echo store v=15.2 sha=0 || echo no such file: --version\n' > $3/usr/bin/check
@@ -79,7 +88,7 @@ chmod +x $3/usr/bin/check; ln -s check $3/usr/bin/store
 "#;
 
 #[test]
-fn a_debian_program_that_is_a_link_is_started_by_the_name_of_the_link() {
+fn debian_program_is_started_by_the_name_of_its_link() {
     const STORE: Recipe = Recipe {
         system: "store",
         shape: Shape::Binary { executable: "store-of-no-path", version_args: &["--version"] },
@@ -99,12 +108,58 @@ fn a_debian_program_that_is_a_link_is_started_by_the_name_of_the_link() {
     assert_eq!(fetched.version, "15.2");
     assert_eq!(binary(&fetched).file_name().unwrap(), "store");
     assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
-    assert_eq!(world.install(&STORE, None, None).unwrap(), fetched, "it was not found again");
+    assert_eq!(world.install(&STORE, None, None).unwrap(), fetched, "not found in the cache");
 }
 
-/// Uses the machine's package sources, where it has any; says what it skipped.
 #[test]
-fn a_small_debian_package_is_unpacked_without_root() {
+fn file_built_from_a_pinned_archive_joins_the_packages() {
+    const BUILD: SourceBuild = SourceBuild {
+        name: "module",
+        version: "1.2",
+        archive: "http://unreachable.invalid/module/{version}.tar.gz",
+        sha256: "",
+        packages: &["libone"],
+        tools: &["sh"],
+        script: "cat \"$DEVELOPMENT\"/usr/lib/*/libone.so.1 module-1.2/text >\"$TREE/built\"",
+        takes: "a moment",
+    };
+    let recipe = |build: SourceBuild| Recipe {
+        system: "server",
+        shape: Shape::Binary { executable: "server", version_args: &[] },
+        sources: vec![Source::DebianAndBuild {
+            packages: &["server-15", "libone"],
+            files: &["usr/lib/server/15/bin/server"],
+            build,
+        }]
+        .leak(),
+    };
+    let archive = tar_gz(&[("module-1.2/text", "two\n"), ("module-1.2/more", "")]);
+    let site = Site::serving(vec![("/module/1.2.tar.gz", Answer::Body(archive))]);
+    let world = World::new(Some(&site.url));
+    let tools = std::env::var("PATH").unwrap();
+    for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg", DPKG)] {
+        script(&world.bin(), name, &text.replacen('\n', &format!("\nPATH={tools}\n"), 1));
+    }
+    std::os::unix::fs::symlink("/bin/sh", world.bin().join("sh")).unwrap();
+    let error = world.install(&recipe(BUILD), None, None).unwrap_err().to_string();
+    assert!(error.contains("not  as pinned"), "{error}");
+
+    let lines =
+        format!("{}  module-1.2/more\n{}  module-1.2/text\n", sha256(b""), sha256(b"two\n"));
+    let pinned = SourceBuild { sha256: sha256(lines.as_bytes()).leak(), ..BUILD };
+    let fetched = world.install(&recipe(pinned), None, None).unwrap();
+    assert!(fetched.source.ends_with("with module 1.2 built here"), "{}", fetched.source);
+    let built = fetched.folder.as_ref().unwrap().join("built");
+    assert_eq!(fs::read_to_string(built).unwrap(), "one\ntwo\n");
+
+    let without = SourceBuild { tools: &["compiler-of-no-machine"], script: "true", ..pinned };
+    let error = world.install(&recipe(without), None, None).unwrap_err().to_string();
+    assert!(error.contains("this machine has no `compiler-of-no-machine`"), "{error}");
+}
+
+/// Uses the machine's package sources. Reports a skip if there are none.
+#[test]
+fn small_debian_package_is_unpacked_without_root() {
     let world = World { host: Host::from_environment(), ..World::new(None) };
     let recipe = Recipe {
         system: "pv",
@@ -122,7 +177,7 @@ fn a_small_debian_package_is_unpacked_without_root() {
             assert!(pv.date.as_ref().is_some_and(|date| date.starts_with("20")), "{pv:?}");
         }
         Err(error @ InstallError::NoSource { .. }) => {
-            // Only a machine without apt, or without its sources, may lack it.
+            // Only a machine without apt or without package sources may lack the package.
             let text = error.to_string();
             let closed = [
                 "this machine has no `apt-get`",
@@ -137,7 +192,7 @@ fn a_small_debian_package_is_unpacked_without_root() {
     }
 }
 
-/// Tells whoever runs the tests what was not tested.
+/// Reports to the developer that a test was skipped.
 fn skipped(reason: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");

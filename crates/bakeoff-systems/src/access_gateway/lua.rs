@@ -15,6 +15,10 @@ pub(super) enum Connector {
     Pooled,
     PerRequest,
     GreetsAgain,
+    /// Subrequests through Tarantool's module for NGINX.
+    Upstream,
+    /// The same without Lua: `auth_request` takes each answer for a grant (a fault).
+    AuthRequest,
     /// A user's module, in its own folder.
     Own {
         path: String,
@@ -35,12 +39,13 @@ const FOLDER: &str = "lua";
 /// Search path relative to the node's folder, where NGINX is started.
 pub(super) const PATTERN: &str = "lua/?.lua";
 
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("bakeoff/messagepack.lua", include_str!("lua/messagepack.lua")),
     ("bakeoff/iproto.lua", include_str!("lua/iproto.lua")),
     ("bakeoff/pooled.lua", include_str!("lua/pooled.lua")),
     ("bakeoff/per_request.lua", include_str!("lua/per_request.lua")),
     ("bakeoff/greets_again.lua", include_str!("lua/greets_again.lua")),
+    ("bakeoff/upstream.lua", include_str!("lua/upstream.lua")),
     ("bakeoff/foreign.lua", include_str!("lua/foreign.lua")),
     ("bakeoff/gate.lua", include_str!("lua/gate.lua")),
     ("try.lua", include_str!("lua/try.lua")),
@@ -65,6 +70,7 @@ fn settings(connector: &Connector, servers: &[Server], timeout: Duration) -> Str
         Connector::Pooled => "bakeoff.pooled",
         Connector::PerRequest => "bakeoff.per_request",
         Connector::GreetsAgain => "bakeoff.greets_again",
+        Connector::Upstream | Connector::AuthRequest => "bakeoff.upstream",
         Connector::Own { .. } => "bakeoff.foreign",
     };
     let mut text = format!("return {{\n  connector = {},\n", quoted(script));

@@ -2,7 +2,7 @@
 //! then passes the request to the protected resource.
 //!
 //! Compares connectors: the Lua modules with which NGINX asks. bakeoff's are in `lua/`; a study names others by folder
-//! and module. A gate fails closed: a request passes only with a grant. The protected resource and Tarantool count the
+//! and module. One of them asks through Tarantool's own module for NGINX, nginx_upstream_module, written in C. A gate fails closed: a request passes only with a grant. The protected resource and Tarantool count the
 //! requests independently of the gate (`account`).
 //!
 //! A gate is ready once it has loaded its connector and got an answer from Tarantool. A connector that does not load
@@ -14,7 +14,7 @@ mod account;
 mod lua;
 pub(crate) mod recipe;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
@@ -46,10 +46,25 @@ pub(crate) struct AccessGateway;
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "connector",
-        form: OptionForm::Word(&["pooled", "per-request", "greets-again", "none", "own"]),
+        form: OptionForm::Word(&[
+            "pooled",
+            "per-request",
+            "greets-again",
+            UPSTREAM,
+            AUTH_REQUEST,
+            "none",
+            "own",
+        ]),
         meaning: "how it asks Tarantool: `pooled` keeps connections, `per-request` opens one each time, \
-                  `greets-again` waits for a second greeting on a kept connection (a fault), `none` does not \
-                  ask, `own` is a module of yours; pooled when absent",
+                  `greets-again` waits for a second greeting on a kept connection (a fault), `upstream` sends \
+                  subrequests through nginx_upstream_module, `auth-request` does so without reading the \
+                  answer (a fault), `none` does not ask, `own` is a module of yours; pooled when absent",
+    },
+    KindOption {
+        name: UPSTREAM_MODULE,
+        form: OptionForm::Text,
+        meaning: "file of nginx_upstream_module, built for your NGINX: /opt/ngx_http_tnt_module.so; the one \
+                  beside NGINX when absent",
     },
     KindOption {
         name: "connector.path",
@@ -79,6 +94,11 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
+/// Connectors that ask through Tarantool's module for NGINX.
+const UPSTREAM: &str = "upstream";
+const AUTH_REQUEST: &str = "auth-request";
+const UPSTREAM_MODULE: &str = "upstream-module";
+
 const RIGHTS: &str = "rights";
 const PROTECTED: &str = "protected";
 const ROLES: &[Role] = &[
@@ -99,6 +119,8 @@ const ROLES: &[Role] = &[
 const SOCKET_TIMEOUT: Duration = Duration::from_millis(500);
 /// Idle connections to the protected resource, per worker.
 const UPSTREAM_KEEPALIVE: u32 = 128;
+/// Idle connections of nginx_upstream_module to Tarantool, per worker.
+const RIGHTS_KEEPALIVE: u32 = 256;
 /// Path of the connector's self-test, on the status port.
 const TRY: &str = "/connector";
 
@@ -122,7 +144,15 @@ impl System for AccessGateway {
                     },
                     ..Kind::new("access-gateway")
                 },
-                Origin::Recipe(&recipe::RECIPE),
+                Origin::Chosen {
+                    recipes: &[&recipe::RECIPE, &recipe::WITH_UPSTREAM_MODULE],
+                    choose: |system| match uses_module(system)
+                        && option(system, UPSTREAM_MODULE).is_none()
+                    {
+                        true => &recipe::WITH_UPSTREAM_MODULE,
+                        false => &recipe::RECIPE,
+                    },
+                },
             )
         }
     }
@@ -154,7 +184,7 @@ impl System for AccessGateway {
              proxy_http_version 1.1;\n      \
              proxy_set_header Connection \"\";\n",
         );
-        let mut status_server = String::new();
+        let (mut locations, mut status_server) = (String::new(), String::new());
         let mut files = Vec::new();
         let mut modules = Vec::new();
         let mut settings = vec![setting(
@@ -173,13 +203,30 @@ impl System for AccessGateway {
                  lua_socket_read_timeout {wait}ms;\n",
                 quoted(&path)
             ));
-            server.push_str("      access_by_lua_block { require(\"bakeoff.gate\").enter() }\n");
+            server.push_str(match connector {
+                Connector::AuthRequest => "      auth_request /bakeoff/authorize;\n",
+                _ => "      access_by_lua_block { require(\"bakeoff.gate\").enter() }\n",
+            });
             status_server = format!("location = {TRY} {{ content_by_lua_file lua/try.lua; }}");
             files = lua::files(connector, &servers, timeout);
             modules = around.modules;
+            if uses_module(asked.system) {
+                let given = asked.option(UPSTREAM_MODULE).map(PathBuf::from);
+                modules.push(given.or(around.upstream_module).ok_or_else(|| {
+                    unsound("NGINX has no `ngx_http_tnt_module.so` beside its other modules")
+                })?);
+                http.push_str(&format!("  {}\n", rights_upstream(&servers)));
+                let location = check_access_location(timeout);
+                status_server.push_str(&format!("\n    {location}"));
+                locations.push_str(&format!("\n    {location}"));
+                if *connector == Connector::AuthRequest {
+                    locations.push_str(&format!("\n    {}", authorize_location(timeout)));
+                }
+            }
             settings.extend(settings_of(connector, asked, timeout));
         }
         server.push_str("    }");
+        server.push_str(&locations);
         let plan = Plan {
             workers: asked.option("workers").unwrap_or("1"),
             client,
@@ -290,6 +337,8 @@ fn connector(asked: &study::System) -> Option<Connector> {
         (Some("none"), ..) => None,
         (Some("per-request"), ..) => Some(Connector::PerRequest),
         (Some("greets-again"), ..) => Some(Connector::GreetsAgain),
+        (Some(UPSTREAM), ..) => Some(Connector::Upstream),
+        (Some(AUTH_REQUEST), ..) => Some(Connector::AuthRequest),
         (_, Some(path), Some(module)) => {
             Some(Connector::Own { path, module, convention: text("connector.convention") })
         }
@@ -300,6 +349,43 @@ fn connector(asked: &study::System) -> Option<Connector> {
 /// Returns true if the gate asks Tarantool.
 fn asks(asked: &study::System) -> bool {
     option(asked, "connector") != Some("none")
+}
+
+/// Returns true if the gate asks through nginx_upstream_module.
+fn uses_module(asked: &study::System) -> bool {
+    matches!(option(asked, "connector"), Some(UPSTREAM | AUTH_REQUEST))
+}
+
+/// Returns the `upstream` block of the Tarantool nodes.
+fn rights_upstream(servers: &[Server]) -> String {
+    let servers: String =
+        servers.iter().map(|server| format!("server {}; ", server.address)).collect();
+    format!("upstream rights {{ {servers}keepalive {RIGHTS_KEEPALIVE}; }}")
+}
+
+/// Returns the location that calls the function named in the JSON body of a request.
+fn check_access_location(timeout: Duration) -> String {
+    format!("location = /bakeoff/check-access {{ internal; {}tnt_pass rights; }}", waits(timeout))
+}
+
+/// Returns the location that passes the request's own session and path to `check_request`.
+fn authorize_location(timeout: Duration) -> String {
+    format!(
+        "location = /bakeoff/authorize {{\n      \
+         internal;\n      \
+         set $args \"session=$cookie_session&resource=$uri\";\n      \
+         tnt_http_rest_methods all;\n      \
+         tnt_pass_http_request on parse_args;\n      \
+         tnt_method check_request;\n      \
+         {}tnt_pass rights;\n    }}",
+        waits(timeout)
+    )
+}
+
+/// Returns the module's time limits.
+fn waits(timeout: Duration) -> String {
+    let wait = timeout.as_millis();
+    ["connect", "send", "read"].map(|step| format!("tnt_{step}_timeout {wait}ms; ")).concat()
 }
 
 fn socket_timeout(asked: &study::System) -> Duration {
@@ -343,10 +429,18 @@ fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> V
         setting("access_by_lua", "check_access for each request", "this check makes it a gate"),
         setting("lua_socket_*_timeout", format!("{} ms", timeout.as_millis()), why),
     ];
+    if matches!(connector, Connector::Upstream | Connector::AuthRequest) {
+        settings.push(setting(
+            "upstream rights keepalive",
+            RIGHTS_KEEPALIVE,
+            "the module would connect for each request otherwise",
+        ));
+        settings.push(setting("tnt_*_timeout", format!("{} ms", timeout.as_millis()), why));
+    }
     if let Connector::Own { path, .. } = connector {
         settings.push(setting("lua_package_path", path, ASKED));
     }
-    for name in ["connector", "connector.module", "connector.convention"] {
+    for name in ["connector", "connector.module", "connector.convention", UPSTREAM_MODULE] {
         settings.extend(asked.option(name).map(|value| setting(name, value, ASKED)));
     }
     settings
@@ -376,6 +470,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     if set("connector.convention") && !path {
         return wrong("only a connector of your own has a convention", own);
     }
+    if set(UPSTREAM_MODULE) && !uses_module(system) {
+        return wrong(
+            "its connector does not use nginx_upstream_module",
+            "write `connector: upstream`, or leave `upstream-module` out",
+        );
+    }
     let rights = system.parts.contains_key(RIGHTS);
     if rights != asks(system) {
         return match rights {
@@ -388,6 +488,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
                 "add `parts: {rights: {kind: tarantool}}`, or write `connector: none`",
             ),
         };
+    }
+    if uses_module(system) && !system.parts.get(RIGHTS).is_some_and(tarantool::allows_guests) {
+        return wrong(
+            "nginx_upstream_module does not log in, and `rights` wants a login",
+            "write `rights: {kind: tarantool, options: {guest-access: on}}`",
+        );
     }
     match system.parts.get(PROTECTED) {
         None => wrong("it protects nothing", "add `parts: {protected: {kind: nginx}}`"),

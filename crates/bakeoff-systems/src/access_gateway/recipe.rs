@@ -1,15 +1,12 @@
-//! Where an NGINX comes from that runs Lua: its module, LuaJIT, and the Lua library without which the
-//! module does not start.
+//! Sources of an NGINX that runs Lua: with the module, LuaJIT, and the Lua library that the module needs to start.
 //!
-//! Not here: which scripts it is to run (`lua`).
+//! Not here: the scripts (`lua`).
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bakeoff_install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source, SourceBuild};
 
-/// How NGINX with Lua can be had. One on `PATH` will do where its modules are around it, as packages of
-/// distributions and OpenResty place them.
+/// Recipe of NGINX with Lua. An NGINX on `PATH` suffices if its modules are where distributions or OpenResty put them.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "access-gateway",
     shape: Shape::Accompanied {
@@ -18,74 +15,114 @@ pub(crate) const RECIPE: Recipe = Recipe {
         lacks: |program| around(program).err().map(|lacking| lacking.to_string()),
     },
     sources: &[Source::Debian {
+        packages: PACKAGES,
+        files: FILES,
+        series: &[],
+        libraries: Libraries::Unpacked,
+    }],
+};
+
+/// Recipe of NGINX with Lua and Tarantool's nginx_upstream_module, which no distribution packages.
+pub(crate) const WITH_UPSTREAM_MODULE: Recipe = Recipe {
+    system: "nginx-upstream-module",
+    shape: Shape::Accompanied {
+        executable: "nginx",
+        version_args: &["-v"],
+        lacks: |program| match around(program) {
+            Err(lacking) => Some(lacking.to_string()),
+            Ok(around) if around.upstream_module.is_none() => {
+                Some(format!("has no `{UPSTREAM_MODULE}` beside its other modules"))
+            }
+            Ok(_) => None,
+        },
+    },
+    sources: &[Source::DebianAndBuild {
         packages: &[
             "nginx",
             "libnginx-mod-http-ndk",
             "libnginx-mod-http-lua",
             "lua-resty-core",
             "lua-resty-lrucache",
+            "libyajl2",
         ],
-        files: &[
-            "usr/sbin/nginx",
-            "usr/lib/nginx/modules/ndk_http_module.so",
-            "usr/lib/nginx/modules/ngx_http_lua_module.so",
-            "usr/share/lua/5.1/resty/core.lua",
-            "usr/share/lua/5.1/resty/lrucache.lua",
-        ],
-        series: &[],
-        libraries: Libraries::Unpacked,
+        files: FILES,
+        build: SourceBuild {
+            name: "nginx_upstream_module",
+            version: "2.7.2",
+            // The last commit; the last tag is 2.7.1.
+            archive: "https://github.com/tarantool/nginx_upstream_module/archive/\
+                      aeb8696850f2f85db7df825aaa2adbe77d6aac8e.tar.gz",
+            sha256: "48233623363ca9bd965024319c271bf7311cfee395c797f98058ecebf474d781",
+            packages: &[
+                "nginx-dev",
+                "libmsgpuck-dev",
+                "libpcre2-dev",
+                "libssl-dev",
+                "libyajl-dev",
+                "zlib1g-dev",
+            ],
+            tools: &["cc", "make"],
+            script: include_str!("build_upstream_module.sh"),
+            takes: "about 20 seconds",
+        },
     }],
 };
 
-/// The modules and the library around an NGINX that runs Lua.
+const PACKAGES: &[&str] = &[
+    "nginx",
+    "libnginx-mod-http-ndk",
+    "libnginx-mod-http-lua",
+    "lua-resty-core",
+    "lua-resty-lrucache",
+];
+const FILES: &[&str] = &[
+    "usr/sbin/nginx",
+    "usr/lib/nginx/modules/ndk_http_module.so",
+    "usr/lib/nginx/modules/ngx_http_lua_module.so",
+    "usr/share/lua/5.1/resty/core.lua",
+    "usr/share/lua/5.1/resty/lrucache.lua",
+];
+
+/// Modules and library around an NGINX that runs Lua.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Around {
-    /// To load, in this order; none where they are built in.
+    /// Modules in the order to load them. Empty if they are built in.
     pub(super) modules: Vec<PathBuf>,
-    /// The folder of `resty/core.lua`.
+    /// Folder of `resty/core.lua`.
     pub(super) library: PathBuf,
+    /// Tarantool's module, if it is beside the others.
+    pub(super) upstream_module: Option<PathBuf>,
 }
 
-/// A part of NGINX that a program was installed without.
-#[derive(Debug)]
+/// Missing part of an NGINX. The message follows the program's path.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Lacking {
-    /// The folders around a program that distributions make.
+    /// The path has too few parent folders for the layout of a distribution.
+    #[error("has no Lua module around it")]
     Tree,
-    /// The Lua module, by its file.
+    /// The Lua module is missing at this path.
+    #[error("has no Lua module: there is no `{}`", .0.display())]
     Module(PathBuf),
-    /// The module's library.
+    #[error("has a Lua module, but not its library `resty.core`")]
     Library,
 }
 
-impl fmt::Display for Lacking {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tree => to.write_str("has no Lua module around it"),
-            Self::Module(path) => {
-                write!(to, "has no Lua module: there is no `{}`", path.display())
-            }
-            Self::Library => to.write_str("has a Lua module, and not its library `resty.core`"),
-        }
-    }
-}
-
-impl std::error::Error for Lacking {}
-
-/// The modules of distributions, in the order in which they are loaded.
+/// Modules of distributions, in the order to load them.
 const MODULES: [&str; 2] = ["ndk_http_module.so", "ngx_http_lua_module.so"];
+const UPSTREAM_MODULE: &str = "ngx_http_tnt_module.so";
 const LIBRARY: &str = "resty/core.lua";
 
-/// Finds it; an error says what is missing, ready to stand after the program's name.
+/// Finds the modules and the library around an NGINX.
 pub(super) fn around(program: &Path) -> Result<Around, Lacking> {
-    // OpenResty's is a link on `PATH`.
+    // OpenResty puts a link on `PATH`.
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-    // `ROOT/usr/sbin/nginx`, or OpenResty's `ROOT/nginx/sbin/nginx`.
+    // The path is `ROOT/usr/sbin/nginx`, or OpenResty's `ROOT/nginx/sbin/nginx`.
     let Some(root) = real.ancestors().nth(3) else {
         return Err(Lacking::Tree);
     };
     let built_in = root.join("lualib");
     if built_in.join(LIBRARY).is_file() {
-        return Ok(Around { modules: Vec::new(), library: built_in });
+        return Ok(Around { modules: Vec::new(), library: built_in, upstream_module: None });
     }
     let folders = ["usr/lib/nginx/modules", "usr/lib64/nginx/modules"];
     let modules = |folder: &str| MODULES.map(|name| root.join(folder).join(name)).to_vec();
@@ -99,7 +136,9 @@ pub(super) fn around(program: &Path) -> Result<Around, Lacking> {
     let library = libraries.map(|folder| root.join(folder)).into_iter();
     let mut library = library.filter(|folder| folder.join(LIBRARY).is_file());
     let library = library.next().ok_or(Lacking::Library)?;
-    Ok(Around { modules, library })
+    let upstream_module = Some(modules[0].with_file_name(UPSTREAM_MODULE));
+    let upstream_module = upstream_module.filter(|module| module.is_file());
+    Ok(Around { modules, library, upstream_module })
 }
 
 #[cfg(test)]
@@ -119,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_modules_are_named() {
+    fn error_names_the_missing_module() {
         let dir = tree(&["usr/sbin/nginx", "usr/lib/nginx/modules/ndk_http_module.so"]);
         let root = dir.path().canonicalize().unwrap();
         let program = root.join("usr/sbin/nginx");
@@ -135,16 +174,22 @@ mod tests {
         let found = around(&program).unwrap();
         assert_eq!(found.modules[1], module);
         assert_eq!(found.library, library);
+        assert_eq!(found.upstream_module, None);
+        let upstream = root.join("usr/lib/nginx/modules/ngx_http_tnt_module.so");
+        fs::write(&upstream, "").unwrap();
+        assert_eq!(around(&program).unwrap().upstream_module, Some(upstream));
     }
 
     #[test]
-    fn openresty_has_it_built_in() {
+    fn openresty_has_built_in_modules() {
         let dir = tree(&["nginx/sbin/nginx", "lualib/resty/core.lua"]);
         let root = dir.path().canonicalize().unwrap();
         let link = root.join("openresty");
         std::os::unix::fs::symlink("nginx/sbin/nginx", &link).unwrap();
         let found = around(&link).unwrap();
-        assert_eq!(found, Around { modules: Vec::new(), library: root.join("lualib") });
+        let built_in =
+            Around { modules: Vec::new(), library: root.join("lualib"), upstream_module: None };
+        assert_eq!(found, built_in);
         assert!(around(Path::new("nginx")).is_err());
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Credentials {
 
 const MEMTX_MEMORY: &str = "memtx-memory";
 const WAL_MODE: &str = "wal-mode";
+/// Option that lets anybody call `check_access` without a login.
+const GUEST_ACCESS: &str = "guest-access";
 
 const OPTIONS: &[KindOption] = &[
     KindOption {
@@ -73,6 +75,12 @@ const OPTIONS: &[KindOption] = &[
         name: WAL_MODE,
         form: OptionForm::Word(&["none", "write", "fsync"]),
         meaning: "whether a write is logged before its acknowledgement, and the log synced; write when absent",
+    },
+    KindOption {
+        name: GUEST_ACCESS,
+        form: OptionForm::Word(&["off", "on"]),
+        meaning: "whether clients may call `check_access` without a login, as NGINX's module \
+                  nginx_upstream_module does; off when absent",
     },
 ];
 
@@ -313,6 +321,11 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     Ok(())
 }
 
+/// Returns true if clients may call `check_access` without a login.
+pub(crate) fn allows_guests(system: &study::System) -> bool {
+    super::option(system, GUEST_ACCESS) == Some("on")
+}
+
 /// Returns a node's `config.lua`. Everything else in `box` is Tarantool's default.
 fn config(
     asked: &Asked<'_>,
@@ -327,6 +340,7 @@ fn config(
     };
     line(format_args!("user = '{user}', password = '{password}',"));
     line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", nodes.len(), number == 1));
+    line(format_args!("guest = {},", allows_guests(asked.system)));
     line(format_args!("box = {{"));
     line(format_args!("    listen = '{}',", nodes[usize::from(number) - 1]));
     line(format_args!("    feedback_enabled = false,"));
@@ -360,6 +374,9 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
         if let Some(value) = asked.option(option) {
             settings.push(setting(name, value, ASKED));
         }
+    }
+    if allows_guests(asked.system) {
+        settings.push(setting("user `guest`", "may execute check_access", ASKED));
     }
     if asked.system.nodes > 1 {
         settings.push(setting(

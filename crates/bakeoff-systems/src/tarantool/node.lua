@@ -47,6 +47,12 @@ function check_access(session, resource)
     return granted
 end
 
+-- Called by NGINX's module nginx_upstream_module, which passes the whole request. Session and resource are its arguments.
+function check_request(request)
+    local args = type(request) == 'table' and request.args or {}
+    return check_access(args.session, args.resource)
+end
+
 bakeoff = {}
 
 function bakeoff.counts()
@@ -146,6 +152,13 @@ if config.first and not box.schema.func.exists(last) then
     box.schema.user.grant(user, 'read', 'space', 'sessions', once())
     box.schema.func.create('check_access', once())
     box.schema.user.grant(user, 'execute', 'function', 'check_access', once())
+    if config.guest then
+        box.schema.user.grant('guest', 'read', 'space', 'sessions', once())
+        box.schema.func.create('check_request', once())
+        for _, name in ipairs({'check_access', 'check_request'}) do
+            box.schema.user.grant('guest', 'execute', 'function', name, once())
+        end
+    end
     -- These functions run with the rights of their creator.
     local names = {}
     for name in pairs(bakeoff) do

@@ -1,10 +1,10 @@
-//! Where Tarantool comes from.
+//! Source of Tarantool: Debian.
 //!
-//! The project itself publishes packages and no plain archive; Debian has version 2.6 since its release 11.
+//! The project publishes packages but no plain archive. Debian has version 2.6 since release 11.
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
-/// How Tarantool can be had.
+/// Recipe of Tarantool.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "tarantool",
     shape: Shape::Binary { executable: "tarantool", version_args: &["--version"] },

@@ -63,14 +63,14 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     };
     let origin = system.declares().origin;
     match origin {
-        Origin::Recipe(_) | Origin::Products(_) => {}
+        Origin::Recipe(_) | Origin::Chosen { .. } | Origin::Products(_) => {}
         Origin::Study(words) => row("from", words),
         Origin::Bakeoff => {
             row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION")));
         }
     }
     for recipe in origin.recipes() {
-        if matches!(origin, Origin::Products(_)) {
+        if origin.recipes().len() > 1 {
             row("product", recipe.system);
         }
         availability_rows(install::describe(recipe, None, None, cache), &mut row);

@@ -47,7 +47,14 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         ("a_gate_that_other_tools_load_knows_the_sessions_of_its_workload", for_other_tools),
         ("a_gate_that_cannot_be_is_refused_at_its_place", refused),
     ];
-    tests.map(|(name, test)| with(name, GATE, skipped, test)).into()
+    let mut tests: Vec<Trial> = tests.map(|(name, test)| with(name, GATE, skipped, test)).into();
+    tests.push(with(
+        "the_upstream_module_passes_who_may_and_auth_request_is_caught",
+        Case { product: "nginx-upstream-module", ..GATE },
+        skipped,
+        upstream_module,
+    ));
+    tests
 }
 
 fn bench(systems: &[&str], workload: &str, load: &str) -> Bench {
@@ -132,6 +139,34 @@ fn each_gate(_: &Case) {
     .ended_well();
     assert_eq!(unchecked.figure("requests_verified"), 120.0);
     assert_eq!(unchecked.audit(PASSAGES), "absent", "without checks nothing is guaranteed");
+}
+
+fn upstream_module(_: &Case) {
+    const PARTS: &str = "rights: {kind: tarantool, nodes: 2, options: {guest-access: on}}, protected: {kind: nginx}";
+    let gate = |connector: &str| {
+        format!(
+            "{connector}: {{kind: access-gateway, options: {{connector: {connector}}}, parts: {{{PARTS}}}}}"
+        )
+    };
+    let run_of = |connector: &str| {
+        run(bench(
+            &[&gate(connector)],
+            &format!("mix: {{request: 80%, denied: 20%}}, keys: {{count: 50}}, {REQUEST}"),
+            "clients: 6, stop: {operations: 600}",
+        ))
+    };
+    let right = run_of("upstream");
+    assert_eq!(right.figure("requests_verified"), 600.0, "{}", right.trial());
+    let granted = verified(right.trial(), "request") as u64;
+    assert_eq!(passages(right.trial()), (granted, granted), "{}", right.trial());
+    assert_eq!(right.audit(PASSAGES), "passed", "{}", right.trial());
+
+    let wrong = run_of("auth-request");
+    let (passed, granted) = passages(wrong.trial());
+    assert!(passed == 600 && (400..540).contains(&granted), "{passed} {granted}");
+    assert_eq!(wrong.audit(PASSAGES), "failed", "{}", wrong.trial());
+    let why = wrong.invalid_because();
+    assert!(why.contains("requests passed unchecked"), "{why}");
 }
 
 fn greets_again(_: &Case) {
@@ -528,6 +563,10 @@ fn refused(_: &Case) {
     refused(&half, "request: 1", &["needs both a path and a module"]);
     let which = gate("own", ", options: {connector: own}");
     refused(&which, "request: 1", &["needs a path and a module"]);
+    let login = gate("own", ", options: {connector: upstream}");
+    refused(&login, "request: 1", &["does not log in", "guest-access: on"]);
+    let unused = gate("own", ", options: {upstream-module: ./x.so}");
+    refused(&unused, "request: 1", &["does not use nginx_upstream_module"]);
     refused(
         &gate("own", ", options: {workers: 0}"),
         "request: 1",
