@@ -19,6 +19,8 @@ use super::archive::Packed;
 /// Versions and hashes of maturin and zig.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const PROJECT: &str = include_str!("pyproject.toml");
+/// Manifest of the program, in the checkout.
+const MANIFEST: &str = "crates/bakeoff/Cargo.toml";
 
 /// A kind of machine that bakeoff is built for.
 #[derive(Debug)]
@@ -149,7 +151,10 @@ pub(super) fn write_project(out: &Path, files: &[Packed]) -> Result<(), Failure>
         fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(cannot)?;
         fs::write(path, &file.bytes).map_err(cannot)?;
     }
-    fs::write(folder.join("pyproject.toml"), PROJECT).map_err(cannot)
+    // The output folder may be outside the project.
+    let manifest = root().join(MANIFEST);
+    let project = PROJECT.replace(MANIFEST, &manifest.display().to_string());
+    fs::write(folder.join("pyproject.toml"), project).map_err(cannot)
 }
 
 /// Makes a Python environment.
