@@ -270,8 +270,8 @@ fn one_test_command(ci: &str, readme: &str) -> Option<String> {
     if !ci.contains(&format!("step \"tests\" {TESTS}\n")) {
         return Some(format!("`.ci/run` does not run `{TESTS}`"));
     }
-    let told = readme.is_empty() || readme.contains(TESTS);
-    (!told).then(|| format!("README.md does not name the test command `{TESTS}`"))
+    let printed = readme.is_empty() || readme.contains(TESTS);
+    (!printed).then(|| format!("README.md does not name the test command `{TESTS}`"))
 }
 
 #[cfg(test)]

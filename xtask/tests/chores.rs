@@ -8,11 +8,11 @@ fn xtask(words: &[&str]) -> Output {
     command.args(words).env("BAKEOFF_CLUSTER", "/nowhere/cluster").output().unwrap()
 }
 
-fn check(words: &[&str], code: i32, told: &str) {
+fn check(words: &[&str], code: i32, printed: &str) {
     let ended = xtask(words);
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(code), "{words:?}: {stderr}");
-    assert!(stderr.contains(told), "{words:?}: {stderr}");
+    assert!(stderr.contains(printed), "{words:?}: {stderr}");
 }
 
 #[test]

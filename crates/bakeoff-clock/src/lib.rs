@@ -34,12 +34,11 @@ pub fn process_cpu() -> Duration {
     since_zero(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
-/// A moment of a load, told ahead where it is known ahead.
+/// Begin or end of measuring. Published ahead if the load's schedule gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The first measured operations are due.
     Begin(Instant),
-    /// The last operation is sent, of a load that stops by time; or has been answered, of one that
-    /// stops by count.
+    /// The last operation is sent. In a load that stops by count, it has been answered.
     End(Instant),
 }

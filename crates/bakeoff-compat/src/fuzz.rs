@@ -20,7 +20,7 @@ fn no_vault_benchmark_configuration_panics_or_leaks_a_secret() {
         ["{", "}", "= [", "<<EOT\n", "${", "weight = ", "test \"kvv2_read\" \"r\" {", "\"", "0x"];
     bakeoff_fuzz::run("hcl", &corpus, &pieces, |input| {
         let text = String::from_utf8_lossy(input);
-        let told = crate::vault_benchmark::messages_for(&text);
+        let printed = crate::vault_benchmark::messages_for(&text);
         // A secret under another name is ordinary text, and so is a line of a here-document.
         let is_named = |line: &str| {
             ["password", "vault_token"]
@@ -29,7 +29,7 @@ fn no_vault_benchmark_configuration_panics_or_leaks_a_secret() {
         };
         let is_secret = |line: &&str| line.contains(SECRET);
         if !text.contains("<<") && text.lines().filter(is_secret).all(is_named) {
-            assert!(!told.contains(SECRET), "{told}");
+            assert!(!printed.contains(SECRET), "{printed}");
         }
     });
 }

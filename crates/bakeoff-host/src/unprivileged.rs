@@ -34,7 +34,7 @@ pub(super) fn prefix(never_root: bool) -> Result<&'static [&'static str], &'stat
     WORKS.get_or_init(try_it).as_ref().map(|()| BECOME_NOBODY)
 }
 
-/// Tests `unshare` with `true`: once it has become the program, its own failure could not be told apart.
+/// Tests `unshare` with `true`. After `unshare` has become the program, the exit code could be of either.
 fn try_it() -> Result<(), CannotDropRoot> {
     let mut command = Command::new(BECOME_NOBODY[0]);
     command.args(&BECOME_NOBODY[1..]).arg("true").env("LANG", "C").stdin(Stdio::null());

@@ -523,11 +523,14 @@ mod tests {
     #[test]
     fn values_that_would_end_a_line_and_other_files_are_refused() {
         let users = table("user\n\"a\nb\"\n");
-        let told = asking("headers: {x-user: \"{user}\"}", &users).err().unwrap().to_string();
-        assert!(told.contains("row 1 of the table") && told.contains("header `x-user`"), "{told}");
+        let printed = asking("headers: {x-user: \"{user}\"}", &users).err().unwrap().to_string();
+        assert!(
+            printed.contains("row 1 of the table") && printed.contains("header `x-user`"),
+            "{printed}"
+        );
         assert!(asking("path: \"/{user}\"", &users).is_ok(), "it is percent-encoded there");
         let rows = Rows { file: users.path().display().to_string(), sha256: Some("ab".to_owned()) };
-        let told = super::table(&rows).unwrap_err().to_string();
-        assert!(told.contains("not ab as before"), "{told}");
+        let printed = super::table(&rows).unwrap_err().to_string();
+        assert!(printed.contains("not ab as before"), "{printed}");
     }
 }

@@ -159,10 +159,13 @@ mod tests {
             (b"user,page\nann,x\nbob\n", "line 3 has 1 values, but the first row names 2 columns"),
             (b"user\n\xff\n", "line 2 is not UTF-8"),
         ] {
-            let told = read(text).unwrap_err().to_string();
-            assert!(told.contains(wording), "{told}");
+            let printed = read(text).unwrap_err().to_string();
+            assert!(printed.contains(wording), "{printed}");
         }
-        let told = RowTable::read("/nonexistent.csv").unwrap_err().to_string();
-        assert!(told.contains("`/nonexistent.csv`") && told.contains("No such file"), "{told}");
+        let printed = RowTable::read("/nonexistent.csv").unwrap_err().to_string();
+        assert!(
+            printed.contains("`/nonexistent.csv`") && printed.contains("No such file"),
+            "{printed}"
+        );
     }
 }

@@ -74,9 +74,9 @@ fn astray(
         }
     }
     for node in &member.nodes {
-        let told = [node.authority.clone(), node.target.address.to_string()];
-        let wrong = told.iter().any(|text| WORDS.iter().any(|word| text.contains(word)));
-        found.extend(wrong.then(|| format!("`{}` is reached at {told:?}", node.name)));
+        let printed = [node.authority.clone(), node.target.address.to_string()];
+        let wrong = printed.iter().any(|text| WORDS.iter().any(|word| text.contains(word)));
+        found.extend(wrong.then(|| format!("`{}` is reached at {printed:?}", node.name)));
     }
     found
 }

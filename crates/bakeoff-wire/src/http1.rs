@@ -139,7 +139,7 @@ enum Phase {
     Length(usize),
     Chunked(Chunk),
     UntilClose,
-    /// The peer closes, was told to close, or broke the protocol.
+    /// The peer closes, was asked to close, or broke the protocol.
     Over,
     Failed,
 }

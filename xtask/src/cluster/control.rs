@@ -95,10 +95,10 @@ impl Control<'_> {
         let conditions = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Ready')].status} {end}";
         let log = format!("kubelet-{}", nodes.last().map_or("n1", |node| &node.name));
         self.await_that("each node", &log, servers, || {
-            let told = self.kubectl(&["get", "nodes", "-o", conditions]).unwrap_or_default();
+            let printed = self.kubectl(&["get", "nodes", "-o", conditions]).unwrap_or_default();
             let is_ready = |node: &Machine| {
                 let wanted = format!("{}=True", node.name);
-                told.split_whitespace().any(|word| word == wanted)
+                printed.split_whitespace().any(|word| word == wanted)
             };
             nodes.iter().all(is_ready)
         })?;

@@ -110,14 +110,14 @@ pub(super) fn of_files(
 
 /// Returns the shared libraries and the loader of a program on this machine; empty for a static program.
 fn libraries(program: &str) -> Result<Vec<PathBuf>, ClusterError> {
-    let told = Command::new("ldd")
+    let printed = Command::new("ldd")
         .arg(program)
         .output()
         .map_err(|error| ClusterError::Start { program: "ldd".to_owned(), error })?;
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
     let path =
         |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
-    Ok(told.lines().filter_map(path).collect())
+    Ok(printed.lines().filter_map(path).collect())
 }
 
 fn add_users(tree: &Path) -> std::io::Result<()> {
@@ -149,8 +149,8 @@ pub(super) fn import(
     node: &Machine,
     image: &Path,
 ) -> Result<Vec<String>, ClusterError> {
-    let told = finish(ctr(programs, node).arg("import").arg(image), IMPORTED)?;
-    let names = imported(&told);
+    let printed = finish(ctr(programs, node).arg("import").arg(image), IMPORTED)?;
+    let names = imported(&printed);
     for name in &names {
         let late =
             || ClusterError::TooLong { program: format!("ctr import {name}"), within: BRIEF };
@@ -172,9 +172,9 @@ fn ctr(programs: &Programs, node: &Machine) -> Command {
 }
 
 /// Returns the names in the output of `ctr images import`: `unpacking localhost/x:1 (sha256:…)...done`.
-fn imported(told: &str) -> Vec<String> {
+fn imported(printed: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("unpacking ")?.split(' ').next()?.to_owned());
-    told.lines().filter_map(name).collect()
+    printed.lines().filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn names_of_imported_images_are_read() {
-        let told = "unpacking localhost/bakeoff-shell:1 (sha256:00)...done\nelapsed: 0.1 s\n";
-        assert_eq!(imported(told), [SHELL]);
+        let printed = "unpacking localhost/bakeoff-shell:1 (sha256:00)...done\nelapsed: 0.1 s\n";
+        assert_eq!(imported(printed), [SHELL]);
         assert!(imported("").is_empty());
     }
 

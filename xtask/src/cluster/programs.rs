@@ -278,9 +278,9 @@ impl Library {
     fn take_over(&self, source: &Path) -> Result<(), ClusterError> {
         let wanted = format!("{}@{}", self.module, self.version);
         let mut download = go(source);
-        let told = finish(download.args(["mod", "download", "-json", &wanted]), LOCKED)?;
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
-        let folder = PathBuf::from(told["Dir"].as_str().unwrap_or_default());
+        let printed = finish(download.args(["mod", "download", "-json", &wanted]), LOCKED)?;
+        let printed: serde_json::Value = serde_json::from_str(&printed).unwrap_or_default();
+        let folder = PathBuf::from(printed["Dir"].as_str().unwrap_or_default());
         for name in ["go.mod", "go.sum"] {
             let (from, to) = (folder.join(name), source.join(name));
             // Copy only the text: the original is read-only.

@@ -168,7 +168,7 @@ pub(super) fn wait_for_lock(
     within: Duration,
 ) -> Result<(), ClusterError> {
     let give_up = Instant::now() + within;
-    let mut told = false;
+    let mut printed = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
@@ -177,9 +177,9 @@ pub(super) fn wait_for_lock(
                 return Err(ClusterError::Locked { lock: path.to_owned(), within });
             }
             Err(TryLockError::WouldBlock) => {
-                if !told {
+                if !printed {
                     eprintln!("waiting for another process that holds `{}`", path.display());
-                    told = true;
+                    printed = true;
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }

@@ -290,7 +290,7 @@ fn results(theirs: &[Run], ours: &[Run], ratio: Spread) -> String {
         vec!["CPU per put, whole process, µs".into(), us(theirs), us(ours)],
         vec![
             "CPU per put, while the load ran, µs".into(),
-            "not told".into(),
+            "not reported".into(),
             Spread::measure(load).text(1),
         ],
         vec!["puts per second".into(), rate(theirs), rate(ours)],

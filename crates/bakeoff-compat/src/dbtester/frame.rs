@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn broken_tables_are_refused() {
-        let told = |text: &str| Frame::read(text).unwrap_err().to_string();
-        assert_eq!(told(""), "it is empty");
-        assert_eq!(told("a,b\n1\n"), "line 2 has 1 fields, but the header has 2");
-        assert_eq!(told("a\n\"b\n"), "line 2 has a quote that does not end");
+        let printed = |text: &str| Frame::read(text).unwrap_err().to_string();
+        assert_eq!(printed(""), "it is empty");
+        assert_eq!(printed("a,b\n1\n"), "line 2 has 1 fields, but the header has 2");
+        assert_eq!(printed("a\n\"b\n"), "line 2 has a quote that does not end");
         let frame = Frame::read("a\r\n1\r\nx\r\n\n").unwrap();
         assert_eq!(frame.numbers("b").unwrap_err().to_string(), "it has no column `b`");
         let not = frame.numbers("a").unwrap_err().to_string();

@@ -118,8 +118,8 @@ mod tests {
         );
         let successes = Successes { rate: 600.0, latency: [(900, 600)].into_iter().collect() };
         let mixed = Figures { status_errors: 400, successes, ..figures() };
-        let told = message(plain, &mixed, 0);
-        assert!(told.ends_with("successes alone: 600.00 requests/sec, p99 0.90ms"), "{told}");
+        let printed = message(plain, &mixed, 0);
+        assert!(printed.ends_with("successes alone: 600.00 requests/sec, p99 0.90ms"), "{printed}");
         let timeout = SocketErrors { timeout: 3, ..SocketErrors::default() };
         let timeouts = Figures { socket_errors: timeout, ..figures() };
         assert!(message(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));

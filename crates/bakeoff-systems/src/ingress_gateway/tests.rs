@@ -203,16 +203,21 @@ fn silent_control_plane_is_reported_with_its_proxy_counters() {
         }
     }
     let deadline = clock::now() + Duration::from_secs(20);
-    let told = loop {
+    let printed = loop {
         match envoy::Envoy.probe(&access) {
-            Err(NotReady::NotYet(told)) if told.contains("has no listener on port") => break told,
+            Err(NotReady::NotYet(printed)) if printed.contains("has no listener on port") => {
+                break printed;
+            }
             other => assert!(clock::now() < deadline, "{other:?}"),
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    assert!(told.contains("`mesh-sidecar-1` has no listener on port "), "{told}");
+    assert!(printed.contains("`mesh-sidecar-1` has no listener on port "), "{printed}");
     // The kernel may have accepted its connection, which then stays silent.
-    assert!(told.contains("control plane is connected, clusters were sent 0 times"), "{told}");
+    assert!(
+        printed.contains("control plane is connected, clusters were sent 0 times"),
+        "{printed}"
+    );
 }
 
 #[test]

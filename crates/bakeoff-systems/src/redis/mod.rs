@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn node_on_the_network_answers_other_machines() {
         let system = crate::testing::asked("redis", 2, &[]);
-        let told = |address: [u8; 4]| {
+        let printed = |address: [u8; 4]| {
             let seat = Seat { address: address.into(), ..Seat::HERE };
             let of = Asked {
                 system: &system,
@@ -444,10 +444,10 @@ mod tests {
             let names: Vec<String> = settings(&of).into_iter().map(|one| one.name).collect();
             (config(&of, seat.at(7002), Some(seat.at(7001))), names)
         };
-        let (own, settings) = told([127, 0, 0, 2]);
+        let (own, settings) = printed([127, 0, 0, 2]);
         assert!(own.starts_with("bind 127.0.0.2\nport 7002\n"), "{own}");
         assert!(!own.contains("protected-mode") && settings == ["repl-diskless-sync-delay"]);
-        let (open, settings) = told([198, 18, 0, 1]);
+        let (open, settings) = printed([198, 18, 0, 1]);
         assert!(open.starts_with("bind 198.18.0.1\nport 7002\nprotected-mode no\n"), "{open}");
         assert!(open.ends_with("replicaof 198.18.0.1 7001\n"), "{open}");
         assert_eq!(settings, ["protected-mode", "repl-diskless-sync-delay"]);

@@ -75,7 +75,7 @@ fn node_checks_counts_and_hides_its_password() {
     assert!(may(node, "session-0", "/"), "its log has the session");
     let after = granted(&nodes).unwrap();
     assert_eq!((after.granted, after.refused), (1, 0));
-    assert_ne!(before.since, after.since, "a count that began anew is told from one that went on");
+    assert_ne!(before.since, after.since, "a restarted count looks like a continued one");
     running.stopped();
 }
 
@@ -152,7 +152,7 @@ fn masters_share_sessions_and_counts() {
 #[test]
 fn configuration_holds_only_what_the_study_sets() {
     let installed = None;
-    let told = |nodes: u32, options: &[(&str, &str)], number| {
+    let printed = |nodes: u32, options: &[(&str, &str)], number| {
         let system = asked("tarantool", nodes, options);
         let dir = std::path::Path::new("/");
         let of = Asked {
@@ -172,11 +172,11 @@ fn configuration_holds_only_what_the_study_sets() {
         config(&of, number, &all, &credentials)
     };
     assert_eq!(
-        told(1, &[], 1),
+        printed(1, &[], 1),
         "return {\n    user = 'u', password = 'p',\n    nodes = 1, first = true, kv = 512,\n    \
          box = {\n        listen = '127.0.0.1:7001',\n        feedback_enabled = false,\n    },\n}\n"
     );
-    let more = told(2, &[(MEMTX_MEMORY, "1GiB"), (WAL_MODE, "none")], 2);
+    let more = printed(2, &[(MEMTX_MEMORY, "1GiB"), (WAL_MODE, "none")], 2);
     for line in [
         "nodes = 2, first = false, kv = 512,",
         "listen = '127.0.0.1:7002',",

@@ -287,26 +287,26 @@ fn the_readme_is_laid_out_as_dbtester_does() {
 fn error_names_the_broken_file() {
     let (config, _) = config::read("t.yaml", CONFIG).unwrap();
     let analysis = &config.analyses[&Database::EtcdTip];
-    let told = |file: ResultFile, text: &str| {
+    let printed = |file: ResultFile, text: &str| {
         let mut input = texts(analysis, "ERROR,0\n");
         input.texts.insert(analysis.paths[&file].as_str(), text.to_owned());
         analyze(&config, &BTreeMap::from([(Database::EtcdTip, input)])).unwrap_err().to_string()
     };
     assert_eq!(
-        told(ResultFile::Timeseries, "UNIX-SECOND\n1\n"),
+        printed(ResultFile::Timeseries, "UNIX-SECOND\n1\n"),
         "`out/e-client-latency-throughput-timeseries.csv`: it has no column `CONTROL-CLIENT-NUM`"
     );
     let seconds = "UNIX-SECOND,CONTROL-CLIENT-NUM,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS,AVG-THROUGHPUT\n";
     assert_eq!(
-        told(ResultFile::Timeseries, seconds),
+        printed(ResultFile::Timeseries, seconds),
         "`out/e-client-latency-throughput-timeseries.csv` has no rows: nothing was measured"
     );
     assert_eq!(
-        told(ResultFile::Timeseries, &format!("{seconds}1,1,1,1,1,1\n9000000000,1,1,1,1,1\n")),
+        printed(ResultFile::Timeseries, &format!("{seconds}1,1,1,1,1,1\n9000000000,1,1,1,1,1\n")),
         "`out/e-client-latency-throughput-timeseries.csv` covers more seconds or requests than any load"
     );
     assert_eq!(
-        told(ResultFile::DistributionSummary, "ERROR: x,many\n"),
+        printed(ResultFile::DistributionSummary, "ERROR: x,many\n"),
         "`out/e-client-latency-distribution-summary.csv`: `many` in row 1 of column `ERROR: x` is not a number"
     );
 }

@@ -91,8 +91,8 @@ fn a_configuration_reads_as_dbtester_reads_it() {
 fn refused(from: &str, to: &str, expected: &str) {
     let text = example();
     assert!(text.contains(from), "the example has no `{from}`");
-    let told = read("t.yaml", &text.replacen(from, to, 1)).expect_err("it is wrong").to_string();
-    assert_eq!(told, expected);
+    let printed = read("t.yaml", &text.replacen(from, to, 1)).expect_err("it is wrong").to_string();
+    assert_eq!(printed, expected);
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn can_clear(
         _ => return,
     };
     let what = format!(
-        "keys of {size} bytes have no room for `{KEY_PREFIX}`, and system `{}` {whose}: they could not be told from \
+        "keys of {size} bytes have no room for `{KEY_PREFIX}`, and system `{}` {whose}: they could not be printed from \
          others when they are removed",
         of.name
     );

@@ -465,14 +465,14 @@ fn short_keys_that_could_not_be_removed_are_rejected() {
     check(
         &[("{count: 100}", "{count: 100, size: 9}"), ("title: t", "title: t\nclusters: kept")],
         r"
-error: keys of 9 bytes have no room for `bakeoff/`, and system `one` is kept from trial to trial: they could not be told from others when they are removed
+error: keys of 9 bytes have no room for `bakeoff/`, and system `one` is kept from trial to trial: they could not be printed from others when they are removed
  --> my.yaml:9:30
   |
 9 |     keys: {count: 100, size: 9}
   |                              ^
 hint: write `size: 10` or more
 
-error: keys of 9 bytes have no room for `bakeoff/`, and system `three` is kept from trial to trial: they could not be told from others when they are removed
+error: keys of 9 bytes have no room for `bakeoff/`, and system `three` is kept from trial to trial: they could not be printed from others when they are removed
  --> my.yaml:9:30
   |
 9 |     keys: {count: 100, size: 9}
@@ -486,7 +486,7 @@ hint: write `size: 10` or more
             ("kind: canary", "kind: etcd, endpoints: [a:1]"),
         ],
         r"
-error: keys of 9 bytes have no room for `bakeoff/`, and system `one` runs already: they could not be told from others when they are removed
+error: keys of 9 bytes have no room for `bakeoff/`, and system `one` runs already: they could not be printed from others when they are removed
  --> my.yaml:8:30
   |
 8 |     keys: {count: 100, size: 9}
