@@ -130,6 +130,8 @@ impl Tools {
             ("PATH".into(), format!("{}/bin:{path}", self.folder.display())),
             ("VIRTUAL_ENV".into(), self.folder.display().to_string()),
             ("SOURCE_DATE_EPOCH".into(), committed_at()?),
+            // LuaJIT strips its own program, which bakeoff does not use; this machine's `strip` rejects other processors.
+            ("TARGET_STRIP".into(), "true".into()),
             (format!("CARGO_TARGET_{name}_RUSTFLAGS"), remap("--remap-path-prefix")),
             (
                 format!("CFLAGS_{}", target.triple.replace('-', "_")),
