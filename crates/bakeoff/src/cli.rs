@@ -24,7 +24,7 @@ mod values;
 
 const EXAMPLES: &str = "\
 Examples:
-  bakeoff run quickstart               etcd against ZooKeeper, real servers, 1 to 2.5 minutes
+  bakeoff run quickstart               etcd against ZooKeeper, real servers, 90 seconds
   bakeoff run demo                     the same steps with nothing to fetch, under a minute
   bakeoff run kv-stores --scale 0.01   the published comparison at a hundredth of its size
   bakeoff run my.yaml --json           your own study, with JSON for scripts
