@@ -340,7 +340,9 @@ fn config(
     };
     line(format_args!("user = '{user}', password = '{password}',"));
     line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", nodes.len(), number == 1));
-    line(format_args!("guest = {},", allows_guests(asked.system)));
+    if allows_guests(asked.system) {
+        line(format_args!("guest = true,"));
+    }
     line(format_args!("box = {{"));
     line(format_args!("    listen = '{}',", nodes[usize::from(number) - 1]));
     line(format_args!("    feedback_enabled = false,"));
