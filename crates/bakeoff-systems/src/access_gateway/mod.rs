@@ -211,7 +211,9 @@ impl System for AccessGateway {
             files = lua::files(connector, &servers, timeout);
             modules = around.modules;
             if uses_module(asked.system) {
+                // Nodes run in their own folder, so make the path absolute.
                 let given = asked.option(UPSTREAM_MODULE).map(PathBuf::from);
+                let given = given.map(|path| std::path::absolute(&path).unwrap_or(path));
                 modules.push(given.or(around.upstream_module).ok_or_else(|| {
                     unsound("NGINX has no `ngx_http_tnt_module.so` beside its other modules")
                 })?);
