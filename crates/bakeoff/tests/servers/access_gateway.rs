@@ -12,9 +12,9 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::case::{Case, Part, cached, case, part, with};
+use crate::support::case::{Case, Part, cached, case, install, part, with};
 use crate::support::certificates::Certificates;
-use crate::support::skip::Skipped;
+use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
 
 const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
@@ -50,7 +50,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests: Vec<Trial> = tests.map(|(name, test)| with(name, GATE, skipped, test)).into();
     tests.push(with(
         "the_upstream_module_passes_who_may_and_auth_request_is_caught",
-        Case { product: "nginx-upstream-module", ..GATE },
+        GATE,
         skipped,
         upstream_module,
     ));
@@ -141,7 +141,9 @@ fn each_gate(_: &Case) {
     assert_eq!(unchecked.audit(PASSAGES), "absent", "without checks nothing is guaranteed");
 }
 
-fn upstream_module(_: &Case) {
+/// Only GitHub has the module's sources, and not every network reaches it.
+fn upstream_module(_: &Case) -> Result<(), Lacking> {
+    install("nginx-upstream-module").map_err(Lacking::Machine)?;
     const PARTS: &str = "rights: {kind: tarantool, nodes: 2, options: {guest-access: on}}, protected: {kind: nginx}";
     let gate = |connector: &str| {
         format!(
@@ -167,6 +169,7 @@ fn upstream_module(_: &Case) {
     assert_eq!(wrong.audit(PASSAGES), "failed", "{}", wrong.trial());
     let why = wrong.invalid_because();
     assert!(why.contains("requests passed unchecked"), "{why}");
+    Ok(())
 }
 
 fn greets_again(_: &Case) {
