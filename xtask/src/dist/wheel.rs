@@ -183,14 +183,27 @@ fn standard_library(target: &Target) -> Result<(), Failure> {
     run(rustup)
 }
 
-/// Takes the program out of a wheel.
+/// Takes the program out of a wheel. Refuses a wheel that holds the path of this checkout.
 pub(super) fn program(wheel: &Path, to: &Path) -> Result<(), Failure> {
     let cannot = |why: &dyn std::fmt::Display| format!("`{}`: {why}", wheel.display());
     let file = File::open(wheel).map_err(|error| cannot(&error))?;
     let mut archive = zip::ZipArchive::new(file).map_err(|error| cannot(&error))?;
-    let name = format!("bakeoff-{VERSION}.data/scripts/bakeoff");
-    let mut member = archive.by_name(&name).map_err(|error| cannot(&error))?;
-    let mut bytes = Vec::new();
-    member.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
+    let program = format!("bakeoff-{VERSION}.data/scripts/bakeoff");
+    let checkout = root().join("crates/").display().to_string();
+    let mut found = None;
+    for index in 0..archive.len() {
+        let mut member = archive.by_index(index).map_err(|error| cannot(&error))?;
+        let mut bytes = Vec::new();
+        member.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
+        let name = member.name().map_err(|error| cannot(&error))?.into_owned();
+        // Wheels of two checkouts would differ.
+        if bytes.windows(checkout.len()).any(|part| part == checkout.as_bytes()) {
+            return Err(cannot(&format!("`{name}` in it holds the checkout's path `{checkout}`")));
+        }
+        if name == program {
+            found = Some(bytes);
+        }
+    }
+    let bytes = found.ok_or_else(|| cannot(&format!("it holds no `{program}`")))?;
     super::write_program(to, &bytes)
 }
