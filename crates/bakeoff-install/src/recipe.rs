@@ -226,6 +226,8 @@ pub struct SourceBuild {
     pub sha256: &'static str,
     /// Development packages. Their dependencies are not followed.
     pub packages: &'static [&'static str],
+    /// Packages with the libraries that the file needs at run time.
+    pub runs_with: &'static [&'static str],
     /// Programs of the machine that the script calls.
     pub tools: &'static [&'static str],
     /// Script for `sh`. It runs in the folder of the unpacked archive; `DEVELOPMENT` is the root of the unpacked

@@ -11,12 +11,12 @@ use std::time::Duration;
 use bakeoff_core::check::Audit;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kind, PRODUCT, ReadConsistency};
+use bakeoff_core::study::{self, Kind, ReadConsistency};
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_install::Recipe;
 
 use super::carried::CarriedMemory;
-use super::{Access, ConfigSnapshot, Neighbour, System, SystemError, option};
+use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
 /// Declaration of a kind.
 #[derive(Debug, Clone)]
@@ -80,15 +80,13 @@ pub(crate) const ON: &[&str] = &["", "true", "t", "1"];
 pub enum Origin {
     /// A recipe finds or fetches it.
     Recipe(&'static Recipe),
-    /// The system's options choose among these recipes; the first is the default.
-    Chosen {
-        /// All recipes.
-        recipes: &'static [&'static Recipe],
-        /// Returns the recipe for a system with these options.
-        choose: fn(&study::System) -> &'static Recipe,
+    /// The system's options select one of several recipes. The default is the first.
+    Recipes {
+        /// All recipes, at least one.
+        all: &'static [&'static Recipe],
+        /// Returns the name of the recipe for a system with these options; `None` for the default.
+        select: fn(&study::System) -> Option<&str>,
     },
-    /// Several products speak one protocol. The option [`PRODUCT`] selects the recipe; the default is the first.
-    Products(&'static [&'static Recipe]),
     /// It is part of bakeoff.
     Bakeoff,
     /// The study gives its location, described by this text.
@@ -96,28 +94,27 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the recipes of all products, the default first. Empty if bakeoff does not fetch the program.
+    /// Returns all recipes, the default first. Empty if bakeoff does not fetch the program.
     pub fn recipes(&self) -> &[&'static Recipe] {
         match self {
             Self::Recipe(recipe) => std::slice::from_ref(recipe),
-            Self::Chosen { recipes, .. } => recipes,
-            Self::Products(recipes) => recipes,
+            Self::Recipes { all, .. } => all,
             Self::Bakeoff | Self::Study(_) => &[],
         }
     }
 
-    /// Returns the recipe of the default product.
+    /// Returns the default recipe.
     pub fn recipe(&self) -> Option<&'static Recipe> {
         self.recipes().first().copied()
     }
 
-    /// Returns the recipe of the product that a study selects.
+    /// Returns the recipe that a system's options select.
     pub(crate) fn recipe_for(&self, asked: &study::System) -> Option<&'static Recipe> {
-        if let Self::Chosen { choose, .. } = self {
-            return Some(choose(asked));
-        }
-        let product = option(asked, PRODUCT);
-        let named = self.recipes().iter().find(|recipe| Some(recipe.system) == product);
+        let selected = match self {
+            Self::Recipes { select, .. } => select(asked),
+            _ => None,
+        };
+        let named = self.recipes().iter().find(|recipe| Some(recipe.system) == selected);
         named.copied().or_else(|| self.recipe())
     }
 }

@@ -57,9 +57,9 @@ fn tables(system: &dyn System) -> String {
     let origin = system.declares().origin;
     row("can come from", &sources(&origin, origin.recipe()));
     for recipe in origin.recipes().iter().skip(1) {
-        let name = match origin {
-            Origin::Chosen { .. } => format!("{} can come from", recipe.system),
-            _ => format!("`product: {}` can come from", recipe.system),
+        let name = match kind.has_product(recipe.system) {
+            true => format!("`product: {}` can come from", recipe.system),
+            false => format!("{} can come from", recipe.system),
         };
         row(&name, &sources(&origin, Some(recipe)));
     }

@@ -2,12 +2,12 @@
 //!
 //! Not here: the packages of the program itself (`debian`), the commands of the build (a system's recipe).
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
 use super::super::archive::{Wanted, fetch_hashed, from_tar_gz};
+use super::super::cache::program_hash;
 use super::super::download::Limits;
 use super::super::error::SourceError;
 use super::super::recipe::{Algorithm, SourceBuild};
@@ -63,19 +63,12 @@ pub(super) fn run(
     job.call(name, Duration::from_secs(600)).run(&mut script, job.watcher)
 }
 
-/// Returns the SHA-256 of the sorted list of `sha256  path` lines. It does not depend on the archive's compression,
-/// which hosts change.
+/// Returns the hash of the archive's files, which does not depend on its compression: hosts change that.
 fn checksum(dir: &Path, names: Vec<String>) -> Result<String, SourceError> {
-    let mut lines = Vec::new();
-    for name in names {
+    let hashed = names.into_iter().map(|name| {
         let path = dir.join(&name);
-        let hash = hashes::sha256_of(&path).map_err(|e| SourceError::io("read", &path, &e))?;
-        lines.push((name, hash));
-    }
-    lines.sort();
-    let mut list = String::new();
-    for (name, hash) in lines {
-        let _ = writeln!(list, "{hash}  {name}");
-    }
-    Ok(hashes::sha256_of_text(&list))
+        let sha256 = hashes::sha256_of(&path).map_err(|e| SourceError::io("read", &path, &e))?;
+        Ok((name, sha256))
+    });
+    Ok(program_hash(&hashed.collect::<Result<Vec<_>, _>>()?))
 }

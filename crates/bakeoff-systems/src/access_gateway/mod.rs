@@ -144,13 +144,12 @@ impl System for AccessGateway {
                     },
                     ..Kind::new("access-gateway")
                 },
-                Origin::Chosen {
-                    recipes: &[&recipe::RECIPE, &recipe::WITH_UPSTREAM_MODULE],
-                    choose: |system| match uses_module(system)
-                        && option(system, UPSTREAM_MODULE).is_none()
-                    {
-                        true => &recipe::WITH_UPSTREAM_MODULE,
-                        false => &recipe::RECIPE,
+                Origin::Recipes {
+                    all: &[&recipe::RECIPE, &recipe::WITH_UPSTREAM_MODULE],
+                    select: |system| {
+                        let builds =
+                            uses_module(system) && option(system, UPSTREAM_MODULE).is_none();
+                        builds.then_some(recipe::WITH_UPSTREAM_MODULE.system)
                     },
                 },
             )
@@ -431,7 +430,7 @@ fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> V
         setting("access_by_lua", "check_access for each request", "this check makes it a gate"),
         setting("lua_socket_*_timeout", format!("{} ms", timeout.as_millis()), why),
     ];
-    if matches!(connector, Connector::Upstream | Connector::AuthRequest) {
+    if uses_module(asked.system) {
         settings.push(setting(
             "upstream rights keepalive",
             RIGHTS_KEEPALIVE,

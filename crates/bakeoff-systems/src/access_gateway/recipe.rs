@@ -37,14 +37,7 @@ pub(crate) const WITH_UPSTREAM_MODULE: Recipe = Recipe {
         },
     },
     sources: &[Source::DebianAndBuild {
-        packages: &[
-            "nginx",
-            "libnginx-mod-http-ndk",
-            "libnginx-mod-http-lua",
-            "lua-resty-core",
-            "lua-resty-lrucache",
-            "libyajl2",
-        ],
+        packages: PACKAGES,
         files: FILES,
         build: SourceBuild {
             name: "nginx_upstream_module",
@@ -52,7 +45,7 @@ pub(crate) const WITH_UPSTREAM_MODULE: Recipe = Recipe {
             // The last commit; the last tag is 2.7.1.
             archive: "https://github.com/tarantool/nginx_upstream_module/archive/\
                       aeb8696850f2f85db7df825aaa2adbe77d6aac8e.tar.gz",
-            sha256: "48233623363ca9bd965024319c271bf7311cfee395c797f98058ecebf474d781",
+            sha256: "590a3accdb95da89d353edc4837b79bd0d4b6097eb2a12ef09f9d3a1c557a036",
             packages: &[
                 "nginx-dev",
                 "libmsgpuck-dev",
@@ -61,6 +54,7 @@ pub(crate) const WITH_UPSTREAM_MODULE: Recipe = Recipe {
                 "libyajl-dev",
                 "zlib1g-dev",
             ],
+            runs_with: &["libyajl2"],
             tools: &["cc", "make"],
             script: include_str!("build_upstream_module.sh"),
             takes: "about 20 seconds",

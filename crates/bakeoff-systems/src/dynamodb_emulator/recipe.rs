@@ -1,7 +1,7 @@
 //! Sources of the DynamoDB emulator, dynalite.
 //!
-//! Amazon's own DynamoDB Local listens on all interfaces; dynalite listens only on `--host`. It also accepts Vault's
-//! requests, some of which a stricter emulator refuses. `package-lock.json` has the checksums of all packages.
+//! Amazon's own DynamoDB Local listens on all interfaces; dynalite listens only on `--host`. It also accepts
+//! all requests of Vault; stricter emulators refuse some. `package-lock.json` has the checksums of all packages.
 
 use bakeoff_install::{Recipe, Shape, Source};
 

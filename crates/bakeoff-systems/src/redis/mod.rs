@@ -128,7 +128,7 @@ impl System for Redis {
                     credentials: CredentialForm::Password,
                     ..Kind::new("redis")
                 },
-                Origin::Products(PRODUCTS),
+                Origin::Recipes { all: PRODUCTS, select: |system| option(system, PRODUCT) },
             )
         }
     }

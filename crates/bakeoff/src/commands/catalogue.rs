@@ -63,7 +63,7 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     };
     let origin = system.declares().origin;
     match origin {
-        Origin::Recipe(_) | Origin::Chosen { .. } | Origin::Products(_) => {}
+        Origin::Recipe(_) | Origin::Recipes { .. } => {}
         Origin::Study(words) => row("from", words),
         Origin::Bakeoff => {
             row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION")));

@@ -17,12 +17,12 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", figure_text(share * 100.0))
 }
 
-/// Formats a latency, or a dash if there is none.
+/// Formats a latency, or a dash for a missing one.
 pub(super) fn latency(latency: Option<Duration>) -> String {
     latency.map_or_else(|| "–".to_owned(), latency_text)
 }
 
-/// Formats a rate without its unit, or a dash if there is none.
+/// Formats a rate without its unit, or a dash for a missing one.
 pub(super) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), figure_text)
 }

@@ -370,7 +370,7 @@ fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
     quantiles.into_iter().chain([response.max()]).map(Percentile::text)
 }
 
-/// Names the lowest percentile that falls among failures; `None` if there is none.
+/// Names the lowest percentile that falls among failures. `None` if failures reach no percentile.
 fn failed_text(response: &Ranked<'_>) -> Option<String> {
     let reached =
         QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
@@ -384,7 +384,7 @@ fn failed_text(response: &Ranked<'_>) -> Option<String> {
     ))
 }
 
-/// Names the percentiles that need more requests; `None` if there is none.
+/// Names the percentiles that need more requests. `None` if all have enough.
 fn too_few_text(response: &Ranked<'_>) -> Option<String> {
     let few =
         QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
