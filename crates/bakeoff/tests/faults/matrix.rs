@@ -164,17 +164,14 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
         follows: "each finds its own program, and neither replaces the other's",
         test: (
             "bakeoff-install/src/tests.rs",
-            "a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes",
+            "go_library_is_rebuilt_when_its_main_package_changes",
         ),
     },
     Elsewhere {
         fault: "a program of the cache is changed",
         by: "a file, a library and a link put into its folder",
         follows: "it is fetched anew; in the midst of a run the trial fails",
-        test: (
-            "bakeoff-install/src/tests.rs",
-            "whatever_is_changed_in_a_programs_folder_is_noticed",
-        ),
+        test: ("bakeoff-install/src/tests.rs", "added_files_and_links_count_as_damage"),
     },
     Elsewhere {
         fault: "another process takes a port first",
