@@ -1,4 +1,5 @@
-//! Turns a record into documents for people and programs: terminal text, HTML, Markdown, CSV, JSON.
+//! Turns a record into documents for people and programs: terminal text, HTML, Markdown, CSV, JSON, an
+//! image to share.
 //!
 //! All functions are pure, so a record can be rendered again years later. [`Report::new`] computes everything once. The
 //! renderers only arrange it, so they cannot contradict each other.
@@ -25,7 +26,9 @@ pub use derive::{fairness, machine_baseline, method};
 pub use document::report::Report;
 pub use render::compared;
 pub use render::csv::csv;
+pub use render::html::card::card;
 pub use render::html::html;
 pub use render::json::{FORMAT, json};
 pub use render::markdown::markdown;
+pub use render::png::png;
 pub use render::terminal::{Extent, Style, demands, terminal};

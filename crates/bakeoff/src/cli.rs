@@ -523,4 +523,8 @@ pub(crate) enum Format {
     Html,
     /// One row per trial
     Csv,
+    /// The answer and its picture as an image, 1200 by 630
+    Svg,
+    /// The same image in pixels; needs `--output`
+    Png,
 }

@@ -69,7 +69,7 @@ pub(crate) fn leader(of: &Comparison) -> Leader<'_> {
 }
 
 /// Ranks the systems by a deciding figure; `None` if nothing was compared by it.
-fn ranking(of: &Comparison, by: Quantity) -> Option<Ranking<'_>> {
+pub(super) fn ranking(of: &Comparison, by: Quantity) -> Option<Ranking<'_>> {
     let leading = || leading(of).filter(|one| one.quantity == by);
     if leading().all(|one| one.answer.is_none()) {
         return None;
@@ -170,7 +170,7 @@ fn deciding_text(of: &Comparison) -> String {
 }
 
 /// Returns why nothing is compared under a workload and load.
-fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
+pub(super) fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
     let place = of.place();
     let once = |one: &Comparison| one.contenders.iter().all(|of| of.trials.len() <= 1);
     let several = run.iter().any(|one| one.contenders.len() > 1);
@@ -194,7 +194,7 @@ fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
 
 /// Returns clauses about systems that failed much of their work, even if they are not compared: `greets-again failed
 /// 50.0 % of its requests under granted/as-published (closed load, 32 clients)`.
-fn failed(of: &Comparison) -> Vec<String> {
+pub(super) fn failed(of: &Comparison) -> Vec<String> {
     let what = if of.workload.request().is_some() { "requests" } else { of.counted() };
     let place = of.place_and_load();
     let mut found = Vec::new();

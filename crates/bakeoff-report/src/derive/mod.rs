@@ -10,6 +10,7 @@ pub(crate) mod conditions;
 pub(crate) mod durability;
 pub mod fairness;
 pub(crate) mod findings;
+pub(crate) mod headline;
 pub(crate) mod judgement;
 pub(crate) mod leader;
 pub(crate) mod log_findings;

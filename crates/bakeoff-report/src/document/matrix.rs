@@ -2,14 +2,18 @@
 //!
 //! Not here: the choice of the best system (`leader`), the tables of a single load (`tables`).
 
+use bakeoff_core::read_write_split::Side;
+use bakeoff_core::stats::Figure;
 use bakeoff_core::units::share_text;
 
 use super::table::{Cell, Column, Table};
 use super::tables::shown;
 use crate::derive::comparison::Comparison;
+use crate::derive::headline::counted;
 use crate::derive::judgement;
 use crate::derive::leader::{Leader, deciding, leader, rankings, rankings_text};
 use crate::derive::ranking::Ranking;
+use crate::document::picture::Picture;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
@@ -39,7 +43,7 @@ pub(crate) fn matrix(report: &Report) -> Table {
     };
     let systems = report.header.study.systems.iter().map(|system| Column {
         head: vec![system.name.clone()],
-        cells: rows.iter().map(|one| unranked(cell(one, &system.name))).collect(),
+        cells: rows.iter().map(|one| unranked(cell(one, &system.name, &deciding(one)))).collect(),
     });
     let order = (!is_gate && report.header.study.systems.len() > 1).then(|| Column {
         head: vec!["order".to_owned()],
@@ -59,55 +63,91 @@ pub(crate) fn matrix(report: &Report) -> Table {
     }
 }
 
-/// Returns throughput, a high percentile, CPU time and errors of each system under each workload and load, which the
-/// deciding figure alone would hide.
-pub(crate) fn key_figures(run: &[&Comparison]) -> Table {
-    let rows: Vec<(&Comparison, &Contender)> = run
-        .iter()
-        .flat_map(|of| of.contenders.iter().map(move |one| (*of, one)))
-        .filter(|(_, one)| !one.trials.is_empty())
+/// Returns the key figures of each system under one workload and load, in the order of its picture.
+pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
+    let rows: Vec<&Contender> = picture
+        .panels
+        .first()
+        .into_iter()
+        .flat_map(|panel| &panel.rows)
+        .filter_map(|row| of.contenders.iter().find(|one| one.system == row.system))
         .collect();
-    let column = |head: &str, cell: &dyn Fn(&Comparison, &Contender) -> Cell| Column {
-        head: vec![head.to_owned()],
-        cells: rows
-            .iter()
-            .map(|(of, one)| if one.valid_count() == 0 { Cell::NotValid } else { cell(of, one) })
-            .collect(),
+    let column = |head: String, cell: &dyn Fn(&Contender) -> Cell| {
+        let cell = |one: &&Contender| match (one.trials.is_empty(), one.valid_count()) {
+            (true, _) | (false, 0) => Cell::Missing,
+            _ => cell(one),
+        };
+        vec![Column { head: vec![head], cells: rows.iter().map(cell).collect() }]
     };
-    let figure = |one: &Contender, quantity: Quantity| {
-        shown(one.shown(quantity), |figure| quantity.short(figure))
+    let figure = |quantity: Quantity| {
+        move |one: &Contender| shown(one.shown(quantity), |figure| quantity.short(figure))
     };
-    let tails: Vec<Point> = run.iter().map(|of| of.tail(None)).collect();
-    let same = tails.first().filter(|first| tails.iter().all(|one| one == *first));
-    let (title, places) = labels("key figures", run);
-    let label = |(of, one): &(&Comparison, &Contender)| {
-        let place = run.iter().position(|other| std::ptr::eq(*other, *of));
-        let place = place.and_then(|place| places.get(place)).cloned().unwrap_or_default();
-        format!("{place} {}", one.system)
-    };
-    let columns = [
-        column("throughput /s", &|_, one| figure(one, Quantity::ThroughputMean)),
-        column(
-            &same.map_or("high percentile".to_owned(), |point| point.name().to_owned()),
-            &|of, one| {
-                let point = of.tail(None);
-                match (figure(one, Quantity::Response(point)), same) {
-                    (Cell::Text(text), None) => format!("{}: {text}", point.name()).into(),
-                    (cell, _) => cell,
-                }
-            },
-        ),
-        column("CPU per operation", &|_, one| figure(one, Quantity::CpuPerOperation)),
-        column("errors", &|_, one| {
-            let share = one.error_share().filter(|&share| share > 0.0);
-            share.map_or_else(|| "none".to_owned(), share_text).into()
-        }),
-    ];
+    let mut shown_figures = deciding(of);
+    if of.is_split() {
+        let each = |side| [Quantity::ThroughputOf(side), Quantity::ResponseOf(side, Point::P99)];
+        shown_figures.extend(Side::BOTH.into_iter().flat_map(each));
+    } else {
+        shown_figures.push(Quantity::ThroughputMean);
+        // Percentiles over all stages would mix waits of few and of many clients.
+        let points = [Point::P50, Point::P99, Point::P999].map(Quantity::Response);
+        shown_figures.extend(points.into_iter().filter(|_| of.load.clients.len() == 1));
+    }
+    shown_figures.extend([Quantity::CpuPerOperation, Quantity::MemorySum]);
+    let mut seen = Vec::new();
+    shown_figures.retain(|quantity| {
+        let is_known = rows.iter().any(|one| one.shown(*quantity) != Figure::Absent);
+        let is_new = is_known && !seen.contains(quantity);
+        seen.push(*quantity);
+        is_new
+    });
+    let deciding = deciding(of);
+    let mut groups: Vec<Vec<Column>> = Vec::new();
+    for quantity in shown_figures {
+        groups.push(match deciding.contains(&quantity) {
+            true => {
+                column(short_name(of, quantity), &|one| match cell(of, &one.system, &[quantity]) {
+                    Cell::Best(text) if picture.is_gate => text.into(),
+                    cell => cell,
+                })
+            }
+            false => column(short_name(of, quantity), &figure(quantity)),
+        });
+    }
+    groups.push(column("errors".to_owned(), &|one| {
+        let share = one.error_share().filter(|&share| share > 0.0);
+        share.map_or_else(|| "none".to_owned(), share_text).into()
+    }));
+    let trials = |one: &&Contender| super::tables::trials(one).into();
+    groups.push(vec![Column {
+        head: vec!["trials".to_owned()],
+        cells: rows.iter().map(trials).collect(),
+    }]);
+    if let Some(first) = groups.first_mut().and_then(|group| group.first_mut()) {
+        for (cell, one) in
+            first.cells.iter_mut().zip(&rows).filter(|(_, one)| one.valid_count() == 0)
+        {
+            *cell = if one.trials.is_empty() { Cell::NotRun } else { Cell::NotValid };
+        }
+    }
     Table {
-        title: Some(title),
-        corner: String::new(),
-        labels: rows.iter().map(label).collect(),
-        groups: columns.map(|column| vec![column]).into(),
+        title: Some(of.place_and_load()),
+        corner: "system".to_owned(),
+        labels: rows.iter().map(|one| one.system.clone()).collect(),
+        groups,
+    }
+}
+
+/// Returns the heading of a key figure.
+fn short_name(of: &Comparison, quantity: Quantity) -> String {
+    match quantity {
+        Quantity::ThroughputMean => format!("{}/s", counted(of, quantity)),
+        Quantity::ThroughputOf(side) => format!("{}/s", side.name()),
+        Quantity::HighestRate => "highest rate /s".to_owned(),
+        Quantity::Response(point) => point.name().to_owned(),
+        Quantity::ResponseOf(side, point) => format!("{} {}", side.name(), point.name()),
+        Quantity::CpuPerOperation => "CPU per operation".to_owned(),
+        Quantity::MemorySum => "memory".to_owned(),
+        other => other.label(),
     }
 }
 
@@ -162,8 +202,8 @@ fn order(of: &Comparison) -> Cell {
     }
 }
 
-/// Returns the cell with a system's deciding figure.
-fn cell(of: &Comparison, system: &str) -> Cell {
+/// Returns the cell with these figures of a system, marked if it is the best by the deciding ones.
+fn cell(of: &Comparison, system: &str, figures: &[Quantity]) -> Cell {
     let Some(one) = of.contenders.iter().find(|one| one.system == system) else {
         return Cell::NotMeasured;
     };
@@ -173,7 +213,7 @@ fn cell(of: &Comparison, system: &str) -> Cell {
     if one.valid_count() == 0 {
         return Cell::NotValid;
     }
-    let figures = deciding(of).into_iter().map(|quantity| quantity.short(one.shown(quantity)));
+    let figures = figures.iter().map(|quantity| quantity.short(one.shown(*quantity)));
     let figure = joined(figures);
     let figure = match one.errors_worth_saying() {
         Some(share) => format!("{figure} ({} errors)", share_text(share)),

@@ -1,12 +1,13 @@
 //! A report's content as a document of blocks, without a format.
 //!
-//! The first screen gives the answer: a few sentences, a matrix, key figures, and warnings by cause. Explanations are
-//! folded. HTML and Markdown fold them; a terminal leaves them out.
+//! The first screen gives the answer: a heading, what supports it, the picture, key figures, what was verified, and
+//! warnings. The rest follows on the page, is folded in Markdown, and is left out of a terminal.
 //!
 //! Not here: figures (`model`), verdicts (`derive`), formats (`render`), charts (`render::html`).
 
 pub(crate) mod matrix;
 pub(crate) mod nodes;
+pub(crate) mod picture;
 pub(crate) mod report;
 pub(crate) mod rest;
 pub(crate) mod sentences;
@@ -14,6 +15,7 @@ pub(crate) mod sheet;
 pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod verified;
 pub(crate) mod words;
 
 use bakeoff_core::units::plural;
@@ -33,8 +35,6 @@ pub(crate) enum Block {
     /// A list item with a mark.
     Item(Item),
     Table(Table),
-    /// Stands in for folds where a format leaves them out; otherwise hidden.
-    Short(Vec<Block>),
     Warnings(Vec<Warnings>),
     /// A fold with its summary line.
     Fold(String, Vec<Block>),
@@ -83,39 +83,56 @@ pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
     blocks
 }
 
+/// Most workloads and loads with a picture on the first screen.
+pub(crate) const PICTURES: usize = 2;
+
 /// Returns the first screen.
 pub(crate) fn first(report: &Report) -> Vec<Block> {
-    let lines = sentences::summary(&report.header.study, &report.summary).into_iter();
-    let mut blocks: Vec<Block> = lines.map(|line| Block::Text(Tone::Strong, line)).collect();
+    let mut blocks = vec![Block::Text(Tone::Strong, report.headline.verdict.clone())];
+    blocks.push(Block::Text(Tone::Plain, report.headline.support.join(" ")));
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
-    if !run.is_empty() {
-        let matrix = matrix::matrix(report);
-        let legend = matrix::has_best(&matrix).then(|| matrix::LEGEND.to_owned());
-        blocks.push(Block::Table(matrix));
-        let unequal = matrix::has_unequal(report).then(|| matrix::UNEQUAL.to_owned());
-        blocks.extend(legend.into_iter().chain(unequal).map(|text| Block::Text(Tone::Faint, text)));
-    }
-    if let [only] = run[..] {
-        blocks.push(Block::Short(vec![Block::Table(tables::short(only))]));
-    }
-    if run.len() > 1 {
-        blocks.push(Block::Table(matrix::key_figures(&run)));
-    }
-    let together = sentences::together(&report.comparisons);
-    blocks.extend(together.map(|text| Block::Text(Tone::Faint, text)));
+    blocks.extend(key_figures(report).into_iter().map(Block::Table));
+    blocks.extend(legends(report).into_iter().map(|text| Block::Text(Tone::Faint, text)));
     if run.len() > 1 {
         let found = sentences::found(&report.header.study, &report.sentences).into_iter();
         let found = found.map(|line| item(Tone::Plain, "", line)).collect();
         blocks.push(Block::Fold("findings for each load".to_owned(), found));
     }
-    if !report.findings.is_empty() {
-        blocks.push(Block::Warnings(by_cause(&report.findings)));
+    if !run.is_empty() {
+        let facts = verified::verified(report).into_iter();
+        let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
+        blocks.push(Block::Text(Tone::Faint, format!("{}.", facts.join("; "))));
+    }
+    let warnings = by_cause(&report.findings);
+    if !warnings.is_empty() {
+        blocks.push(Block::Warnings(warnings));
     }
     blocks
 }
 
+/// Returns the key figures: a table for each of a few loads, or one with a row for each load.
+pub(crate) fn key_figures(report: &Report) -> Vec<Table> {
+    let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
+    match run.len() {
+        0 => Vec::new(),
+        few if few <= PICTURES => {
+            let pictures = run.iter().zip(&report.pictures);
+            pictures.map(|(one, picture)| matrix::key_figures(one, picture)).collect()
+        }
+        _ => vec![matrix::matrix(report)],
+    }
+}
+
+/// Returns the notes below the key figures.
+pub(crate) fn legends(report: &Report) -> Vec<String> {
+    let has_best = key_figures(report).iter().any(matrix::has_best);
+    let best = has_best.then(|| matrix::LEGEND.to_owned());
+    let unequal = matrix::has_unequal(report).then(|| matrix::UNEQUAL.to_owned());
+    best.into_iter().chain(unequal).chain(sentences::together(&report.comparisons)).collect()
+}
+
 /// Groups findings by cause, the most serious cause first.
-fn by_cause(findings: &[Finding]) -> Vec<Warnings> {
+pub(crate) fn by_cause(findings: &[Finding]) -> Vec<Warnings> {
     let mut groups: Vec<Warnings> = Vec::new();
     for Finding { cause, text } in findings {
         match groups.iter_mut().find(|group| group.cause == *cause) {

@@ -4,10 +4,12 @@
 
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 
+use super::picture::{self, Picture};
 use super::sentences;
 use crate::compare::Compared;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
+use crate::derive::headline::{self, Headline};
 use crate::derive::{durability, fairness, leader, machine_baseline, method};
 
 /// Everything that a report shows, computed once from a record.
@@ -22,6 +24,9 @@ pub struct Report {
     /// Number of rounds after which an adaptive run stopped early.
     pub(crate) answered_after: Option<u32>,
     pub(crate) comparisons: Vec<Comparison>,
+    /// The answer, as every format begins.
+    pub(crate) headline: Headline,
+    pub(crate) pictures: Vec<Picture>,
     pub(crate) sentences: Vec<String>,
     pub(crate) sentence: String,
     /// Summary of the run in a few lines; empty if nothing ran.
@@ -50,9 +55,12 @@ impl Report {
         findings.extend(comparisons.iter().flat_map(findings::findings));
         sentences.extend(sentences::together(&comparisons));
         let mut summary = leader::summary(&comparisons);
+        let scale = sentences::scale(&record.header.study);
+        let mut headline = headline::headline(&comparisons, scale);
         // A gate has its own rules. Its run has one verdict in every format.
         if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
-            (sentences, summary) = (vec![verdict.clone()], vec![verdict]);
+            (sentences, summary) = (vec![verdict.clone()], vec![verdict.clone()]);
+            headline = Headline { verdict: format!("{verdict}."), support: Vec::new() };
         }
         let sentence = sentences::found(&record.header.study, &sentences).join(" ");
         Report {
@@ -61,6 +69,8 @@ impl Report {
             complete: record.is_complete(),
             answered_after: record.answered_after(),
             trials_run: record.trials.iter().filter(|trial| !trial.not_tried).count(),
+            headline,
+            pictures: picture::pictures(&comparisons, record.header.gate.is_some()),
             summary,
             comparisons,
             sentences,

@@ -13,7 +13,6 @@ use bakeoff_core::units::{figure_text, share_text};
 use super::table::{Cell, Column, Table};
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::Judgement;
-use crate::derive::leader::deciding;
 use crate::derive::machine_baseline::Limits;
 use crate::model::contender::Contender;
 use crate::model::figures::Figures;
@@ -46,34 +45,6 @@ impl Row {
             Self::Spread(quantity) => format!("{}, range", quantity.label()),
             Self::Audits => "audits".to_owned(),
             Self::Trials => "trials used of all run".to_owned(),
-        }
-    }
-
-    /// Returns true for a row of the short table, which leaves out the deciding figures above it. `tail`: the high
-    /// percentile that the sample supports.
-    fn is_short(&self, deciding: &[Quantity], tail: Point) -> bool {
-        match self {
-            Self::HitsAndMisses | Self::Audits | Self::Trials => true,
-            Self::Spread(quantity) => deciding.contains(quantity),
-            Self::Of(quantity) => {
-                let is_tail = *quantity == Quantity::Response(tail);
-                !deciding.contains(quantity)
-                    && (is_tail
-                        || matches!(
-                            quantity,
-                            Quantity::ThroughputMean
-                                | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
-                                | Quantity::ThroughputOf(_)
-                                | Quantity::ResponseOf(..)
-                                | Quantity::Errors
-                                | Quantity::CarriedOver
-                                | Quantity::EndedLate
-                                | Quantity::StaleReads
-                                | Quantity::CpuPerOperation
-                                | Quantity::MemorySum
-                        ))
-            }
-            Self::HighestRate(_) | Self::Requests => false,
         }
     }
 
@@ -171,7 +142,8 @@ fn spread(quantity: Quantity, of: &Contender) -> Cell {
     }
 }
 
-fn trials(of: &Contender) -> String {
+/// Returns `5 of 5`: the used trials of those that ran.
+pub(crate) fn trials(of: &Contender) -> String {
     let (used, run) = (of.valid_count(), of.run_count());
     if run == of.planned {
         format!("{used} of {run}")
@@ -221,25 +193,6 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
         corner: String::new(),
         labels: rows.iter().map(Row::label).collect(),
         groups: of.contenders.iter().map(group).collect(),
-    }
-}
-
-/// Returns the side-by-side table with the most important rows.
-pub(crate) fn short(of: &Comparison) -> Table {
-    let (deciding, tail) = (deciding(of), of.tail(None));
-    // Sums over writes and reads that run at different speeds describe neither.
-    let mixes = |row: &Row| matches!(row, Row::Of(quantity) if quantity.mixes_halves());
-    let rows = rows(of).into_iter().filter(|row| row.is_short(&deciding, tail));
-    let rows: Vec<Row> = rows.filter(|row| !of.is_split() || !mixes(row)).collect();
-    let column = |one: &Contender| Column {
-        head: vec![one.system.clone()],
-        cells: rows.iter().map(|row| row.ours(one, false)).collect(),
-    };
-    Table {
-        title: Some(format!("more figures, {}", of.load_text())),
-        corner: String::new(),
-        labels: rows.iter().map(Row::label).collect(),
-        groups: of.contenders.iter().map(|one| vec![column(one)]).collect(),
     }
 }
 

@@ -21,6 +21,7 @@ use bakeoff_core::study::Study;
 use bakeoff_core::units::{
     ByteCount, count_text, figure_text, latency_text, plural, ranges_text, trials_text,
 };
+use jiff::Timestamp;
 
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
@@ -59,8 +60,23 @@ pub(crate) fn provenance(report: &Report) -> String {
     )
 }
 
+/// Returns when the run took place: `27 November 2026, 07:34 UTC, 2 min 20 s`.
+pub(crate) fn when(report: &Report) -> String {
+    let started = &report.header.started;
+    let moment = |text: &str| text.parse::<Timestamp>().ok();
+    let Some(began) = moment(started) else { return started.clone() };
+    let seconds = report.ended.as_deref().and_then(moment).map(|end| (end - began).get_seconds());
+    let took = match seconds.map(|seconds| (seconds / 3600, seconds / 60 % 60, seconds % 60)) {
+        None => String::new(),
+        Some((0, 0, seconds)) => format!(", {seconds} s"),
+        Some((0, minutes, seconds)) => format!(", {minutes} min {seconds} s"),
+        Some((hours, minutes, _)) => format!(", {hours} h {minutes} min"),
+    };
+    format!("{}{took}", began.strftime("%-d %B %Y, %H:%M UTC"))
+}
+
 /// Returns the clause on the rounds of an adaptive run. Empty if their number was fixed.
-fn rounds(report: &Report) -> String {
+pub(crate) fn rounds(report: &Report) -> String {
     let most = report.header.study.trials;
     match (report.header.rounds, report.answered_after) {
         (RoundCount::Fixed, _) => String::new(),

@@ -36,6 +36,8 @@ pub fn json(report: &Report) -> Value {
         "title": words::title(study),
         "study": study.name,
         "scale": study.scale,
+        "verdict": report.headline.verdict,
+        "support": report.headline.support,
         "summary": report.summary(),
         "sentence": report.sentence,
         "sentences": report.sentences,

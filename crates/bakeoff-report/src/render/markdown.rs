@@ -61,7 +61,6 @@ impl Page {
                     }
                     self.paragraph(&table(of));
                 }
-                Block::Short(blocks) => self.blocks(blocks),
                 Block::Warnings(groups) => {
                     self.paragraph("## Warnings, by cause");
                     self.paragraph(&list(groups.iter().map(warnings)));

@@ -1,10 +1,12 @@
-//! The formats of a report: terminal, Markdown, HTML, CSV, JSON.
+//! The formats of a report: terminal, Markdown, HTML, CSV, JSON, and the share image as SVG and PNG.
 //!
 //! Not here: the content of a report (`document`), computations (`derive`).
 
+mod bars;
 pub mod compared;
 pub(crate) mod csv;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod markdown;
+pub(crate) mod png;
 pub(crate) mod terminal;

@@ -11,7 +11,9 @@ use bakeoff_core::units::plural;
 use crate::derive::method;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
-use crate::document::{self, Block, Item, Warnings, words};
+use crate::document::{self, Block, Item, PICTURES, Warnings, verified, words};
+
+use super::bars::bars;
 
 /// Appearance of a terminal's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub struct Style {
 /// How much of a report to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The first screen: a sentence, a matrix, warnings by cause, differences besides the product.
+    /// The answer in at most 17 lines: verdict, bars with intervals, key figures, a line for each cause of warnings.
     Glance,
     /// Everything.
     Full,
@@ -36,30 +38,31 @@ const WIDE: usize = 110;
 /// Columns that a table adds to the text of a cell.
 const PADDING: usize = 2;
 
-/// Most rows of a table at a glance.
-const ROWS_AT_A_GLANCE: usize = 12;
-/// Most lines of the fairness sheet at a glance.
-const LINES_AT_A_GLANCE: usize = 12;
-/// Most characters of a warning at a glance.
-const WARNING_AT_A_GLANCE: usize = 200;
+/// Lines at a glance in a terminal of 80 columns or more. With the paths that follow, they are at most 20.
+const LINES_AT_A_GLANCE: usize = 17;
+/// Most lines that support the answer.
+const SUPPORT_LINES: usize = 3;
+/// Lines that warnings have in any case.
+const WARNING_LINES: usize = 3;
+/// Facts about what was verified.
+const FACTS: usize = 3;
+/// Width of bars without a terminal.
+const WIDE_ENOUGH: usize = 110;
+/// Longest line without a terminal.
+const LOG_LINE: usize = 220;
 
 /// Returns a report as text, ending in a newline. The text mentions what is left out.
 pub fn terminal(report: &Report, style: &Style, extent: Extent) -> String {
     let mut page = Page { style: *style, text: String::new() };
+    if extent == Extent::Glance {
+        page.glance(report);
+        return page.text;
+    }
     page.line(Tone::Strong, &words::title(&report.header.study));
     page.line(Tone::Faint, &words::provenance(report));
     page.line(Tone::Faint, &format!("machine: {}", words::machine(&report.header.environment)));
     page.gap();
-    let blocks = document::blocks(report, page.width() >= WIDE);
-    match extent {
-        Extent::Full => page.blocks(&blocks),
-        Extent::Glance => {
-            page.glance(&blocks);
-            page.gap();
-            page.line(Tone::Faint, &format!("{}.", method::summary(&report.method)));
-            page.line(Tone::Faint, "`--all` shows every table, check, setting and note.");
-        }
-    }
+    page.blocks(&document::blocks(report, page.width() >= WIDE));
     page.text
 }
 
@@ -100,7 +103,6 @@ impl Page {
                     self.gap();
                     self.table(table);
                 }
-                Block::Short(_) => {}
                 Block::Warnings(groups) => {
                     self.heading("warnings, by cause");
                     for group in groups {
@@ -118,60 +120,99 @@ impl Page {
         }
     }
 
-    /// Writes the blocks of the first screen.
-    fn glance(&mut self, blocks: &[Block]) {
-        let mut items = 0;
-        for block in blocks {
-            match block {
-                Block::Fold(..) => {}
-                Block::Short(blocks) => self.glance(blocks),
-                Block::Table(table) => self.short_table(table),
-                Block::Warnings(groups) => {
-                    let count: usize = groups.iter().map(|group| group.texts.len()).sum();
-                    self.heading(&format!("{}, by cause", plural(count as u64, "warning")));
-                    for group in groups {
-                        self.warning(group);
-                    }
-                }
-                Block::Item(_) => {
-                    items += 1;
-                    if items <= LINES_AT_A_GLANCE {
-                        self.blocks(std::slice::from_ref(block));
-                    }
-                }
-                Block::Heading(_) | Block::Text(..) => self.blocks(std::slice::from_ref(block)),
+    /// Writes the answer: heading, support, bars or a row for each load, warnings, what was verified.
+    fn glance(&mut self, report: &Report) {
+        let width = self.style.width.map_or(WIDE_ENOUGH, |_| self.width());
+        // A log has no width to keep to.
+        let line_max = self.style.width.map_or(LOG_LINE, |_| width);
+        let title = words::title(&report.header.study);
+        self.push(Tone::Faint, &cut(&format!("{title}; {}", words::when(report)), line_max));
+        self.line(Tone::Strong, &report.headline.verdict);
+        let mut support = wrap(&report.headline.support.join(" "), self.width());
+        if support.len() > SUPPORT_LINES {
+            support.truncate(SUPPORT_LINES);
+            let last = support.pop().unwrap_or_default();
+            support.push(cut(&format!("{last} …"), width));
+        }
+        support.retain(|line| !line.is_empty());
+        support.iter().for_each(|line| self.push(Tone::Plain, line));
+        let figures = document::key_figures(report);
+        if !figures.is_empty() {
+            self.gap();
+        }
+        let warnings = document::by_cause(&report.findings);
+        let used = self.text.lines().count();
+        // Of what is left, one line is for what was verified, and at least one for warnings.
+        let warned = warnings.len().min(WARNING_LINES);
+        let room = LINES_AT_A_GLANCE.saturating_sub(used + 1 + warned);
+        if report.pictures.len() <= PICTURES {
+            let each = room / figures.len().max(1);
+            for (picture, figures) in report.pictures.iter().zip(&figures) {
+                let lines = bars(picture, figures, width);
+                self.first_lines(&lines, each, "system");
+            }
+        } else {
+            for table in &figures {
+                let columns: Vec<&Column> = table.groups.iter().flatten().collect();
+                let lines = match parts(table, width).len() {
+                    0 | 1 => grid(table, &columns, self.style.colour),
+                    // Too wide: the order of the systems is the answer.
+                    _ => grid(table, &columns[columns.len() - 1..], self.style.colour),
+                };
+                let lines: Vec<(Tone, String)> =
+                    lines.into_iter().map(|(line, _)| (Tone::Plain, line)).collect();
+                self.first_lines(&lines, room, "load");
             }
         }
-        self.left_out(items.saturating_sub(LINES_AT_A_GLANCE), "line");
+        let used = self.text.lines().count();
+        let room = LINES_AT_A_GLANCE.saturating_sub(used + 1).max(1);
+        self.warnings(&warnings, room, line_max);
+        let facts = verified::verified(report).into_iter().take(FACTS);
+        let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
+        let all = "`--all` shows everything";
+        let facts = cut(&facts.join("; "), line_max.saturating_sub(all.len() + 2));
+        let facts = if facts.is_empty() { facts } else { format!("{facts}; ") };
+        self.push(Tone::Faint, &format!("{facts}{all}"));
     }
 
-    /// Writes a table's first rows.
-    fn short_table(&mut self, table: &Table) {
-        let mut short = table.clone();
-        short.labels.truncate(ROWS_AT_A_GLANCE);
-        for column in short.groups.iter_mut().flatten() {
-            column.cells.truncate(ROWS_AT_A_GLANCE);
+    /// Writes lines with a heading as far as there is room, and the number of those left out.
+    fn first_lines(&mut self, lines: &[(Tone, String)], room: usize, what: &str) {
+        let shown = if lines.len() <= room { lines.len() } else { room.saturating_sub(1).max(2) };
+        for (tone, line) in lines.iter().take(shown) {
+            // The cells of a table are painted already.
+            match tone {
+                Tone::Plain => {
+                    self.text.push_str(line);
+                    self.text.push('\n');
+                }
+                tone => self.push(*tone, line),
+            }
         }
-        self.gap();
-        self.table(&short);
-        self.left_out(table.labels.len().saturating_sub(ROWS_AT_A_GLANCE), "row");
-    }
-
-    fn left_out(&mut self, count: usize, what: &str) {
-        if count > 0 {
-            let more = plural(count as u64, &format!("more {what}"));
-            self.line(Tone::Faint, &format!("… {more}: `--all`"));
+        let left = lines.len().saturating_sub(shown);
+        if left > 0 {
+            let more = plural(left as u64, &format!("more {what}"));
+            self.line(Tone::Faint, &format!(" … {more}: `--all`"));
         }
     }
 
-    /// Writes the first finding of a cause, and the number of others.
-    fn warning(&mut self, of: &Warnings) {
-        let first = of.texts.first().map_or("", String::as_str);
-        let cut: String = first.chars().take(WARNING_AT_A_GLANCE).collect();
-        let cut = if cut.len() < first.len() { format!("{}…", cut.trim_end()) } else { cut };
-        let more = of.texts.len().saturating_sub(1);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        self.item(Tone::Alarm, "! ", &format!("{}: {cut}{more}", of.heading()));
+    /// Writes a line for each cause of warnings, within `room` lines.
+    fn warnings(&mut self, of: &[Warnings], room: usize, width: usize) {
+        let shown = if of.len() <= room { of.len() } else { room - 1 };
+        for group in &of[..shown] {
+            let first = group.texts.first().map_or("", String::as_str);
+            let more = match group.texts.len() {
+                0 | 1 => String::new(),
+                count => format!(" (and {} more)", count - 1),
+            };
+            let room = width.saturating_sub(more.chars().count());
+            let line = cut(&format!("! {}: {first}", group.cause.name()), room);
+            self.push(Tone::Alarm, &format!("{line}{more}"));
+        }
+        let left: usize = of[shown..].iter().map(|group| group.texts.len()).sum();
+        if left > 0 {
+            let left = plural(left as u64, "more warning");
+            self.push(Tone::Alarm, &format!("! {left}: `--all`"));
+        }
     }
 
     fn heading(&mut self, text: &str) {
@@ -324,6 +365,15 @@ fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)
         line(label, &cells)
     };
     (0..heads).map(head).chain(table.labels.iter().enumerate().map(row)).collect()
+}
+
+/// Cuts a line to `width` columns.
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
 }
 
 /// Wraps a text into lines of at most `width` characters, except for longer words.

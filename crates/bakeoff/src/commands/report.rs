@@ -1,4 +1,4 @@
-//! `bakeoff report`: renders a record as a terminal report, page, Markdown, CSV or JSON. Every run uses this too.
+//! `bakeoff report`: renders a record as a terminal report, page, Markdown, CSV, JSON or image. Every run uses this too.
 //!
 //! Not here: contents and layout of reports (`bakeoff_report`).
 
@@ -17,11 +17,12 @@ use crate::messages;
 const PAGE: &str = "report.html";
 
 /// Reports that a run writes beside its record.
-pub(crate) const FILES: [(&str, Format); 4] = [
+pub(crate) const FILES: [(&str, Format); 5] = [
     (PAGE, Format::Html),
     ("report.md", Format::Markdown),
     ("report.csv", Format::Csv),
     ("report.json", Format::Json),
+    ("report.png", Format::Png),
 ];
 
 pub(crate) struct Rendering {
@@ -38,7 +39,7 @@ impl Rendering {
         &self.record
     }
 
-    /// Renders the report. `extent` applies to the terminal format.
+    /// Renders the report as text. `extent` applies to the terminal format.
     pub(crate) fn text(&self, format: Format, style: &Style, extent: Extent) -> String {
         match format {
             Format::Terminal => report::terminal(&self.report, style, extent),
@@ -46,13 +47,22 @@ impl Rendering {
             Format::Html => report::html(&self.report, &self.record),
             Format::Csv => report::csv(&self.report),
             Format::Json => messages::json(&report::json(&self.report)) + "\n",
+            Format::Svg | Format::Png => report::card(&self.report),
+        }
+    }
+
+    /// Renders the whole report for a file.
+    pub(crate) fn file(&self, format: Format) -> Vec<u8> {
+        match format {
+            Format::Png => report::png(&self.report),
+            format => self.text(format, &PLAIN, Extent::Full).into_bytes(),
         }
     }
 
     /// Writes all formats into a run's folder, and returns the page's path.
     pub(crate) fn write_all(&self, folder: &Path) -> Result<PathBuf, Failure> {
         for (name, format) in FILES {
-            write_inside(&folder.join(name), &self.text(format, &PLAIN, Extent::Full))?;
+            write_inside(&folder.join(name), &self.file(format))?;
         }
         Ok(folder.join(PAGE))
     }
@@ -62,17 +72,17 @@ impl Rendering {
 pub(crate) const PLAIN: Style = Style { width: None, colour: false };
 
 /// Writes a file in a run's folder, which another user may own and fill with links.
-fn write_inside(path: &Path, text: &str) -> Result<(), Failure> {
-    private::replace(path, text.as_bytes(), private::PRIVATE)
+fn write_inside(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    private::replace(path, content, private::PRIVATE)
         .map_err(|error| Failure::file("write", path, &error))
 }
 
 /// Writes a file that the user named. Writes into special files such as `/dev/stdout` instead of replacing them.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let special = path.symlink_metadata().is_ok_and(|found| !found.is_file());
     let written = match special {
-        true => std::fs::write(path, text),
-        false => private::replace(path, text.as_bytes(), private::SHARED),
+        true => std::fs::write(path, content),
+        false => private::replace(path, content, private::SHARED),
     };
     written.map_err(|error| Failure::file("write", path, &error))
 }
@@ -93,16 +103,19 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
             Some(format) => format,
             None => format_of(file)?,
         };
-        write(file, &rendering.text(format, &PLAIN, Extent::Full))?;
+        write(file, &rendering.file(format))?;
         messages::output(&format!("Report: {}", file.display()));
         return Ok(());
+    }
+    if asked == Some(Format::Png) {
+        return Err(Failure::input("`--format png` writes no text", "add `--output report.png`"));
     }
     let shown = asked.unwrap_or(Format::Terminal);
     messages::output(&rendering.text(shown, &messages::style(), extent(args.all)));
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
-        match write_inside(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full)) {
+        match write_inside(&page, &rendering.file(Format::Html)) {
             Ok(()) => messages::output(&format!("\nReport: {}", page.display())),
             // Another user's run may be read-only.
             Err(failure) => messages::warn(&format!(
@@ -127,9 +140,11 @@ fn format_of(file: &Path) -> Result<Format, Failure> {
         Some("csv") => Ok(Format::Csv),
         Some("json") => Ok(Format::Json),
         Some("txt") => Ok(Format::Terminal),
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
         _ => Err(Failure::input(
             format!("the extension of `{}` selects no report format", file.display()),
-            "use .html, .md, .csv, .json or .txt, or give `--format`",
+            "use .html, .md, .csv, .json, .txt, .svg or .png, or give `--format`",
         )),
     }
 }

@@ -9,7 +9,6 @@ use std::process::ExitCode;
 
 use bakeoff_core::record::{RunHeader, chain};
 use bakeoff_core::units::plural;
-use bakeoff_report::Extent;
 use bakeoff_report::verify::{self, Outcome, Verified};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::this_machine;
@@ -17,7 +16,7 @@ use serde_json::json;
 
 use crate::cli::VerifyArgs;
 use crate::commands::compare::PROVEN;
-use crate::commands::report::{FILES, PLAIN, Rendering};
+use crate::commands::report::{FILES, Rendering};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -63,7 +62,7 @@ fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
         if let Err(error) = file.take(REPORT_MAX).read_to_end(&mut there) {
             return Some(Verified::new(name, Outcome::CannotTell, error.to_string()));
         }
-        let is_same = there == rendering.text(format, &PLAIN, Extent::Full).as_bytes();
+        let is_same = there == rendering.file(format);
         Some(report(name, is_same, &rendering.record().header))
     });
     each.collect()

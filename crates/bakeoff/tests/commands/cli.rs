@@ -78,17 +78,22 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let page = lines.next().and_then(|line| line.strip_prefix("Report: ")).expect("the page");
     assert!(Path::new(page).is_file(), "{page}");
     assert_eq!(lines.next(), Some(""));
-    assert!(lines.next().is_some_and(|line| line.starts_with("`--all` shows ")), "{}", ran.stdout);
-    // The first lines give the answer; only the path of the run is above.
-    let sentence = ran.stdout.lines().nth(4).unwrap_or_default();
-    assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
-    assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
+    assert!(
+        lines.next().is_some_and(|line| line.ends_with("`--all` shows everything")),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.lines().count() <= 20, "{}", ran.stdout);
+    // The answer follows the title.
+    let verdict = ran.stdout.lines().nth(1).unwrap_or_default();
+    assert_eq!(verdict, "Not decided: one trial per system, nothing is compared.");
+    assert_eq!(ran.stdout.matches(verdict).count(), 1, "it is said once:\n{}", ran.stdout);
     let all = Ran::run(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
     for part in ["throughput max /s", "response time p99.9", "systems and their settings"] {
         assert!(all.contains(part), "`{part}` is not in:\n{all}");
     }
     assert!(!ran.stdout.contains("throughput max /s"), "{}", ran.stdout);
-    for file in ["report.md", "report.json", "report.csv"] {
+    for file in ["report.md", "report.json", "report.csv", "report.png"] {
         assert!(Path::new(run).join(file).is_file(), "{file}");
     }
 }
@@ -112,7 +117,10 @@ fn report_needs_only_the_record() {
     assert!(terminal.stdout.ends_with(&format!("\nReport: {}\n", page.display())));
     let written = std::fs::read_to_string(&page).unwrap();
     assert_eq!(report(&["--format", "html"]).ends_with(0).stdout, written);
-    for ending in ["html", "md", "csv", "json", "txt"] {
+    let image = report(&["--format", "svg"]).ends_with(0).stdout;
+    assert!(image.starts_with("<svg ") && image.contains("per second."), "{image}");
+    report(&["--format", "png"]).ends_with(2).complains(&["writes no text", "--output report.png"]);
+    for ending in ["html", "md", "csv", "json", "txt", "svg", "png"] {
         let to = elsewhere.path().join("mine").with_extension(ending);
         let ran = report(&["-o", to.to_str().unwrap()]).ends_with(0);
         assert_eq!(ran.stdout, format!("Report: {}\n", to.display()));

@@ -250,7 +250,7 @@ fn altered_record_does_not_verify() {
     let (_bench, run) = whole_run();
     let (found, code, head) = verified(&run, &[]);
     assert!(found.values().all(|outcome| outcome == "holds"), "{found:?}");
-    assert_eq!((found.len(), code), (8, Some(0)));
+    assert_eq!((found.len(), code), (9, Some(0)));
     assert_eq!(verified(&run, &["--head", &head]).1, Some(0));
     let file = run.join("record.jsonl");
     let record = fs::read_to_string(&file).unwrap();

@@ -172,7 +172,7 @@ pub(crate) fn library_folders(tree: &Path) -> Vec<PathBuf> {
 }
 
 /// bakeoff's cache.
-fn cache() -> Result<PathBuf, String> {
+pub(crate) fn cache() -> Result<PathBuf, String> {
     let found = place::of_environment();
     found.ok_or_else(|| "none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }

@@ -8,9 +8,12 @@
 //!
 //! Not here: the figures (`comparison`, `figures`, `drawn`).
 
-mod blocks;
+pub(crate) mod card;
+mod curve;
 mod data;
 mod fair;
+mod figures;
+mod first;
 mod frame;
 mod judged;
 mod machine;
@@ -18,9 +21,10 @@ mod method;
 mod nodes;
 mod page;
 mod percentiles;
+mod picture;
 mod scale;
-mod spread;
 mod staleness;
+mod strip;
 mod svg;
 mod sweep;
 mod timeline;
@@ -31,43 +35,114 @@ use bakeoff_core::units::trials_text;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
-use crate::document::{self, words};
+use crate::document::words;
 use crate::model::contender::Contender;
 
-use page::{Section, escape, paragraph};
+use page::Section;
 
 /// Renders the whole report. `record`: its source, which can be saved from the page.
 pub fn html(report: &Report, record: &Record) -> String {
-    let study = &report.header.study;
-    let title = words::title(study);
-    let mut top = format!("<h1>{}</h1>", escape(&title));
-    top.push_str(&blocks::blocks(&document::first(report)));
-    top.push_str(&paragraph("provenance", &words::provenance(report)));
-    let mut sections = vec![
-        Section { id: "systems", heading: "Side by side", body: spread::section(report) },
-        Section { id: "fairness", heading: "Fairness", body: fair::section(report) },
-        Section { id: "judged", heading: "Judged", body: judged::section(report) },
-    ];
-    sections.extend(unless_empty("staleness", "Staleness", staleness::section(report)));
-    sections.extend([
-        Section { id: "clients", heading: "Clients", body: sweep::section(report) },
-        Section { id: "latency", heading: "Latency", body: percentiles::section(report) },
-        Section { id: "time", heading: "Over time", body: timeline::section(report) },
-    ]);
-    sections.extend(unless_empty("nodes", "Nodes", nodes::section(report)));
-    sections.extend([
-        Section { id: "trials", heading: "Trials", body: trials::section(report) },
-        Section { id: "machine", heading: "Set-up", body: machine::section(report) },
-        Section { id: "method", heading: "Method", body: method::section(report) },
-    ]);
+    let mut sections = Vec::new();
+    let mut add = |id, heading, answer: String, body: String| {
+        if !body.is_empty() {
+            sections.push(Section { id, heading, answer, body });
+        }
+    };
+    add(
+        "figures",
+        "All figures",
+        "every percentile, error and cost".into(),
+        figures::section(report),
+    );
+    add("ratios", "Ratios and intervals", answers::ratios(report), judged::section(report));
+    add("staleness", "Staleness", "age of reads at each node".into(), staleness::section(report));
+    add(
+        "clients",
+        "Throughput by clients",
+        "throughput and p99 at each number of clients".into(),
+        sweep::section(report),
+    );
+    add(
+        "latency",
+        "Latency distribution",
+        "p10 to p99.99, each system's trials and their median".into(),
+        percentiles::section(report),
+    );
+    add(
+        "time",
+        "Over time",
+        "rate, latency, CPU, memory of each second".into(),
+        timeline::section(report),
+    );
+    add("nodes", "Nodes", "CPU, memory and throttling of each node".into(), nodes::section(report));
+    add("fairness", "Fairness", answers::fairness(report), fair::section(report));
+    add("trials", "Trials", answers::trials(report), trials::section(report));
+    add(
+        "setup",
+        "Systems and machine",
+        "versions, settings, limits of the machine".into(),
+        machine::section(report),
+    );
+    add("method", "Method", answers::method(report), method::section(report));
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = data::section(report, record, room);
-    sections.push(Section { id: "data", heading: "Data", body });
-    page::page(&title, &top, &sections, &blocks)
+    let answer = "report, trials and record as files".to_owned();
+    sections.push(Section { id: "data", heading: "Data", answer, body });
+    let mut top = first::screen(report);
+    top.push_str(&first::contents(&sections));
+    top.push_str(&first::made(report));
+    page::page(&words::title(&report.header.study), &top, &sections, &blocks)
 }
 
-fn unless_empty(id: &'static str, heading: &'static str, body: String) -> Option<Section> {
-    (!body.is_empty()).then_some(Section { id, heading, body })
+/// The answers of sections, for the table of contents.
+mod answers {
+    use bakeoff_core::units::plural;
+
+    use crate::derive::fairness::Weight;
+    use crate::document::report::Report;
+    use crate::document::verified;
+
+    pub(super) fn ratios(report: &Report) -> String {
+        let judged = || report.comparisons.iter().flat_map(|one| &one.judgements);
+        let ratios = judged().filter(|one| one.answer.is_some()).count();
+        let proven = judged().filter(|one| one.claims()).count();
+        match ratios {
+            0 => "nothing was compared".to_owned(),
+            ratios => format!(
+                "{}; {} proven",
+                plural(ratios as u64, "ratio"),
+                plural(proven as u64, "difference")
+            ),
+        }
+    }
+
+    pub(super) fn fairness(report: &Report) -> String {
+        let rows = |weight| report.fairness.rows.iter().filter(|row| row.weight == weight).count();
+        let decide = match rows(Weight::Decides) {
+            0 => "none decides by itself".to_owned(),
+            count => format!("{count} may decide"),
+        };
+        format!(
+            "{} equal; {} differ, {decide}",
+            plural(rows(Weight::Same) as u64, "condition"),
+            rows(Weight::Decides) + rows(Weight::Matters)
+        )
+    }
+
+    pub(super) fn trials(report: &Report) -> String {
+        fact(report, "trials valid")
+    }
+
+    pub(super) fn method(report: &Report) -> String {
+        fact(report, "rules for measurements")
+    }
+
+    fn fact(report: &Report, label: &str) -> String {
+        let facts = verified::verified(report);
+        let found = facts.into_iter().find(|(name, _)| *name == label);
+        let value = found.map(|(_, value)| value).unwrap_or_default();
+        if label == "trials valid" { format!("{value} valid") } else { value }
+    }
 }
 
 /// Returns how a load's figures were measured, for captions: `closed load; after 1s of warm-up; …`.

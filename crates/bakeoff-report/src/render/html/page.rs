@@ -33,6 +33,8 @@ pub(super) fn escape(text: &str) -> String {
             '\u{0}'..='\u{1f}' => {
                 escaped.push(char::from_u32(0x2400 + char as u32).unwrap_or('\u{fffd}'));
             }
+            // XML has no place for the last two.
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             char if is_harmful(char) => escaped.push('\u{fffd}'),
             char => escaped.push(char),
         }
@@ -46,6 +48,8 @@ pub(super) struct Section {
     /// Anchor.
     pub(super) id: &'static str,
     pub(super) heading: &'static str,
+    /// What the section says, in a few words.
+    pub(super) answer: String,
     /// HTML.
     pub(super) body: String,
 }
@@ -65,26 +69,19 @@ pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> 
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip to the report</a>\n\
-         <header><nav aria-label=\"Sections\"><ul>",
+         <main id=\"main\" tabindex=\"-1\"><article aria-labelledby=\"verdict\">",
         hash(STYLE),
         hash(SCRIPT),
         escape(title),
     );
-    for section in sections {
-        let _ =
-            write!(page, "<li><a href=\"#{}\">{}</a></li>", section.id, escape(section.heading));
-    }
-    page.push_str(
-        "</ul></nav><button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n\
-         <main id=\"main\" tabindex=\"-1\">",
-    );
     page.push_str(top);
-    for Section { id, heading, body } in sections {
+    page.push_str("</article>");
+    for Section { id, heading, body, .. } in sections {
         let heading = escape(heading);
         let _ = write!(
             page,
-            "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><details class=\"fold\"><summary>\
-             <h2 id=\"{id}-h\">{heading}</h2></summary>\n{body}</details></section>"
+            "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{heading}</h2>\n\
+             {body}</section>"
         );
     }
     page.push_str("\n</main>\n");
@@ -138,7 +135,11 @@ fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
     let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
     let cell = |(place, text): (usize, &String)| {
         let class = if numbers[place] { " class=\"n\"" } else { "" };
-        format!("<th scope=\"col\"{class}>{}</th>", escape(text))
+        match text.is_empty() {
+            // A header without a text would be read aloud as nothing.
+            true => "<td></td>".to_owned(),
+            false => format!("<th scope=\"col\"{class}>{}</th>", escape(text)),
+        }
     };
     let cells: String = head.iter().enumerate().map(cell).collect();
     let _ = write!(table, "<thead><tr>{cells}</tr></thead><tbody>");

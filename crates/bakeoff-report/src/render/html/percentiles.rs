@@ -91,7 +91,7 @@ fn key(report: &Report) -> String {
         "lowest to highest valid trial".to_owned(),
     ));
     if !report.header.study.published.is_empty() {
-        let drawing = swatch(|svg| super::spread::published(svg, 15.0, 7.0, ""));
+        let drawing = swatch(|svg| svg.published(15.0, 7.0, ""));
         entries.push((drawing, "published".to_owned()));
     }
     legend(&entries)
@@ -172,7 +172,7 @@ fn chart(of: &Comparison) -> String {
         let quantity = Quantity::Response(point);
         let text = quantity.text(Figure::Value(value));
         let says = format!("published for {system}, {}: {text}", quantity.label());
-        super::spread::published(&mut svg, x.at(at), y.at(value), &says);
+        svg.published(x.at(at), y.at(value), &says);
     }
     let service = match alike {
         true => " Service times are equal within 2 % and not drawn.",

@@ -16,6 +16,8 @@ pub(super) const LOG_FROM: f64 = 30.0;
 pub(super) enum Unit {
     /// A number, or a number per second.
     Count,
+    /// A number in the unit of the caption.
+    Number,
     /// Milliseconds, formatted as latencies.
     Latency,
     /// Percent.
@@ -33,7 +35,7 @@ impl Unit {
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Self::Count if value.fract() == 0.0 && value >= 0.0 => count_text(value as u64),
-            Self::Count | Self::Seconds => plain(&figure_text(value)),
+            Self::Count | Self::Number | Self::Seconds => plain(&figure_text(value)),
             Self::Percent => format!("{} %", plain(&figure_text(value))),
             Self::Bytes => ByteCount(value.max(0.0) as u64).to_string(),
             Self::Latency if value == 0.0 => "0".to_owned(),

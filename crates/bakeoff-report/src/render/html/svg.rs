@@ -11,7 +11,7 @@ use super::page::escape;
 use super::scale::Axis;
 
 /// Number of colours, marks and dash patterns, after which they repeat.
-const LOOKS: usize = 8;
+pub(super) const LOOKS: usize = 8;
 
 /// A drawing in progress.
 #[derive(Debug)]
@@ -118,6 +118,11 @@ impl Svg {
         }
     }
 
+    /// Draws the mark of a published figure.
+    pub(super) fn published(&mut self, x: f64, y: f64, says: &str) {
+        self.ring(&format!("M{} {}m0 -7l7 7l-7 7l-7 -7z", short(x), short(y)), says);
+    }
+
     /// Draws a system's mark with a tooltip.
     pub(super) fn mark(&mut self, look: usize, class: &str, x: f64, y: f64, says: &str) {
         let _ = write!(
@@ -186,7 +191,7 @@ impl Svg {
 }
 
 /// Returns the shape of a system's mark, about 9 units wide.
-fn outline(look: usize, x: f64, y: f64) -> String {
+pub(super) fn outline(look: usize, x: f64, y: f64) -> String {
     let (x, y) = (short(x), short(y));
     let shape = match look % LOOKS {
         0 => "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z",

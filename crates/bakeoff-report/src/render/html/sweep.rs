@@ -45,9 +45,6 @@ struct Spot {
 
 pub(super) fn section(report: &Report) -> String {
     let sweeps = sweeps(report);
-    if sweeps.is_empty() {
-        return "<p>No load of this study changes the number of clients.</p>".to_owned();
-    }
     let mut html = String::new();
     for sweep in sweeps {
         html.push_str(&format!("<article><h3>{}</h3>", escape(&sweep.title)));

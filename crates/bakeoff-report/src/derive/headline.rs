@@ -1,0 +1,434 @@
+//! Words the answer of a run: one sentence for its heading, and a few that support it.
+//!
+//! A difference that is not proven is not in the heading. A condition that favours the winner is in it. A run without
+//! an answer starts with `Not decided`.
+//!
+//! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
+
+use bakeoff_core::read_write_split::Side;
+use bakeoff_core::stats::rounds::{Better, Withheld};
+use bakeoff_core::stats::{Figure, and, interval_text, least_text, ratio_text};
+use bakeoff_core::units::trials_text;
+
+use super::judgement::{self, JudgedAs, Judgement};
+use super::leader::{self, Leader};
+use super::ranking::Ranking;
+use crate::derive::comparison::Comparison;
+use crate::model::quantity::Quantity;
+
+/// Most names in a list; beyond this, only their number is given.
+const NAMED: usize = 3;
+/// Most supporting sentences about several loads.
+const LINES: usize = 3;
+
+/// The answer of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Headline {
+    /// The answer, in one sentence.
+    pub(crate) verdict: String,
+    /// Sentences that support it: interval, conditions, what is not ranked.
+    pub(crate) support: Vec<String>,
+}
+
+/// Words the answer of a run. `scale`: a clause about scaled counts.
+pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
+    let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
+    let mut found = match run[..] {
+        [] => Headline { verdict: "Not decided: nothing was measured".to_owned(), support: vec![] },
+        [only] => of_one(only),
+        _ => of_several(of, &run),
+    };
+    found.support.extend(scale.map(|scale| format!("counts {scale}")));
+    let verdict = std::mem::take(&mut found.verdict);
+    Headline {
+        verdict: format!("{}.", capital(&verdict, of)),
+        support: found.support.iter().map(|line| format!("{}.", capital(line, of))).collect(),
+    }
+}
+
+/// Capitalizes a sentence, unless it begins with a system's name or with a number.
+fn capital(text: &str, of: &[Comparison]) -> String {
+    let first = text.split([' ', '\'', ',', ';', ':']).next().unwrap_or_default();
+    let is_name = |one: &Comparison| {
+        one.contenders.iter().any(|one| one.system == first)
+            || one.workload.name == first.split('/').next().unwrap_or_default()
+    };
+    // `p99` is written so everywhere.
+    if of.iter().any(is_name) || first.chars().any(|char| char.is_ascii_digit()) {
+        return text.to_owned();
+    }
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Words the answer under a single workload and load.
+fn of_one(of: &Comparison) -> Headline {
+    if let [only] = &of.contenders[..] {
+        return alone(of, only.left_out(&of.place(), false));
+    }
+    let left_out: Vec<String> =
+        of.contenders.iter().filter_map(|one| one.left_out(&of.place(), false)).collect();
+    let mut support = Vec::new();
+    let answers: Vec<Answer> =
+        leader::deciding(of).into_iter().filter_map(|quantity| answer(of, quantity)).collect();
+    let mut verdict = match answers.is_empty() {
+        true => format!("not decided: {}", leader::not_judged(of, &[of])),
+        false => answers.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; "),
+    };
+    let mut claims = of.judgements.iter().filter(|one| one.leading && one.claims());
+    let conditions = match (claims.next(), claims.next()) {
+        (Some(only), None) => {
+            let winner = only.winner().unwrap_or_default();
+            only.conditions.iter().map(|one| one.of_it(winner)).collect()
+        }
+        _ => leader::unequal(of),
+    };
+    if !conditions.is_empty() {
+        verdict += &format!(", but {}", and(&conditions));
+    }
+    let names = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some());
+    let names: Vec<&str> = names.map(|one| one.system.as_str()).collect();
+    if !answers.is_empty() && !names.is_empty() {
+        let are = if names.len() == 1 { "is" } else { "are" };
+        verdict += &format!("; {} {are} not ranked", and(&names));
+    }
+    support.extend(answers.into_iter().filter_map(|one| one.support));
+    support.push(format!("holds for {}: {}", of.place(), of.load_text()));
+    support.extend(tails(of));
+    support.extend(leader::failed(of));
+    support.extend(left_out);
+    support.extend(of.of_these_servers());
+    Headline { verdict, support }
+}
+
+/// Words the result of a run with one system.
+fn alone(of: &Comparison, left_out: Option<String>) -> Headline {
+    let mut support = vec![format!("holds for {}: {}", of.place(), of.load_text())];
+    support.extend(tails(of));
+    support.extend(leader::failed(of));
+    let did = |quantity: Quantity| {
+        let one = &of.contenders[0];
+        let figure = quantity.short(one.shown(quantity));
+        match quantity {
+            Quantity::HighestRate => {
+                format!("{} kept {} up to {figure}/s", one.system, objective(of))
+            }
+            _ => format!("{} sustained {figure} {} per second", one.system, counted(of, quantity)),
+        }
+    };
+    let rates = match of.compared() {
+        Quantity::ThroughputOf(_) => Side::BOTH.map(Quantity::ThroughputOf).to_vec(),
+        compared => vec![compared],
+    };
+    let verdict = match left_out {
+        Some(why) => format!("not decided: {why}"),
+        None => rates.into_iter().map(did).collect::<Vec<_>>().join("; "),
+    };
+    support.push("one system: nothing is compared".to_owned());
+    Headline { verdict, support }
+}
+
+/// The order by one deciding figure, in words.
+struct Answer {
+    text: String,
+    /// Intervals and trials.
+    support: Option<String>,
+}
+
+/// Words the order by one deciding figure; `None` if nothing was compared by it.
+fn answer(of: &Comparison, by: Quantity) -> Option<Answer> {
+    let what = judgement::what(by);
+    let pairs: Vec<&Judgement> =
+        of.judgements.iter().filter(|one| one.leading && one.quantity == by).collect();
+    Some(match leader::ranking(of, by)? {
+        Ranking::Groups(groups) => {
+            let (first, rest) = groups.split_first()?;
+            let beaten = rest.concat();
+            let leads: Vec<Lead> = leads(&pairs, first, &beaten, by);
+            let least = leads.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+            let trials = leads.iter().map(|one| one.rounds).min().unwrap_or(0);
+            let (text, intervals) = match (&first[..], &leads[..]) {
+                ([best], [one]) => (times(of, by, best, &[one]), vec![one.shown(by)]),
+                ([best], [one, other]) => {
+                    (times(of, by, best, &[one, other]), vec![one.shown(by), other.shown(by)])
+                }
+                _ => {
+                    let lead = if first.len() == 1 { "leads" } else { "lead" };
+                    let between = match first.len() {
+                        1 => "",
+                        2 => "; no difference is shown between the two",
+                        _ => "; no difference is shown between them",
+                    };
+                    let text = format!(
+                        "{} {lead} {} in {what}, by {} times or more{between}",
+                        and(first),
+                        few(&beaten, "others"),
+                        ratio_text(least.ratio)
+                    );
+                    (text, vec![least.interval])
+                }
+            };
+            let intervals: Vec<String> = intervals.into_iter().map(interval_text).collect();
+            let support = match (intervals.len(), leads.len()) {
+                (1, 1) => format!("95 % interval {}", intervals[0]),
+                (1, _) => format!("95 % interval of the smallest lead {}", intervals[0]),
+                _ => format!("95 % intervals {}", and(&intervals)),
+            };
+            Answer { text, support: Some(format!("{support}, {} each", trials_text(trials))) }
+        }
+        Ranking::Pairs(pairs) => {
+            let ahead: Vec<String> = pairs
+                .iter()
+                .map(|(one, others)| format!("{one} is ahead of {}", few(others, "others")))
+                .collect();
+            let more = ahead.len().saturating_sub(NAMED);
+            let text = format!(
+                "{} in {what}; {}",
+                ahead[..ahead.len() - more].join("; "),
+                if more > 0 { "the table has more" } else { "no other difference is shown" }
+            );
+            Answer { text, support: None }
+        }
+        Ranking::NoneShown => none_shown(of, &pairs, &what),
+    })
+}
+
+/// Words that no pair is proven to differ.
+fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
+    if let [only] = pairs {
+        let why = match &only.verdict {
+            JudgedAs::Withheld { why: Withheld::Failed(1), .. } => {
+                Some("1 trial failed because of the system")
+            }
+            JudgedAs::Withheld { why: Withheld::Failed(_), .. } => {
+                Some("trials failed because of the system")
+            }
+            JudgedAs::Withheld { why: Withheld::Unclear(_), .. } => Some("trials were not steady"),
+            JudgedAs::BelowLag => Some("the difference is within the generator's own delay"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Answer { text: format!("not decided: {why}"), support: Some(only.words()) };
+        }
+    }
+    let compared = |name: &str| pairs.iter().any(|one| one.a == name || one.b == name);
+    let names: Vec<&str> =
+        of.contenders.iter().map(|one| one.system.as_str()).filter(|name| compared(name)).collect();
+    let detectable = pairs.iter().filter_map(|one| match one.verdict {
+        JudgedAs::NoneShown { min_detectable } => Some(min_detectable),
+        _ => None,
+    });
+    let trials = pairs.iter().filter(|one| one.answer.is_some()).map(|one| one.rounds).min();
+    let support = detectable.reduce(f64::max).zip(trials).map(|(ratio, trials)| {
+        let trials = trials_text(trials);
+        match least_text(ratio).as_str() {
+            "too few trials" => {
+                format!("{trials} each are too few to show even a tenfold difference")
+            }
+            least => format!("{trials} each would have shown a difference of more than {least}"),
+        }
+    });
+    Answer {
+        text: format!("no difference shown between {} in {what}", few(&names, "systems")),
+        support,
+    }
+}
+
+/// A proven lead of one system over another.
+struct Lead<'a> {
+    loser: &'a str,
+    /// Better figure over worse one by their sizes: above 1.
+    ratio: f64,
+    interval: (f64, f64),
+    rounds: usize,
+}
+
+impl Lead<'_> {
+    /// Returns the interval as the heading has it: of response times, the winner's over the loser's.
+    fn shown(&self, by: Quantity) -> (f64, f64) {
+        match judgement::better(by) {
+            Better::More => self.interval,
+            Better::Less => (1.0 / self.interval.1, 1.0 / self.interval.0),
+        }
+    }
+}
+
+/// Returns the leads of the first group over all others, in the order of the losers.
+fn leads<'a>(
+    pairs: &[&Judgement],
+    first: &[&str],
+    beaten: &[&'a str],
+    by: Quantity,
+) -> Vec<Lead<'a>> {
+    let mut found = Vec::new();
+    for loser in beaten {
+        for winner in first {
+            let pair =
+                pairs.iter().find(|one| one.winner() == Some(winner) && one.loser() == Some(loser));
+            let Some((pair, answer)) = pair.and_then(|one| Some((one, one.answer?))) else {
+                continue;
+            };
+            // The result is the first system's figure over the second's.
+            let is_higher = (pair.a == *winner) == (judgement::better(by) == Better::More);
+            let answer = if is_higher { answer } else { answer.turned() };
+            let (ratio, interval) = (answer.ratio, answer.interval);
+            found.push(Lead { loser, ratio, interval, rounds: pair.rounds });
+        }
+    }
+    found
+}
+
+/// Returns `etcd sustained 1.57 times zookeeper's puts per second`.
+fn times(of: &Comparison, by: Quantity, best: &str, over: &[&Lead<'_>]) -> String {
+    let ratio = |one: &Lead<'_>| match judgement::better(by) {
+        Better::More => format!("{} times", ratio_text(one.ratio)),
+        Better::Less => format!("{} of", ratio_text(1.0 / one.ratio)),
+    };
+    let [first, others @ ..] = over else { return String::new() };
+    let others: String =
+        others.iter().map(|one| format!(" and {} {}'s", ratio(one), one.loser)).collect();
+    let (ratio, loser) = (ratio(first), first.loser);
+    match by {
+        Quantity::HighestRate => {
+            format!("{best} kept {} at {ratio} {loser}'s rate{others}", objective(of))
+        }
+        Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {
+            let counted = counted(of, by);
+            format!("{best} sustained {ratio} {loser}'s {counted} per second{others}")
+        }
+        other => format!("{best}'s {} was {ratio} {loser}'s{others}", judgement::what(other)),
+    }
+}
+
+/// Returns the counted operations: `puts`, `requests`, `writes`.
+pub(crate) fn counted(of: &Comparison, by: Quantity) -> &'static str {
+    match by {
+        Quantity::ThroughputOf(side) => side.name(),
+        _ if of.workload.request().is_some() => "requests",
+        _ => of.counted(),
+    }
+}
+
+/// Returns the objective of a search: `p99 < 20ms`.
+fn objective(of: &Comparison) -> String {
+    of.load.find.as_ref().map_or_else(String::new, |find| find.text())
+}
+
+/// Returns a high percentile of each ranked system, unless it decides: `p99: etcd 22.8 ms, zookeeper 49.5 ms`.
+fn tails(of: &Comparison) -> Option<String> {
+    let tail = of.tail(None);
+    let quantity = Quantity::Response(tail);
+    if of.is_split() || of.load.clients.len() > 1 || leader::deciding(of).contains(&quantity) {
+        return None;
+    }
+    let figures: Vec<String> = of
+        .contenders
+        .iter()
+        .filter(|one| one.shown(quantity) != Figure::Absent)
+        .map(|one| format!("{} {}", one.system, quantity.short(one.shown(quantity))))
+        .collect();
+    (!figures.is_empty()).then(|| format!("{}: {}", tail.name(), figures.join(", ")))
+}
+
+/// Joins a few names, or gives their number.
+fn few(names: &[&str], what: &str) -> String {
+    if names.len() > NAMED { format!("{} {what}", names.len()) } else { and(names) }
+}
+
+/// The answer under one of several workloads and loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    /// These systems lead.
+    Lead(Vec<String>),
+    /// Some pairs differ, and no group leads.
+    Some,
+    NoneShown,
+    NotJudged(String),
+}
+
+fn outcome(of: &Comparison, run: &[&Comparison]) -> Outcome {
+    let firsts: Vec<Outcome> = leader::rankings(of)
+        .iter()
+        .map(|ranking| match ranking {
+            Ranking::Groups(groups) => Outcome::Lead(
+                groups.first().into_iter().flatten().map(|&name| name.to_owned()).collect(),
+            ),
+            Ranking::Pairs(_) => Outcome::Some,
+            Ranking::NoneShown => Outcome::NoneShown,
+        })
+        .collect();
+    match firsts.split_first() {
+        None => Outcome::NotJudged(leader::not_judged(of, run)),
+        Some((first, others)) if others.iter().all(|one| one == first) => first.clone(),
+        Some(_) => Outcome::Some,
+    }
+}
+
+/// Words the answers under several workloads and loads together.
+fn of_several(of: &[Comparison], run: &[&Comparison]) -> Headline {
+    let mut found: Vec<(Outcome, Vec<&Comparison>)> = Vec::new();
+    for one in run {
+        let outcome = outcome(one, run);
+        match found.iter_mut().find(|(same, _)| *same == outcome) {
+            Some((_, places)) => places.push(one),
+            None => found.push((outcome, vec![one])),
+        }
+    }
+    // The most frequent answer first, and those without one last.
+    let is_open = |of: &Outcome| matches!(of, Outcome::NotJudged(_));
+    found.sort_by_key(|(of, places)| (is_open(of), std::cmp::Reverse(places.len())));
+    let support = leader::summary(of).into_iter().take(LINES).collect();
+    if found.iter().all(|(of, _)| is_open(of)) {
+        let why = match &found[..] {
+            [(Outcome::NotJudged(why), _)] => why.as_str(),
+            _ => "no load has enough valid trials",
+        };
+        return Headline { verdict: format!("not decided: {why}"), support };
+    }
+    let clauses: Vec<String> = found
+        .iter()
+        .map(|(of, places)| {
+            let under = under(places, run.len());
+            match of {
+                Outcome::Lead(names) => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let lead = if names.len() == 1 { "leads" } else { "lead" };
+                    format!("{} {lead} {under}", few(&names, "systems"))
+                }
+                Outcome::Some => format!("some differences are shown {under}"),
+                Outcome::NoneShown => format!("no difference is shown {under}"),
+                Outcome::NotJudged(_) => format!("nothing is decided {under}"),
+            }
+        })
+        .collect();
+    Headline { verdict: format!("{}{}", clauses.join("; "), but(run)), support }
+}
+
+/// Returns the conditions that favour a leader under any load, as a clause.
+fn but(run: &[&Comparison]) -> String {
+    let mut conditions: Vec<String> = run
+        .iter()
+        .filter(|one| matches!(leader::leader(one), Leader::Unequal(_)))
+        .flat_map(|one| leader::unequal(one))
+        .collect();
+    conditions.sort();
+    conditions.dedup();
+    match conditions.len() {
+        0 => String::new(),
+        1 | 2 => format!(", but {}", and(&conditions)),
+        _ => ", but under unequal conditions".to_owned(),
+    }
+}
+
+/// Returns `under create/best and create/sweep`, or `under 4 of 9 loads`.
+fn under(places: &[&Comparison], all: usize) -> String {
+    match places.len() {
+        count if count == all && all > 2 => format!("under all {all} loads"),
+        count if count == all => "under both loads".to_owned(),
+        count if count > NAMED => format!("under {count} of {all} loads"),
+        _ => {
+            let names: Vec<String> = places.iter().map(|one| one.place()).collect();
+            format!("under {}", and(&names))
+        }
+    }
+}

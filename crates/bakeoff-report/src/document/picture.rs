@@ -1,0 +1,291 @@
+//! The picture of a workload and load: every trial, the medians, and how far each system is from the leader.
+//!
+//! It holds values and texts. Page, share image and terminal draw the same picture.
+//!
+//! Not here: positions and marks (`render`), judgements (`derive::judgement`).
+
+use std::cmp::Reverse;
+
+use bakeoff_core::read_write_split::Side;
+use bakeoff_core::stats::and;
+use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::units::figure_text;
+
+use crate::derive::comparison::Comparison;
+use crate::derive::headline::counted;
+use crate::derive::judgement::{self, JudgedAs, Judgement};
+use crate::derive::leader::{deciding, rankings_text};
+use crate::model::contender::Contender;
+use crate::model::quantity::Quantity;
+
+/// The picture of one workload and load: throughput, and the deciding latency.
+#[derive(Debug, Clone)]
+pub(crate) struct Picture {
+    /// `create/steady`.
+    pub(crate) place: String,
+    /// Kind of load, in words.
+    pub(crate) load: String,
+    /// Proven order of the systems; `None` if nothing was compared.
+    pub(crate) order: Option<String>,
+    pub(crate) panels: Vec<Panel>,
+    /// True for a gate, which has a verdict of its own.
+    pub(crate) is_gate: bool,
+}
+
+/// The trials of all systems by one figure.
+#[derive(Debug, Clone)]
+pub(crate) struct Panel {
+    /// `Puts per second`.
+    pub(crate) title: String,
+    pub(crate) better: Better,
+    /// Unit after a number: ` ms`, ` per second`.
+    pub(crate) unit: &'static str,
+    pub(crate) rows: Vec<Row>,
+    /// Leader and its median; `None` if fewer than two systems are ranked.
+    pub(crate) leader: Option<(String, f64)>,
+    pub(crate) limit: Option<Limit>,
+    /// What the bars show, in a sentence.
+    pub(crate) says: String,
+}
+
+/// One system by one figure.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) system: String,
+    /// Version, or what else sets it apart.
+    pub(crate) sub: String,
+    /// Index in the study, which sets colour and mark.
+    pub(crate) look: usize,
+    pub(crate) dots: Vec<Dot>,
+    pub(crate) median: Option<f64>,
+    /// The median as text, or why there is none.
+    pub(crate) value: String,
+    /// 95 % interval of its ratio to the leader, times the leader's median.
+    pub(crate) bar: Option<(f64, f64)>,
+    pub(crate) published: Option<f64>,
+}
+
+/// A limit of the machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Limit {
+    pub(crate) per_second: f64,
+    /// `limit of this disk`.
+    pub(crate) name: &'static str,
+    /// `65,262 synced appends per second`.
+    pub(crate) text: String,
+}
+
+/// One trial.
+#[derive(Debug, Clone)]
+pub(crate) struct Dot {
+    pub(crate) value: f64,
+    pub(crate) valid: bool,
+    /// System, trial, figure, and why it does not count.
+    pub(crate) says: String,
+}
+
+/// Returns the pictures of all workloads and loads that ran, in the study's order.
+pub(crate) fn pictures(of: &[Comparison], is_gate: bool) -> Vec<Picture> {
+    let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
+    // Systems keep one order in the whole report: the first load's.
+    let order = run.first().map(|one| in_order(one)).unwrap_or_default();
+    run.iter().map(|one| picture(one, &order, is_gate)).collect()
+}
+
+/// Returns the systems by the deciding figure, the best first.
+fn in_order(of: &Comparison) -> Vec<usize> {
+    let by = deciding(of)[0];
+    let rank = |one: &Contender| match (one.shown(by).value(), judgement::better(by)) {
+        _ if one.left_out(&of.place(), false).is_some() => f64::INFINITY,
+        (Some(value), Better::More) => -value,
+        (Some(value), Better::Less) => value,
+        (None, _) => f64::INFINITY,
+    };
+    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
+    contenders.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+    contenders.into_iter().map(|one| one.look).collect()
+}
+
+fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
+    let panels = match (of.is_split(), of.load.clients.len()) {
+        (true, _) => Side::BOTH.map(Quantity::ThroughputOf).to_vec(),
+        (false, 1) => vec![of.compared(), latency(of)],
+        // Percentiles over all stages would mix waits of few and of many clients.
+        (false, _) => vec![of.compared()],
+    };
+    let load = match (&of.load.find, of.is_open()) {
+        (Some(find), _) => format!("search for the highest rate that keeps {}", find.text()),
+        (None, true) => format!(
+            "{}: operations are due at a rate, whether or not a client is free",
+            of.load_text()
+        ),
+        (None, false) => format!(
+            "{}: a client's next operation waits for the answer to its last",
+            of.load_text()
+        ),
+    };
+    Picture {
+        place: of.place(),
+        load,
+        order: rankings_text(of).filter(|_| !is_gate),
+        is_gate,
+        panels: panels.into_iter().map(|quantity| panel(of, quantity, order)).collect(),
+    }
+}
+
+/// Returns the latency beside throughput: the deciding one, or a high percentile.
+fn latency(of: &Comparison) -> Quantity {
+    let is_latency = |one: &Quantity| matches!(one, Quantity::Response(_));
+    let decides = deciding(of).into_iter().find(is_latency);
+    decides.unwrap_or(Quantity::Response(of.tail(None)))
+}
+
+fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
+    let better = judgement::better(quantity);
+    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
+    contenders.sort_by_key(|one| order.iter().position(|look| *look == one.look));
+    let judged: Vec<&Judgement> = of
+        .judgements
+        .iter()
+        .filter(|one| one.quantity == quantity && one.stage.is_none() && one.answer.is_some())
+        .collect();
+    let is_judged =
+        |one: &Contender| judged.iter().any(|of| of.a == one.system || of.b == one.system);
+    let leader = contenders
+        .iter()
+        .filter(|one| is_judged(one))
+        .filter_map(|one| Some((*one, one.shown(quantity).value()?)))
+        .min_by(|(_, a), (_, b)| match better {
+            Better::More => b.total_cmp(a),
+            Better::Less => a.total_cmp(b),
+        });
+    let rows: Vec<Row> = contenders
+        .iter()
+        .map(|one| {
+            let bar = leader.and_then(|(leader, median)| {
+                let pair = pair(&judged, &leader.system, &one.system)?;
+                let answer = pair.answer?;
+                let answer = if pair.a == one.system { answer } else { answer.turned() };
+                let (low, high) = answer.interval;
+                Some((low * median, high * median))
+            });
+            row(one, quantity, bar)
+        })
+        .collect();
+    let is_rate = better == Better::More;
+    Panel {
+        title: title(of, quantity),
+        better,
+        unit: if is_rate { " per second" } else { " ms" },
+        says: leader.map_or_else(String::new, |(leader, _)| says(&judged, leader, &contenders)),
+        leader: leader.map(|(one, median)| (one.system.clone(), median)),
+        limit: (quantity == Quantity::ThroughputMean).then(|| limit(of)).flatten(),
+        rows,
+    }
+}
+
+/// Returns the machine's limit: the disk's if a system waits for it, else loopback's. A sweep has one for each stage.
+fn limit(of: &Comparison) -> Option<Limit> {
+    let [clients] = of.load.clients.as_slice() else { return None };
+    let (limits, under_way) = (of.limits.as_ref()?, clients.saturating_mul(of.load.in_flight));
+    let waits = limits.any_waits_for_disk(of.contenders.iter().map(|one| one.system.as_str()));
+    if let Some(per_second) = limits.disk(under_way).filter(|_| waits) {
+        let rate = match limits.disk_range(under_way) {
+            Some((least, most)) => format!("{} to {}", number(least), number(most)),
+            None => number(per_second),
+        };
+        let text = format!("{rate} synced appends per second");
+        return Some(Limit { per_second, name: "limit of this disk", text });
+    }
+    let per_second = limits.loopback(under_way)?;
+    let text = format!("{} round trips per second", number(per_second));
+    Some(Limit { per_second, name: "limit of loopback", text })
+}
+
+fn title(of: &Comparison, quantity: Quantity) -> String {
+    let title = match quantity {
+        Quantity::HighestRate => "highest rate that keeps the objective, per second".to_owned(),
+        Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {
+            format!("{} per second", counted(of, quantity))
+        }
+        other => format!("{}, ms", judgement::what(other)),
+    };
+    // `p99` is written so everywhere.
+    match title.split_at(1) {
+        (first, rest) if !rest.starts_with(|char: char| char.is_ascii_digit()) => {
+            first.to_uppercase() + rest
+        }
+        _ => title,
+    }
+}
+
+fn pair<'a>(judged: &[&'a Judgement], leader: &str, other: &str) -> Option<&'a Judgement> {
+    judged.iter().copied().find(|one| one.is_of(leader, other).is_some())
+}
+
+fn row(of: &Contender, quantity: Quantity, bar: Option<(f64, f64)>) -> Row {
+    let dots = of.trials.iter().filter_map(|trial| {
+        let value = trial.get(quantity).value().filter(|value| value.is_finite())?;
+        let why = trial.validity.invalid_because.join("; ");
+        let why = if why.is_empty() { why } else { format!("; not valid: {why}") };
+        let says = format!("{}, trial {:02}: {}{why}", of.system, trial.number, number(value));
+        Some(Dot { value, valid: trial.valid(), says })
+    });
+    let median = of.shown(quantity).value();
+    let value = match (of.trials.is_empty(), of.valid_count(), median) {
+        (true, ..) => "not run".to_owned(),
+        (false, 0, _) => "not valid".to_owned(),
+        (false, _, Some(median)) => number(median),
+        (false, _, None) => quantity.short(of.shown(quantity)),
+    };
+    Row {
+        system: of.system.clone(),
+        sub: sub(of),
+        look: of.look,
+        dots: dots.collect(),
+        median,
+        value,
+        bar,
+        published: of.published.get(&quantity).copied(),
+    }
+}
+
+/// Returns the version, or for a composite system its kind.
+fn sub(of: &Contender) -> String {
+    of.is.version.clone().unwrap_or_default()
+}
+
+/// Formats a number of a panel, without its unit.
+pub(crate) fn number(value: f64) -> String {
+    figure_text(value)
+}
+
+/// Returns what the bars show: `zookeeper's bar ends left of etcd's line: the difference is proven.`
+fn says(judged: &[&Judgement], leader: &Contender, contenders: &[&Contender]) -> String {
+    let (mut proven, mut not_shown, mut few) = (Vec::new(), Vec::new(), Vec::new());
+    for one in contenders.iter().filter(|one| one.system != leader.system) {
+        let Some(pair) = pair(judged, &leader.system, &one.system) else { continue };
+        let name = one.system.as_str();
+        match pair.verdict {
+            JudgedAs::Higher | JudgedAs::Lower => proven.push(name),
+            JudgedAs::NoneShown { min_detectable } if min_detectable > 10.0 => few.push(name),
+            _ => not_shown.push(name),
+        }
+    }
+    let than = format!("different from {}", leader.system);
+    let mut parts: Vec<(String, usize)> = [
+        (format!("proven {than}: "), proven),
+        (format!("not shown {than}: "), not_shown),
+        (format!("too few trials to compare with {}: ", leader.system), few),
+    ]
+    .into_iter()
+    .filter(|(_, names)| !names.is_empty())
+    .map(|(text, names)| (format!("{text}{}", and(&names)), names.len()))
+    .collect();
+    parts.sort_by_key(|(_, count)| Reverse(*count));
+    let text = parts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("; ");
+    match text.split_at_checked(1) {
+        Some((first, rest)) => format!("{}{rest}.", first.to_uppercase()),
+        None => text,
+    }
+}

@@ -1,0 +1,80 @@
+//! What a run verified, in a few facts: writes read back, answers, trials, rules for measurements, the generator.
+//!
+//! What was not checked says so.
+//!
+//! Not here: the audits of each system (`words::audits`), the rules (`derive::method`).
+
+use bakeoff_core::check::{Audit, Audited};
+use bakeoff_core::units::{count_text, trials_text};
+
+use crate::derive::comparison::Comparison;
+use crate::derive::method::{Assessment, Met};
+use crate::document::report::Report;
+use crate::model::quantity::Quantity;
+use crate::model::trial::TrialFigures;
+
+/// Returns the facts: a label and its value.
+pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
+    let run: Vec<&Comparison> = of.comparisons.iter().filter(|one| one.was_run()).collect();
+    let trials: Vec<&TrialFigures> = run
+        .iter()
+        .flat_map(|one| &one.contenders)
+        .flat_map(|one| &one.trials)
+        .filter(|trial| !trial.validity.not_tried)
+        .collect();
+    let mut facts = Vec::new();
+    let audits: Vec<&Audit> = trials.iter().flat_map(|trial| &trial.verdicts.audits).collect();
+    if run.iter().any(|one| one.writes()) {
+        facts.push(("writes read back", read_back(&audits, Audited::Writes)));
+    }
+    if audits.iter().any(|audit| audit.of == Audited::Passages) {
+        facts.push(("requests let through", read_back(&audits, Audited::Passages)));
+    }
+    let sum = |quantity| -> f64 { trials.iter().map(|trial| trial.number_of(quantity)).sum() };
+    let number = |value: f64| count_text(value as u64);
+    let (verified, requests) = (sum(Quantity::Verified), sum(Quantity::Requests));
+    facts.push(("answers verified", format!("{} of {}", number(verified), number(requests))));
+    let valid = trials.iter().filter(|trial| trial.valid()).count();
+    facts.push(("trials valid", format!("{valid} of {}", trials.len())));
+    facts.push(("rules for measurements", rules(&of.method)));
+    let busiest = trials.iter().filter_map(|trial| trial.get(Quantity::GeneratorCpu).value());
+    if let Some(busiest) = busiest.reduce(f64::max) {
+        facts.push(("generator's own share", format!("up to {busiest:.0} % of a CPU")));
+    }
+    facts
+}
+
+/// Returns how many keys with acknowledged writes were read back.
+fn read_back(audits: &[&Audit], of: Audited) -> String {
+    let audits: Vec<&&Audit> = audits.iter().filter(|audit| audit.of == of).collect();
+    let failed = audits.iter().filter(|audit| audit.verdict.failed()).count();
+    if failed > 0 {
+        return format!("audit failed in {}", trials_text(failed));
+    }
+    let passed: Vec<&&&Audit> = audits.iter().filter(|audit| audit.verdict.passed()).collect();
+    if passed.is_empty() {
+        return "not checked".to_owned();
+    }
+    let read: u64 = passed.iter().map(|audit| audit.read).sum();
+    let partly = if passed.len() < audits.len() { "; partly not checked" } else { "" };
+    match of {
+        Audited::Writes => {
+            let killed = passed.iter().any(|audit| audit.when.contains("kill"));
+            let killed = if killed { ", also after a kill" } else { "" };
+            format!("{} keys, none lost{killed}{partly}", count_text(read))
+        }
+        Audited::Passages => format!("{}, all granted{partly}", count_text(read)),
+    }
+}
+
+/// Returns how many published rules the run meets.
+fn rules(of: &[Assessment]) -> String {
+    let count = |met: Met| of.iter().filter(|one| one.met == met).count();
+    let parts = [(Met::Yes, "met"), (Met::InPart, "in part"), (Met::No, "not met")];
+    let parts = parts.map(|(met, name)| (count(met), name)).into_iter();
+    let parts: Vec<String> = parts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    parts.join(", ")
+}

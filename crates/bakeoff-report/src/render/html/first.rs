@@ -1,0 +1,139 @@
+//! The page's first screen: the answer, its picture, key figures, what was verified, warnings, and the table of
+//! contents with each section's answer.
+//!
+//! Not here: texts and values (`document`), the picture (`picture`, `curve`).
+
+use std::fmt::Write as _;
+
+use bakeoff_core::study::shipped;
+use bakeoff_core::units::harmless;
+
+use crate::document::report::Report;
+use crate::document::{self, PICTURES, Warnings, sentences, verified, words};
+
+use super::page::{Section, details, escape, list, paragraph, table};
+use super::{curve, picture};
+
+/// Longest part of a warning in its line; the rest is folded.
+const WARNING: usize = 110;
+
+/// Returns the first screen, without its table of contents.
+pub(super) fn screen(report: &Report) -> String {
+    let header = &report.header;
+    let mut html = format!(
+        "<p class=\"study\"><span>{}</span><span>{}</span></p><h1 id=\"verdict\">{}</h1>",
+        escape(&words::title(&header.study)),
+        escape(&words::when(report)),
+        escape(&report.headline.verdict)
+    );
+    html.push_str(&paragraph("support", &report.headline.support.join(" ")));
+    html.push_str(&charts(report));
+    let tables = document::key_figures(report);
+    if !tables.is_empty() {
+        html.push_str("<h2 id=\"key\">Key figures</h2>");
+        html.extend(tables.iter().map(|of| table(of.title.as_deref().unwrap_or_default(), of)));
+        html.extend(document::legends(report).iter().map(|text| paragraph("small", text)));
+        html.push_str("<h2>Verified</h2><dl class=\"facts\">");
+        for (label, value) in verified::verified(report) {
+            let (label, value) = (escape(label), escape(&value));
+            let _ = write!(html, "<div><dt>{label}</dt><dd>{value}</dd></div>");
+        }
+        html.push_str("</dl>");
+    }
+    let warnings = document::by_cause(&report.findings);
+    if !warnings.is_empty() {
+        let count: usize = warnings.iter().map(|one| one.texts.len()).sum();
+        let _ = write!(html, "<h2 id=\"warnings\">Warnings <span>{count}</span></h2>");
+        html.extend(warnings.iter().map(warning));
+    }
+    html
+}
+
+/// Returns the curves of workloads with several loads, or the pictures of the first loads.
+fn charts(report: &Report) -> String {
+    let curves = curve::curves(report);
+    if report.pictures.len() > PICTURES && !curves.is_empty() {
+        return curves;
+    }
+    let shown = &report.pictures[..report.pictures.len().min(PICTURES)];
+    let mut html: String = shown.iter().map(|one| picture::picture(one, 2)).collect();
+    if !shown.is_empty() {
+        html.push_str(&picture::legend(shown));
+    }
+    if report.pictures.len() <= PICTURES {
+        html.push_str(&curves);
+    }
+    html
+}
+
+/// Returns how many loads have their picture on the first screen.
+pub(super) fn pictured(report: &Report) -> usize {
+    let is_curve = report.pictures.len() > PICTURES && !curve::curves(report).is_empty();
+    if is_curve { 0 } else { PICTURES }
+}
+
+/// Renders the findings of one cause in a line: the cause, the first fact, and the others folded.
+fn warning(of: &Warnings) -> String {
+    let Some(first) = of.texts.first() else { return String::new() };
+    let others = of.texts.len() - 1;
+    let cut: String = first.chars().take(WARNING).collect();
+    let is_cut = cut.len() < first.len();
+    let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
+    let dots = if is_cut { "…" } else { "" };
+    let cause = capital(of.cause.name());
+    let line = format!("<b>{}.</b> {}{dots}{more}", escape(&cause), escape(cut.trim_end()));
+    if !is_cut && others == 0 {
+        return format!("<p class=\"warning\">{line}</p>");
+    }
+    let rest = list("notes", if is_cut { &of.texts } else { &of.texts[1..] });
+    format!("<details class=\"warning\"><summary>{line}</summary>{rest}</details>")
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Returns the table of contents. Each entry has its section's answer.
+pub(super) fn contents(sections: &[Section]) -> String {
+    let mut html = String::from(
+        "<h2 id=\"details\">Details</h2><nav aria-label=\"Details\"><ol class=\"toc\">",
+    );
+    for Section { id, heading, answer, .. } in sections {
+        let (heading, answer) = (escape(heading), escape(answer));
+        let _ = write!(html, "<li><a href=\"#{id}\">{heading}</a><span>{answer}</span></li>");
+    }
+    html.push_str("</ol></nav>");
+    html
+}
+
+/// Returns the last line: the machine, the version, and how to repeat the run.
+pub(super) fn made(report: &Report) -> String {
+    let header = &report.header;
+    let study = &header.study;
+    let is_shipped = shipped::shipped().iter().any(|(name, _)| *name == study.name);
+    let again = match is_shipped {
+        true => {
+            let scale = match sentences::scale(study) {
+                Some(_) => format!(" --scale {}", sentences::scale_number(study)),
+                None => String::new(),
+            };
+            format!("bakeoff run {}{scale} --seed {}", study.name, header.seed)
+        }
+        false => "bakeoff reproduce RUN".to_owned(),
+    };
+    let machine = harmless(&words::machine(&header.environment));
+    format!(
+        "<p class=\"small made\">{}. bakeoff {}, seed {}{}. Repeat: <code>{}</code></p>",
+        escape(&machine),
+        escape(&header.bakeoff),
+        header.seed,
+        escape(&words::rounds(report)),
+        escape(&again)
+    )
+}
+
+/// Folds notes below a summary; empty without notes.
+pub(super) fn folded(summary: &str, notes: &[String]) -> String {
+    if notes.is_empty() { String::new() } else { details(summary, &list("notes", notes)) }
+}
