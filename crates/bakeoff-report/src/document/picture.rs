@@ -44,7 +44,7 @@ pub(crate) struct Panel {
     /// Leader and its median; `None` if fewer than two systems are ranked.
     pub(crate) leader: Option<(String, f64)>,
     pub(crate) limit: Option<Limit>,
-    /// What the bars show, in a sentence.
+    /// Sentence about the bars.
     pub(crate) says: String,
 }
 

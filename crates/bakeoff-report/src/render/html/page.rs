@@ -48,7 +48,7 @@ pub(super) struct Section {
     /// Anchor.
     pub(super) id: &'static str,
     pub(super) heading: &'static str,
-    /// What the section says, in a few words.
+    /// Answer of the section, in a few words.
     pub(super) answer: String,
     /// HTML.
     pub(super) body: String,
