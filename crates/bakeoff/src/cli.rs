@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// List the stored runs with their date, study, state and result
     History(HistoryArgs),
+    /// Write static pages from the records of many runs
+    Site(SiteArgs),
     /// Compare two runs: list the changes, and whether they exceed chance
     Compare(CompareArgs),
     /// Run two builds of one system in turn; the exit code says whether the new one may be merged
@@ -400,6 +402,16 @@ pub(crate) enum Prune {
     Logs,
     /// Everything
     All,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiteArgs {
+    /// Runs, or folders of runs
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// New folder for the pages
+    #[arg(long, value_name = "SITE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

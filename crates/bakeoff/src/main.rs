@@ -102,6 +102,7 @@ fn obey(
         }
         Command::Verify(args) => return commands::verify::run(args),
         Command::History(args) => commands::history::history(args)?,
+        Command::Site(args) => commands::site::write(args)?,
         Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
         Command::Compare(args) => return commands::compare::run(args),
         Command::Studies { name } => commands::catalogue::studies(name.as_deref())?,

@@ -28,7 +28,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use bakeoff_core::record::Record;
+use bakeoff_core::record::chain::Chain;
+use bakeoff_core::record::{Record, RecordLine, TrialOutcome};
+use bakeoff_core::study::{Operation, Stop};
 use bakeoff_report::{self as report, Report};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -129,6 +131,11 @@ impl Browser {
     fn open(&mut self, page: &str) {
         let path = self.dir.path().join("report.html");
         std::fs::write(&path, page).expect("a page can be written");
+        self.visit(&path);
+    }
+
+    /// Opens a file.
+    fn visit(&mut self, path: &Path) {
         self.events.clear();
         self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}));
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
@@ -433,6 +440,130 @@ fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
     assert_eq!(folded, 0);
 }
 
+/// Writes the records of many runs: studies, versions and machines in turn. The second is altered, the third has
+/// no valid trial, and the last cannot be read.
+fn write_runs(folder: &Path, count: u32) {
+    use building::{Trials as _, closed, measured, study, workload};
+    for number in 0..count {
+        let load = closed("steady", &[16], Stop::After(Duration::from_secs(4)));
+        let work = workload("create", &[(Operation::Put, 1)], "steady");
+        let mut record = building::record(study(&["etcd", "zookeeper"], work, load, 2));
+        record.header.study.name = format!("study-{}", number / 4 % 25);
+        record.header.started = format!("2026-11-{:02}T{:02}:24:50Z", 1 + number % 28, number % 24);
+        record.header.environment.cpus = 2 << (number % 4);
+        for system in &mut record.header.systems {
+            system.version = Some(format!("3.{}.0", number % 3));
+        }
+        for round in 0..2 {
+            for (system, rate) in [("etcd", 900), ("zookeeper", 400)] {
+                let rate = rate + u64::from(number) + round;
+                let of = measured("put", rate, Duration::from_secs(4), Duration::from_millis(1));
+                record.run(system, vec![(16, of)]);
+            }
+        }
+        if number == 2 {
+            for trial in &mut record.trials {
+                trial.outcome = TrialOutcome::Failed("exit code 3".to_owned());
+            }
+        }
+        for stage in record.trials.iter_mut().flat_map(|trial| &mut trial.stages) {
+            // Made-up seconds have no histograms. One with all of them verifies.
+            let of = &mut stage.measurement;
+            of.seconds.truncate(1);
+            for (name, figures) in &mut of.seconds[0].operations {
+                let whole = &of.operations[name];
+                figures.verified = whole.verified_in_window;
+                figures.response = whole.response.pack();
+                figures.service = whole.service.pack();
+            }
+        }
+        record.end.iter_mut().for_each(|end| end.ended.clone_from(&record.header.started));
+        let mut chain = Chain::default();
+        let mut text = chain.link(&RecordLine::Run(record.header.clone()));
+        for trial in &record.trials {
+            text += &chain.link(&RecordLine::Trial(trial.clone()));
+        }
+        text.extend(record.end.iter().map(|end| chain.link(&RecordLine::End(end.clone()))));
+        match number {
+            1 => text = text.replacen("\"round\":1", "\"round\":0", 1),
+            last if last == count - 1 => "{torn".clone_into(&mut text),
+            _ => {}
+        }
+        let run = folder.join(format!("run-{number:03}"));
+        std::fs::create_dir_all(&run).expect("a folder can be made");
+        std::fs::write(run.join("record.jsonl"), text).expect("a record can be written");
+    }
+}
+
+fn site_of_500_runs_opens_and_filters() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (runs, site) = (folder.path().join("runs"), folder.path().join("site"));
+    write_runs(&runs, 500);
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        command.arg("site").arg(&runs).arg("--out").arg(&site).output().expect("it starts")
+    };
+    let made = command();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let again = command();
+    assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
+    let size = std::fs::metadata(site.join("index.html")).expect("an index").len();
+    println!("index.html has {size} bytes");
+    assert!(size < 200_000, "{size} bytes");
+
+    let mut browser = Browser::start();
+    browser.visit(&site.join("index.html"));
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+    let rows = "[...document.querySelectorAll('tr[data-row]')].filter(one => one.offsetHeight > 0)";
+    let count = format!("{rows}.length");
+    assert_eq!(
+        browser.ask("document.querySelector('h1').textContent"),
+        "499 runs of 25 studies on 4 machines"
+    );
+    assert_eq!(browser.ask(&count), 100);
+    let choose = |browser: &mut Browser, name: &str, value: &str| {
+        browser.ask(&format!(
+            "(() => {{ const one = document.querySelector('[data-filter={name}]'); one.value = '{value}'; \
+             one.dispatchEvent(new Event('change')) }})()"
+        ));
+    };
+    choose(&mut browser, "study", "study-7");
+    assert_eq!(browser.ask(&count), 4, "one line for each machine");
+    choose(&mut browser, "machine", "machine 2");
+    assert_eq!(browser.ask(&count), 1);
+    choose(&mut browser, "version", "etcd 9.9.9");
+    let unread = browser.ask("document.body.innerText.includes('run-499')");
+    assert_eq!(unread, true, "what cannot be shown is named");
+
+    // The page of a study: one machine, the altered record without figures, each run with its record.
+    let page = browser
+        .ask("document.querySelector('a[href^=\"study-0-machine-2\"]').getAttribute('href')");
+    browser.visit(&site.join(page.as_str().expect("a link")));
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+    let altered = browser.ask(
+        "[...document.querySelectorAll('#runs tbody tr')].filter(one => \
+         one.innerText.includes('altered record: ')).map(one => one.querySelectorAll('a').length)",
+    );
+    assert_eq!(altered, json!([1]), "only the record is linked");
+    let machines = browser.ask("document.body.innerText.match(/\\d+ CPUs/g)");
+    assert_eq!(machines, json!(["4 CPUs"]));
+    let all = browser.ask(&count);
+    choose(&mut browser, "system", "etcd");
+    assert_eq!(browser.ask(&count).as_u64().map(|half| half * 2), all.as_u64());
+    let links = browser
+        .ask("[...document.querySelectorAll('a[href]')].map(one => one.getAttribute('href'))");
+    for link in links.as_array().expect("a list") {
+        let link = link.as_str().expect("a link");
+        assert!(link.starts_with('#') || site.join(link).is_file(), "{link}");
+    }
+    assert_eq!(
+        browser.ask("document.querySelector('#runs code').textContent"),
+        "bakeoff reproduce record.jsonl"
+    );
+    let invalid = std::fs::read_to_string(site.join("study-0-machine-3.html")).expect("a page");
+    assert!(invalid.contains("not valid"), "a run without a valid trial");
+}
+
 /// Returns the source of axe-core, the checker of accessibility, from the npm registry.
 fn axe() -> Result<String, Lacking> {
     const PACKAGE: &str = "axe-core@4.14.1";
@@ -477,6 +608,18 @@ fn axe_reports_nothing() -> Result<(), Lacking> {
             assert_eq!(found, json!([]), "{scheme}, {width} px");
         }
     }
+    // The same holds for a site.
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (runs, site) = (folder.path().join("runs"), folder.path().join("site"));
+    write_runs(&runs, 12);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.arg("site").arg(&runs).arg("--out").arg(&site).output().expect("it starts");
+    for page in ["index.html", "study-0-machine-2.html"] {
+        browser.visit(&site.join(page));
+        browser.ask(&format!("{axe}; typeof axe.run"));
+        let found = browser.ask("axe.run().then(result => result.violations.map(one => one.id))");
+        assert_eq!(found, json!([]), "{page}");
+    }
     // A fault is found.
     browser.ask("document.documentElement.removeAttribute('lang')");
     let found = browser.ask("axe.run().then(result => result.violations.map(one => one.id))");
@@ -495,7 +638,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let skipped = Skipped::default();
     type Test = (&'static str, fn() -> Result<(), Lacking>);
-    let tests: [Test; 10] = [
+    let tests: [Test; 11] = [
         ("a_large_page_opens_without_a_word_on_the_console", || {
             done(a_large_page_opens_without_a_word_on_the_console)
         }),
@@ -517,6 +660,7 @@ fn main() -> ExitCode {
         ("on_paper_all_is_light_and_nothing_is_to_be_pressed", || {
             done(on_paper_all_is_light_and_nothing_is_to_be_pressed)
         }),
+        ("site_of_500_runs_opens_and_filters", || done(site_of_500_runs_opens_and_filters)),
         ("axe_reports_nothing", axe_reports_nothing),
     ];
     let trials = tests.into_iter().map(|(name, test)| {

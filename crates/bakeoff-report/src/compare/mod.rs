@@ -30,7 +30,7 @@ use crate::model::quantity::Quantity;
 
 pub use fail_if::{FailIf, FailIfOutcome};
 pub use gate::{GateError, Passed};
-pub use runs::is_of_the_same_study;
+pub use runs::{is_of_the_same_study, is_same_machine};
 
 use not_judged::{NotJudged, Side, Unproven};
 use runs::{Asked, Between};

@@ -41,6 +41,11 @@ pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
     asked(base) == asked(other) && machines_differ(base, other).is_none()
 }
 
+/// Returns true if two runs were on the same machine, or on alike ones.
+pub fn is_same_machine(one: &RunHeader, other: &RunHeader) -> bool {
+    machines_differ(one, other).is_none()
+}
+
 /// Returns the first difference between the machines of two runs.
 fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
     let memory = |of: &Environment| of.memory_bytes as f64;

@@ -66,6 +66,8 @@ pub(crate) fn when(report: &Report) -> String {
     let moment = |text: &str| text.parse::<Timestamp>().ok();
     let Some(began) = moment(started) else { return started.clone() };
     let seconds = report.ended.as_deref().and_then(moment).map(|end| (end - began).get_seconds());
+    // A clock may be set back.
+    let seconds = seconds.filter(|seconds| *seconds >= 0);
     let took = match seconds.map(|seconds| (seconds / 3600, seconds / 60 % 60, seconds % 60)) {
         None => String::new(),
         Some((0, 0, seconds)) => format!(", {seconds} s"),
@@ -83,6 +85,25 @@ pub(crate) fn rounds(report: &Report) -> String {
         (RoundCount::Adaptive, None) => format!(", up to {most} rounds"),
         (RoundCount::Adaptive, Some(rounds)) => {
             format!(", {rounds} of up to {most} rounds: they answered every leading question")
+        }
+    }
+}
+
+/// Returns the machine, or the machines of a run, without how fast they are.
+pub(crate) fn machine_in_brief(of: &Environment) -> String {
+    let one = |of: &Environment| {
+        let cpus = plural(of.cpus.into(), "CPU");
+        let memory = ByteCount(of.memory_bytes);
+        format!("{}, {cpus}, {memory} memory, {}, {}", of.cpu_model, of.kernel, of.file_system)
+    };
+    match &of.machines[..] {
+        [] => one(of),
+        machines => {
+            let each: Vec<String> = machines
+                .iter()
+                .map(|machine| format!("{}: {}", machine.name, one(&machine.environment)))
+                .collect();
+            each.join("; ")
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod manifests;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod site;
 pub(crate) mod start;
 pub(crate) mod study_file;
 pub(crate) mod verify;

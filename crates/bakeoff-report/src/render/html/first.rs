@@ -107,21 +107,22 @@ pub(super) fn contents(sections: &[Section]) -> String {
     html
 }
 
+/// Returns the command that repeats a run.
+pub(super) fn again(report: &Report) -> String {
+    let (study, seed) = (&report.header.study, report.header.seed);
+    if !shipped::shipped().iter().any(|(name, _)| *name == study.name) {
+        return "bakeoff reproduce record.jsonl".to_owned();
+    }
+    let scale = match sentences::scale(study) {
+        Some(_) => format!(" --scale {}", sentences::scale_number(study)),
+        None => String::new(),
+    };
+    format!("bakeoff run {}{scale} --seed {seed}", study.name)
+}
+
 /// Returns the last line: the machine, the version, and how to repeat the run.
 pub(super) fn made(report: &Report) -> String {
     let header = &report.header;
-    let study = &header.study;
-    let is_shipped = shipped::shipped().iter().any(|(name, _)| *name == study.name);
-    let again = match is_shipped {
-        true => {
-            let scale = match sentences::scale(study) {
-                Some(_) => format!(" --scale {}", sentences::scale_number(study)),
-                None => String::new(),
-            };
-            format!("bakeoff run {}{scale} --seed {}", study.name, header.seed)
-        }
-        false => "bakeoff reproduce RUN".to_owned(),
-    };
     let machine = harmless(&words::machine(&header.environment));
     format!(
         "<p class=\"small made\">{}. bakeoff {}, seed {}{}. Repeat: <code>{}</code></p>",
@@ -129,7 +130,7 @@ pub(super) fn made(report: &Report) -> String {
         escape(&header.bakeoff),
         header.seed,
         escape(&words::rounds(report)),
-        escape(&again)
+        escape(&again(report))
     )
 }
 

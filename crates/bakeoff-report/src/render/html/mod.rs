@@ -23,6 +23,7 @@ mod page;
 mod percentiles;
 mod picture;
 mod scale;
+pub mod site;
 mod staleness;
 mod strip;
 mod svg;
@@ -42,6 +43,15 @@ use page::Section;
 
 /// Renders the whole report. `record`: its source, which can be saved from the page.
 pub fn html(report: &Report, record: &Record) -> String {
+    rendered(report, Some(record))
+}
+
+/// Renders the whole report for a folder in which `record.jsonl` lies beside it.
+pub fn html_beside_record(report: &Report) -> String {
+    rendered(report, None)
+}
+
+fn rendered(report: &Report, record: Option<&Record>) -> String {
     let mut sections = Vec::new();
     let mut add = |id, heading, answer: String, body: String| {
         if !body.is_empty() {
@@ -85,7 +95,10 @@ pub fn html(report: &Report, record: &Record) -> String {
     );
     add("method", "Method", answers::method(report), method::section(report));
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
-    let (body, blocks) = data::section(report, record, room);
+    let (body, blocks) = match record {
+        Some(record) => data::section(report, record, room),
+        None => (data::BESIDE.to_owned(), String::new()),
+    };
     let answer = "report, trials and record as files".to_owned();
     sections.push(Section { id: "data", heading: "Data", answer, body });
     let mut top = first::screen(report);

@@ -45,6 +45,18 @@
     });
   });
 
+  // Hide the rows that a filter leaves out. A row without a filter's value is not concerned.
+  var filters = document.querySelectorAll('[data-filter]');
+  var apply = function () {
+    each('[data-row]', function (row) {
+      row.hidden = Array.prototype.some.call(filters, function (filter) {
+        var own = row.getAttribute('data-' + filter.getAttribute('data-filter'));
+        return filter.value && own !== null && own.split('|').indexOf(filter.value) < 0;
+      });
+    });
+  };
+  Array.prototype.forEach.call(filters, function (filter) { filter.addEventListener('change', apply); });
+
   // Save the files in this page.
   each('a[data-file]', function (link) {
     var block = document.getElementById(link.getAttribute('data-file'));
