@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use bakeoff_core::record::RoundCount;
 use bakeoff_core::study::shipped;
 use bakeoff_core::units::harmless;
 
@@ -117,7 +118,11 @@ pub(super) fn again(report: &Report) -> String {
         Some(_) => format!(" --scale {}", sentences::scale_number(study)),
         None => String::new(),
     };
-    format!("bakeoff run {}{scale} --seed {seed}", study.name)
+    let trials = match report.header.rounds {
+        RoundCount::Fixed => format!(" --trials {}", study.trials),
+        RoundCount::Adaptive => String::new(),
+    };
+    format!("bakeoff run {}{scale}{trials} --seed {seed}", study.name)
 }
 
 /// Returns the last line: the machine, the version, and how to repeat the run.
