@@ -18,6 +18,8 @@ use crate::model::quantity::Quantity;
 
 /// Most names in a list; beyond this, only their number is given.
 const NAMED: usize = 3;
+/// Beginning of a verdict without an answer.
+const NOT_DECIDED: &str = "not decided";
 /// Most supporting sentences about several loads.
 const LINES: usize = 3;
 
@@ -71,8 +73,9 @@ fn of_one(of: &Comparison) -> Headline {
     let mut support = Vec::new();
     let answers: Vec<Answer> =
         leader::deciding(of).into_iter().filter_map(|quantity| answer(of, quantity)).collect();
-    let mut verdict = match answers.is_empty() {
-        true => format!("not decided: {}", leader::not_judged(of, &[of])),
+    let answers_none = answers.is_empty();
+    let mut verdict = match answers_none {
+        true => format!("{NOT_DECIDED}: {}", leader::not_judged(of, &[of])),
         false => answers.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; "),
     };
     let mut claims = of.judgements.iter().filter(|one| one.leading && one.claims());
@@ -88,13 +91,17 @@ fn of_one(of: &Comparison) -> Headline {
     }
     let names = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some());
     let names: Vec<&str> = names.map(|one| one.system.as_str()).collect();
-    if !answers.is_empty() && !names.is_empty() {
+    if !answers_none && !names.is_empty() {
         let are = if names.len() == 1 { "is" } else { "are" };
         verdict += &format!("; {} {are} not ranked", and(&names));
     }
     support.extend(answers.into_iter().filter_map(|one| one.support));
-    support.push(format!("holds for {}: {}", of.place(), of.load_text()));
+    let holds = if verdict.starts_with(NOT_DECIDED) { "measured under" } else { "holds for" };
+    support.push(format!("{holds} {}: {}", of.place(), of.load_text()));
     support.extend(tails(of));
+    if answers_none && of.contenders.iter().all(|one| one.trials.len() <= 1) {
+        support.push("three trials of each or more are compared (`--trials 3`)".to_owned());
+    }
     support.extend(leader::failed(of));
     support.extend(left_out);
     support.extend(of.of_these_servers());
@@ -121,7 +128,7 @@ fn alone(of: &Comparison, left_out: Option<String>) -> Headline {
         compared => vec![compared],
     };
     let verdict = match left_out {
-        Some(why) => format!("not decided: {why}"),
+        Some(why) => format!("{NOT_DECIDED}: {why}"),
         None => rates.into_iter().map(did).collect::<Vec<_>>().join("; "),
     };
     support.push("one system: nothing is compared".to_owned());
@@ -208,7 +215,7 @@ fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
             _ => None,
         };
         if let Some(why) = why {
-            return Answer { text: format!("not decided: {why}"), support: Some(only.words()) };
+            return Answer { text: format!("{NOT_DECIDED}: {why}"), support: Some(only.words()) };
         }
     }
     let compared = |name: &str| pairs.iter().any(|one| one.a == name || one.b == name);
@@ -383,7 +390,7 @@ fn of_several(of: &[Comparison], run: &[&Comparison]) -> Headline {
             [(Outcome::NotJudged(why), _)] => why.as_str(),
             _ => "no load has enough valid trials",
         };
-        return Headline { verdict: format!("not decided: {why}"), support };
+        return Headline { verdict: format!("{NOT_DECIDED}: {why}"), support };
     }
     let clauses: Vec<String> = found
         .iter()

@@ -145,7 +145,8 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
     let height = (ROWS.1 - ROWS.0) / rows.len().max(1) as f64;
     let scale = SCALE.min(height / ROW);
     let strip = Strip::new(of, Across::Units { left, width, scale });
-    let title = fitted(&of.title, width + VALUES, 25.0);
+    let log = if strip.is_log() { " (log)" } else { "" };
+    let title = fitted(&format!("{}{log}", of.title), width + VALUES, 25.0);
     let _ =
         write!(svg, "<text class=\"b\" x=\"{}\" y=\"318\">{}</text>", short(left), escape(&title));
     for (number, row) in rows.iter().enumerate() {
@@ -155,7 +156,8 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
         let is_number = row.value.starts_with(|first: char| first.is_ascii_digit());
         let (class, x, y) =
             (if is_number { "v" } else { "n" }, left + width + VALUES, short(middle));
-        let (x, value) = (short(x), escape(&row.value));
+        let value = row.value.split(':').next().unwrap_or_default();
+        let (x, value) = (short(x), escape(value));
         let _ = write!(
             svg,
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{value}</text>"
