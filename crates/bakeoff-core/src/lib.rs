@@ -11,6 +11,7 @@ mod fuzz;
 pub mod histogram;
 pub mod lanes;
 pub mod ledger;
+pub mod linearizability;
 pub mod log_findings;
 pub mod measurement;
 pub mod memory;
