@@ -17,7 +17,7 @@ use self::debian::{Missing, finish};
 use super::Failure;
 
 /// Size of the window in CSS pixels: width and height.
-const WINDOW: (u32, u32) = (1160, 760);
+const WINDOW: (u32, u32) = (1200, 790);
 /// Longest time for one picture.
 const TAKEN: Duration = Duration::from_secs(60);
 /// Files in `docs/images`, each with Chromium's number of the colour scheme (`PreferredColorScheme`).

@@ -20,7 +20,7 @@ pub(crate) const SIZE: (u32, u32) = (1200, 630);
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 1136.0;
 /// Size of marks compared with the page.
-const SCALE: f64 = 1.6;
+const SCALE: f64 = 1.8;
 /// Most systems in the picture.
 const SYSTEMS: usize = 4;
 /// Top and bottom of the rows.
