@@ -20,9 +20,11 @@ pub(super) fn bars(of: &Picture, figures: &Table, width: usize) -> Vec<(Tone, St
     let names = panel.rows.iter().map(|row| row.system.chars().count()).max().unwrap_or(0);
     let names = names.min(NAME_MAX);
     let all: Vec<&Column> = figures.groups.iter().flatten().collect();
+    // Room is short in a line.
+    let head = |column: &Column| column.head.join(" ").replace(" per operation", "/op");
     let wide = |column: &Column| {
         let cells = column.cells.iter().map(|cell| cell.text().chars().count());
-        cells.chain(column.head.iter().map(|head| head.chars().count())).max().unwrap_or(0)
+        cells.chain([head(column).chars().count()]).max().unwrap_or(0)
     };
     let room = width.saturating_sub(names + 3);
     let mut columns: Vec<&Column> = Vec::new();
@@ -42,8 +44,7 @@ pub(super) fn bars(of: &Picture, figures: &Table, width: usize) -> Vec<(Tone, St
         harmless(format!(" {name:names$}  {drawn:bar$}{cells}").trim_end())
     };
     let title: String = of.place.chars().take(bar).collect();
-    let head = line("", &title, &|column| column.head.join(" "));
-    let mut lines = vec![(Tone::Faint, head)];
+    let mut lines = vec![(Tone::Faint, line("", &title, &head))];
     for row in &panel.rows {
         let place = figures.labels.iter().position(|name| *name == row.system);
         let cell = |column: &Column| {

@@ -56,8 +56,8 @@ fn headline_ranks_in_groups_above_the_key_figures() {
     assert_eq!(report.summary(), [line]);
     let text = glance(&record);
     assert!(after_title(&text).starts_with("nginx and haproxy lead under both loads.\n"), "{text}");
-    let head = text.lines().find(|one| one.contains("CPU per operation")).expect("key figures");
-    let columns = ["h1/busy", "requests/s", "p99", "CPU per operation", "errors"];
+    let head = text.lines().find(|one| one.contains("CPU/op")).expect("key figures");
+    let columns = ["h1/busy", "requests/s", "p99", "CPU/op", "errors"];
     assert!(columns.iter().all(|column| head.contains(column)), "{head}");
     // Each load has its bars, the leaders first.
     let bars = text.lines().filter(|one| one.starts_with(" traefik ") && one.contains('█'));
