@@ -80,14 +80,14 @@ pub enum Correction {
 }
 
 impl Scale {
-    fn apply(self, figure: f64) -> f64 {
+    pub(super) fn apply(self, figure: f64) -> f64 {
         match self {
             Self::Ratio => figure.ln(),
             Self::Points => figure,
         }
     }
 
-    fn back(self, value: f64) -> f64 {
+    pub(super) fn back(self, value: f64) -> f64 {
         match self {
             Self::Ratio => value.exp(),
             Self::Points => value,
@@ -103,7 +103,7 @@ impl Scale {
     }
 
     /// Returns the minimum spread.
-    fn spread_min(self) -> f64 {
+    pub(super) fn spread_min(self) -> f64 {
         match self {
             Self::Ratio => SPREAD_MIN,
             Self::Points => SPREAD_MIN / 100.0,

@@ -5,6 +5,7 @@
 //!
 //! Not here: the choice of figures, and their presentation (`report`).
 
+pub mod change_points;
 pub mod gate;
 pub mod judge;
 pub mod position;

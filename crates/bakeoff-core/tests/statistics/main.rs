@@ -1,6 +1,7 @@
 //! Simulates the statistics, with seeds, and counts false alarms and detected differences.
 
 mod calibration;
+mod change_points;
 mod evidence;
 mod gate;
 mod sequential;
