@@ -379,20 +379,66 @@ pub(crate) enum CompareFormat {
     Json,
 }
 
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  bakeoff history                                     all runs, newest first
+  bakeoff history --trend quickstart -o trend.html    a page with a chart for each figure
+  bakeoff history --trend quickstart --format markdown
+  bakeoff history --trend quickstart --reset 2026-11-22-183016-quickstart --because 'new disk'";
+
 #[derive(Debug, Args)]
+#[command(after_help = HISTORY_EXAMPLES)]
 pub(crate) struct HistoryArgs {
     /// Folder that holds the runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Print the list as JSON
-    #[arg(long, conflicts_with = "prune")]
+    /// Print the list as JSON; with `--trend` same as `--format json`
+    #[arg(long, conflicts_with_all = ["prune", "format"])]
     pub(crate) json: bool,
+    /// Show each figure of this study over time, with the first bad run of each change; uses only complete runs with the
+    /// newest run's study and machine
+    #[arg(long, value_name = "STUDY", conflicts_with = "prune")]
+    pub(crate) trend: Option<String>,
+    /// Format of the trend [default: terminal, or by the extension of `--output`]
+    #[arg(long, value_enum, requires = "trend")]
+    pub(crate) format: Option<TrendFormat>,
+    /// Write the trend to this new file; its extension selects the format: .html, .md, .json, .txt
+    #[arg(long, short, value_name = "FILE", requires = "trend")]
+    pub(crate) output: Option<PathBuf>,
+    /// Begin the trend anew with this run, after a known change: stores a file `trend-reset` in its folder
+    #[arg(long, value_name = "RUN", requires = "trend")]
+    #[arg(conflicts_with_all = ["format", "output", "json"])]
+    pub(crate) reset: Option<PathBuf>,
+    /// Reason of the reset, shown with the trend
+    #[arg(long, value_name = "TEXT", requires = "reset", default_value = "known change")]
+    pub(crate) because: String,
     /// Delete part of each run: `logs` of its servers, or `all` of it, its record last; skips runs in progress
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) prune: Option<Prune>,
     /// Only for runs that ended at least this long ago, such as `720h`
     #[arg(long, value_name = "AGE", value_parser = parse_duration, requires = "prune")]
     pub(crate) older_than: Option<Duration>,
+}
+
+/// Formats of a trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrendFormat {
+    /// Table for a terminal
+    Terminal,
+    /// Comment for a merge request; empty if no figure changed in the last 10 runs
+    Markdown,
+    /// For a program
+    Json,
+    /// One self-contained page with charts
+    Html,
+    /// Newest run, for `bencher run --adapter json`
+    Bencher,
+    /// Newest run's throughput, for github-action-benchmark's `customBiggerIsBetter`
+    GithubBigger,
+    /// Newest run's other figures, for github-action-benchmark's `customSmallerIsBetter`
+    GithubSmaller,
+    /// All runs, as OpenMetrics text
+    Openmetrics,
 }
 
 /// Parts of a run that can be removed.

@@ -5,16 +5,17 @@
 //! intervals are compared with limits, so all intervals of a family hold together. A family is one workload under one
 //! load: every system that both runs have, and every shown figure.
 //!
-//! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), the spread between runs (`runs`), texts
+//! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), many runs (`trend`), the spread between runs (`runs`), texts
 //! of reasons (`not_judged`), rendering (`render::compared`), the statistics (`stats::judge`).
 
 pub(crate) mod fail_if;
 mod gate;
 pub(crate) mod not_judged;
 mod runs;
+pub(crate) mod trend;
 mod unlike;
 
-use bakeoff_core::record::{Gate, Record};
+use bakeoff_core::record::{Gate, Record, RunHeader};
 use bakeoff_core::stats::gate::{Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
@@ -31,6 +32,7 @@ use crate::model::quantity::Quantity;
 pub use fail_if::{FailIf, FailIfOutcome};
 pub use gate::{GateError, Passed};
 pub use runs::{is_of_the_same_study, is_same_machine};
+pub use trend::{LeftOut, Trend, TrendRun};
 
 use not_judged::{NotJudged, Side, Unproven};
 use runs::{Asked, Between};
@@ -191,11 +193,9 @@ impl Section {
             quantities.dedup();
             // In a search, each run's times belong to its own rate.
             quantities.retain(|quantity| {
-                let at_own_rate = matches!(
-                    quantity,
-                    Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::ThroughputOf(_)
-                );
-                asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
+                asked.contains(quantity)
+                    || compared != Quantity::HighestRate
+                    || !is_at_own_rate(*quantity)
             });
             // Sums over halves at different speeds are shown only as not judged, and only if a condition asks for them.
             let split = new.is_split() || base.is_split();
@@ -271,6 +271,11 @@ impl Section {
         let load_kind = bakeoff_core::plan::load_kind(&new.load);
         Self { place, load_kind, load: new.load_text(), family, changes }
     }
+}
+
+/// Returns true if each run of a search has this figure at its own rate.
+fn is_at_own_rate(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::ThroughputOf(_))
 }
 
 /// Returns the scale of a figure. Errors may be 0, so they are compared as shares.
@@ -405,7 +410,13 @@ pub(crate) fn differences(
         of.header.study.systems.iter().map(|system| system.name.clone()).collect()
     };
     only(names, "system ", &systems(base), &systems(new), &mut found);
+    found.extend(header_differences(&base.header, &new.header));
+    found
+}
 
+/// Returns the differences between the descriptions of two runs: studies, systems, machines, bakeoff.
+fn header_differences(old: &RunHeader, now: &RunHeader) -> Vec<String> {
+    let mut found = Vec::new();
     let value = |of: &dyn Fn() -> serde_json::Result<Value>| of().unwrap_or(Value::Null);
     let mut compare = |what: &str, one: Value, other: Value| {
         let mut changed = Vec::new();
@@ -414,7 +425,6 @@ pub(crate) fn differences(
             found.push(format!("{what} differs: {}", changed.join("; ")));
         }
     };
-    let (old, now) = (&base.header, &new.header);
     for ours in &now.study.workloads {
         let Some(theirs) = old.study.workloads.iter().find(|one| one.name == ours.name) else {
             continue;
@@ -438,15 +448,15 @@ pub(crate) fn differences(
         };
         let asked = |one: &bakeoff_core::study::System| value(&|| serde_json::to_value(one));
         compare(&format!("configuration of {}", ours.name), asked(theirs), asked(ours));
-        let real = |record: &Record| {
+        let real = |header: &RunHeader| {
             let is_it = |one: &&bakeoff_core::record::SystemRecord| one.name == ours.name;
-            let system = record.header.systems.iter().find(is_it);
+            let system = header.systems.iter().find(is_it);
             value(&|| serde_json::to_value(system))
         };
-        compare(&format!("system {}", ours.name), real(base), real(new));
+        compare(&format!("system {}", ours.name), real(old), real(now));
     }
-    let machine = |record: &Record| {
-        let mut machine = value(&|| serde_json::to_value(&record.header.environment));
+    let machine = |header: &RunHeader| {
+        let mut machine = value(&|| serde_json::to_value(&header.environment));
         // Measurements always differ.
         if let Some(fields) = machine.as_object_mut() {
             for measured in ["disk_free_bytes", "disk_sync_median_us", "disk_sync_p99_us", "floor"]
@@ -456,9 +466,9 @@ pub(crate) fn differences(
         }
         machine
     };
-    compare("the machine", machine(base), machine(new));
-    let bakeoff = |record: &Record| Value::from(record.header.bakeoff.clone());
-    compare("bakeoff's version", bakeoff(base), bakeoff(new));
+    compare("the machine", machine(old), machine(now));
+    let bakeoff = |header: &RunHeader| Value::from(header.bakeoff.clone());
+    compare("bakeoff's version", bakeoff(old), bakeoff(now));
     found
 }
 

@@ -9,7 +9,9 @@
 use bakeoff_core::record::{Environment, Record, RunHeader};
 use bakeoff_core::stats::TRIALS_MIN;
 use bakeoff_core::stats::judge::{RUNS_MIN, Trials};
+use bakeoff_core::study::Study;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::not_judged::{NotJudged, Side, Unproven};
 use super::{Subject, figures};
@@ -31,14 +33,35 @@ pub(super) enum Between {
 
 /// Returns true if `other` has the same study and machine as `base`. Only the number of trials and texts may differ.
 pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
-    let asked = |header: &RunHeader| {
-        let mut study = header.study.clone();
-        // Texts, and the number of trials.
-        (study.title, study.description) = (String::new(), None);
-        (study.publication, study.published, study.trials) = (None, Vec::new(), 0);
-        study
-    };
-    asked(base) == asked(other) && machines_differ(base, other).is_none()
+    key_difference(base, other).is_none()
+}
+
+/// Returns what keeps two runs from being compared: their study, or a property of their machines.
+pub(super) fn key_difference(base: &RunHeader, other: &RunHeader) -> Option<&'static str> {
+    match asked(base) == asked(other) {
+        true => machines_differ(base, other),
+        false => Some("the study"),
+    }
+}
+
+/// Returns a study without what may differ between its runs: texts, and the number of trials.
+fn asked(header: &RunHeader) -> Study {
+    let mut study = header.study.clone();
+    (study.title, study.description) = (String::new(), None);
+    (study.publication, study.published, study.trials) = (None, Vec::new(), 0);
+    study
+}
+
+/// Returns short hashes of what makes runs comparable: the study and the machine.
+pub(super) fn key(of: &RunHeader) -> [String; 2] {
+    let machine = (facts(&of.environment).map(|(_, fact)| fact), &of.environment.hardware);
+    // Equal machines differ slightly in memory.
+    let gib = (of.environment.memory_bytes as f64 / f64::from(1 << 30)).round();
+    let texts = [serde_json::to_string(&asked(of)), serde_json::to_string(&(machine, gib))];
+    texts.map(|text| {
+        let digest = Sha256::digest(text.unwrap_or_default().as_bytes());
+        digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    })
 }
 
 /// Returns true if two runs were on the same machine, or on alike ones.
@@ -53,16 +76,6 @@ fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
     if (memory(one) - memory(other)).abs() > SAME_MEMORY * memory(one) {
         return Some("memory");
     }
-    let facts = |of: &Environment| {
-        [
-            ("the processor", Value::from(of.cpu_model.clone())),
-            ("the number of CPUs", of.cpus.into()),
-            ("the kernel", of.kernel.clone().into()),
-            ("the file system", of.file_system.clone().into()),
-            ("the generator's threads", of.generator_threads.into()),
-            ("what shares the machine", of.shared_with_servers.into()),
-        ]
-    };
     // Older records lack hardware.
     if let (Some(one), Some(other)) = (&one.hardware, &other.hardware)
         && one != other
@@ -72,6 +85,18 @@ fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
     let (one, other) = (facts(one), facts(other));
     let unlike = one.iter().zip(&other).find(|((_, one), (_, other))| one != other);
     unlike.map(|((what, _), _)| *what)
+}
+
+/// Returns the properties of a machine that affect figures, without hardware and memory.
+fn facts(of: &Environment) -> [(&'static str, Value); 6] {
+    [
+        ("the processor", Value::from(of.cpu_model.clone())),
+        ("the number of CPUs", of.cpus.into()),
+        ("the kernel", of.kernel.clone().into()),
+        ("the file system", of.file_system.clone().into()),
+        ("the generator's threads", of.generator_threads.into()),
+        ("what shares the machine", of.shared_with_servers.into()),
+    ]
 }
 
 fn is_the_same_run(one: &Record, other: &Record) -> bool {

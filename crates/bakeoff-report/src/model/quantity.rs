@@ -400,6 +400,18 @@ impl Quantity {
         }
     }
 
+    /// Returns the unit of its values: `ms`, `/s`; empty for counts and shares.
+    pub(crate) fn unit_name(self) -> &'static str {
+        match self.unit() {
+            Unit::Seconds => "s",
+            Unit::Count => "",
+            Unit::PerSecond => "/s",
+            Unit::Milliseconds => "ms",
+            Unit::Percent => "%",
+            Unit::Bytes => "bytes",
+        }
+    }
+
     /// Returns true if its values are shares, 0 to 1.
     fn is_share(self) -> bool {
         matches!(

@@ -10,3 +10,4 @@ pub(crate) mod json;
 pub(crate) mod markdown;
 pub(crate) mod png;
 pub(crate) mod terminal;
+pub mod trend;

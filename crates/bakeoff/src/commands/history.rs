@@ -7,6 +7,8 @@
 //!
 //! Not here: rendering a run again (`report`).
 
+mod trend;
+
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
@@ -64,6 +66,9 @@ impl fmt::Display for State {
 
 /// Lists the runs in a folder, or deletes parts of them.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
+    if let Some(study) = &args.trend {
+        return trend::trend(args, study);
+    }
     let mut runs = Vec::new();
     for path in folders(&args.out)? {
         match read(&path) {

@@ -29,6 +29,7 @@ mod strip;
 mod svg;
 mod sweep;
 mod timeline;
+mod trend;
 mod trials;
 
 use bakeoff_core::record::Record;
@@ -40,6 +41,8 @@ use crate::document::words;
 use crate::model::contender::Contender;
 
 use page::Section;
+
+pub use trend::trend_page;
 
 /// Renders the whole report. `record`: its source, which can be saved from the page.
 pub fn html(report: &Report, record: &Record) -> String {

@@ -54,6 +54,13 @@ pub(super) struct Section {
     pub(super) body: String,
 }
 
+impl Section {
+    /// Creates a section of a page without a table of contents.
+    pub(super) fn plain(id: &'static str, heading: &'static str, body: String) -> Self {
+        Self { id, heading, answer: String::new(), body }
+    }
+}
+
 /// Assembles the whole page. `top` and `data` are HTML.
 pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));

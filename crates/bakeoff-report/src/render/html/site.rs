@@ -345,8 +345,7 @@ fn group_page(of: &Group<'_>) -> String {
     for place in places {
         top.push_str(&place_table(of, place));
     }
-    let runs = run_table(of);
-    let section = Section { id: "runs", heading: "Runs", answer: String::new(), body: runs };
+    let section = Section::plain("runs", "Runs", run_table(of));
     page(&title, &top, &[section], "")
 }
 

@@ -1,0 +1,414 @@
+//! Follows the figures of one study on one machine over many runs, and finds the runs from which they are different.
+//!
+//! A run's figure is the median of its valid trials. Runs count only if their study and machine are those of the newest
+//! run; all others are listed with a reason. A figure that leads its load is also searched for new losses, because each
+//! figure more that is raises more false alerts.
+//!
+//! Not here: the tests (`stats::change_points`), finding and reading records (the binary), rendering (`render::trend`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::record::{Record, RunHeader};
+use bakeoff_core::stats::change_points::{self, AlertOverlap, ChangePoint, alert_overlap};
+use bakeoff_core::stats::judge::Scale;
+use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::{Figure, summary};
+
+use super::fail_if::signed;
+use super::not_judged::Side;
+use super::runs::{key, key_difference};
+use super::{Subject, figures, header_differences, is_at_own_rate, scale};
+use crate::derive::durability;
+use crate::derive::judgement::{self, JUDGED, better, clients, label, subjects};
+use crate::model::contest::Contest;
+use crate::model::quantity::{Point, Quantity};
+
+/// A run of a study, reduced to what a trend needs.
+#[derive(Debug, Clone)]
+pub struct TrendRun {
+    pub(crate) name: String,
+    pub(crate) header: RunHeader,
+    /// Reason for which the series begins anew with this run.
+    pub(crate) reset: Option<String>,
+    figures: BTreeMap<SeriesKey, RunFigure>,
+}
+
+/// A run that does not count, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeftOut {
+    /// Name of the run's folder.
+    pub run: String,
+    /// Reason, as a clause.
+    pub why: String,
+}
+
+/// Names a series: workload and load, system, figure.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SeriesKey {
+    /// Position of the workload and load in the study.
+    contest: usize,
+    pub(crate) place: String,
+    /// Index of the system in the study.
+    pub(crate) look: usize,
+    pub(crate) system: String,
+    pub(crate) quantity: Quantity,
+    /// Stage of a sweep.
+    stage: Option<usize>,
+    /// Clients in that stage.
+    pub(crate) clients: Option<u32>,
+    /// True if the load was run for this figure.
+    pub(crate) leading: bool,
+}
+
+impl SeriesKey {
+    /// Returns `work/load etcd throughput mean /s`.
+    pub(crate) fn text(&self) -> String {
+        format!("{} {} {}", self.place, self.system, label(self.quantity, self.clients))
+    }
+
+    pub(crate) fn better(&self) -> Better {
+        better(self.quantity)
+    }
+
+    fn new_losses(&self) -> Option<Better> {
+        self.leading.then(|| self.better())
+    }
+}
+
+/// A figure of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RunFigure {
+    /// Median of the valid trials.
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) trials: usize,
+}
+
+/// One figure of one system over time.
+#[derive(Debug, Clone)]
+pub(crate) struct Series {
+    pub(crate) key: SeriesKey,
+    /// Runs that have the figure, by index, oldest first.
+    pub(crate) points: Vec<(usize, RunFigure)>,
+    pub(crate) changes: Vec<SeriesChange>,
+    pub(crate) overlap: AlertOverlap,
+}
+
+/// A run from which a figure is different.
+#[derive(Debug, Clone)]
+pub(crate) struct SeriesChange {
+    pub(crate) point: ChangePoint,
+    /// Index of the first different run among all runs.
+    pub(crate) run: usize,
+    /// Name of that run.
+    pub(crate) name: String,
+    pub(crate) is_worse: bool,
+    /// Number of runs since then, that one included.
+    pub(crate) since: usize,
+    /// Differences between that run and the one before, besides the figures.
+    pub(crate) differences: Vec<String>,
+    scale: Scale,
+}
+
+impl SeriesChange {
+    /// Returns the relative change, or the difference of shares.
+    pub(crate) fn change(&self) -> f64 {
+        self.relative(self.point.ratio)
+    }
+
+    pub(crate) fn interval(&self) -> (f64, f64) {
+        (self.relative(self.point.interval.0), self.relative(self.point.interval.1))
+    }
+
+    fn relative(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Ratio => value - 1.0,
+            Scale::Points => value,
+        }
+    }
+
+    /// Returns the size of the change: `-5.2 %`.
+    pub(crate) fn percent(&self) -> String {
+        signed(self.change(), self.scale)
+    }
+
+    /// Returns `-5.2 % (95 % interval -6.1 % to -4.3 %), worse since RUN, 3 runs ago, p = 0.0004`.
+    pub(crate) fn text(&self) -> String {
+        let sign = |change| signed(change, self.scale);
+        let (low, high) = self.interval();
+        let way = if self.is_worse { "worse" } else { "better" };
+        let p_value = match self.point.p_value {
+            p_value if p_value < 1e-9 => "p < 0.000000001".to_owned(),
+            p_value => {
+                let digits = (2.0 - p_value.log10()).floor().clamp(2.0, 10.0) as usize;
+                format!("p = {p_value:.digits$}")
+            }
+        };
+        let new = if self.point.confirmed { "" } else { "; new: later runs confirm it or end it" };
+        format!(
+            "{} (95 % interval {} to {}), {way} from {} on ({}), {p_value}{new}",
+            self.percent(),
+            sign(low),
+            sign(high),
+            self.name,
+            bakeoff_core::units::plural(self.since as u64, "run"),
+        )
+    }
+
+    /// Returns true if the change is among the last runs.
+    pub(crate) fn is_recent(&self) -> bool {
+        self.since <= change_points::RECENT
+    }
+}
+
+impl Series {
+    fn new(key: SeriesKey, points: Vec<(usize, RunFigure)>, runs: &[TrendRun]) -> Self {
+        let scale = scale(key.quantity);
+        let values: Vec<f64> = points.iter().map(|(_, figure)| figure.median).collect();
+        let change = |point: ChangePoint| {
+            let run = points[point.first].0;
+            let before = &runs[points[point.first.saturating_sub(1)].0];
+            let fell = point.ratio < scale.between(1.0, 1.0);
+            SeriesChange {
+                run,
+                name: runs[run].name.clone(),
+                is_worse: fell == (key.better() == Better::More),
+                since: points.len() - point.first,
+                differences: header_differences(&before.header, &runs[run].header),
+                scale,
+                point,
+            }
+        };
+        let found = change_points::change_points(&values, scale, key.new_losses());
+        let changes = found.into_iter().map(change).collect();
+        let overlap = alert_overlap(&values, scale, key.new_losses());
+        Self { changes, overlap, key, points }
+    }
+
+    /// Returns the level of the runs between changes: first and last run, by index among the series' points, and the
+    /// level.
+    pub(crate) fn levels(&self) -> Vec<(usize, usize, f64)> {
+        let ends = self.changes.iter().map(|change| change.point.first).chain([self.points.len()]);
+        let mut from = 0;
+        let level = |to: usize| {
+            let part = &self.points[from..to];
+            let values: Vec<f64> = part.iter().map(|(_, figure)| figure.median).collect();
+            let level = (from, to - 1, change_points::level(&values, scale(self.key.quantity)));
+            from = to;
+            level
+        };
+        ends.map(level).collect()
+    }
+}
+
+impl TrendRun {
+    /// Extracts the figures of a run. `reset`: the reason for which the series begins anew with it.
+    pub fn new(name: String, record: &Record, reset: Option<String>) -> Self {
+        let record = &*durability::lowered(record);
+        let mut figures = BTreeMap::new();
+        for (nth, contest) in Contest::all(record).iter().enumerate() {
+            for (key, figure) in of_contest(nth, contest) {
+                figures.insert(key, figure);
+            }
+        }
+        Self { name, header: record.header.clone(), reset, figures }
+    }
+
+    /// Returns true if no trial of the run is valid.
+    pub fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+}
+
+/// Returns the figures of all systems under a workload and load.
+fn of_contest(nth: usize, contest: &Contest) -> Vec<(SeriesKey, RunFigure)> {
+    let compared = contest.compared();
+    let takes = |quantity: &Quantity| {
+        (compared != Quantity::HighestRate || !is_at_own_rate(*quantity))
+            && (!contest.is_split() || !quantity.mixes_halves())
+    };
+    // An open load's throughput is its rate, as long as the systems keep up.
+    let leads = |quantity: Quantity| match quantity {
+        Quantity::Response(Point::P99) => contest.is_open(),
+        Quantity::ThroughputOf(_) => contest.is_split(),
+        Quantity::ThroughputMean => compared == quantity && !contest.is_open(),
+        other => other == compared,
+    };
+    let stages = contest.load.clients.len();
+    let mut found = Vec::new();
+    for one in &contest.contenders {
+        let quantities = JUDGED.into_iter().chain([Quantity::ErrorShare]).filter(takes);
+        for judgement::Subject { quantity, stage } in quantities.flat_map(|of| subjects(of, stages))
+        {
+            let subject = Subject { quantity, stage, scale: scale(quantity) };
+            // Figures among failures have no number.
+            let Ok(values) = figures(one, subject, Side::EarlierRun) else { continue };
+            let summary = summary(values.iter().map(|&value| Figure::Value(value)));
+            let (Some(median), Some(min), Some(max)) =
+                (summary.median.value(), summary.min.value(), summary.max.value())
+            else {
+                continue;
+            };
+            let key = SeriesKey {
+                contest: nth,
+                place: contest.place(),
+                look: one.look,
+                system: one.system.clone(),
+                quantity,
+                stage,
+                clients: stage.map(|stage| clients(&contest.load, one, stage)),
+                leading: leads(quantity) && stage.is_none(),
+            };
+            found.push((key, RunFigure { median, min, max, trials: summary.trials }));
+        }
+    }
+    found
+}
+
+/// The figures of one study on one machine over time.
+#[derive(Debug, Clone)]
+pub struct Trend {
+    pub(crate) study: String,
+    /// Short hashes of the study and the machine.
+    pub(crate) key: [String; 2],
+    /// Runs that count, oldest first.
+    pub(crate) runs: Vec<TrendRun>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// Number of runs before the last reset.
+    pub(crate) before_reset: usize,
+    pub(crate) series: Vec<Series>,
+    /// Overlap of the alerts of all figures.
+    pub(crate) overlap: AlertOverlap,
+}
+
+impl Trend {
+    /// Follows the figures of these runs of a study. Those whose study or machine is not the newest run's are left out, and
+    /// so are copies. `left_out`: runs that could not be read or do not count. Returns `None` without a run.
+    pub fn new(study: &str, mut runs: Vec<TrendRun>, mut left_out: Vec<LeftOut>) -> Option<Self> {
+        let when = |run: &TrendRun| (run.header.started.clone(), run.header.seed);
+        runs.sort_by_key(|run| (when(run), run.name.clone()));
+        let newest = runs.last()?.header.clone();
+        let mut last = None;
+        runs.retain(|run| {
+            let why = match key_difference(&newest, &run.header) {
+                Some(what) => format!("it differs from the newest run in {what}"),
+                None if last.as_ref() == Some(&when(run)) => "it is a copy".to_owned(),
+                None => {
+                    last = Some(when(run));
+                    return true;
+                }
+            };
+            left_out.push(LeftOut { run: run.name.clone(), why });
+            false
+        });
+        left_out.sort();
+        let before_reset = runs.iter().rposition(|run| run.reset.is_some()).unwrap_or(0);
+        runs.drain(..before_reset);
+        let mut points: BTreeMap<SeriesKey, Vec<(usize, RunFigure)>> = BTreeMap::new();
+        for (nth, run) in runs.iter().enumerate() {
+            for (key, figure) in &run.figures {
+                points.entry(key.clone()).or_default().push((nth, *figure));
+            }
+        }
+        // A share of errors that was always 0 is no news.
+        points.retain(|key, points| {
+            key.quantity != Quantity::ErrorShare
+                || points.iter().any(|(_, figure)| figure.median > 0.0)
+        });
+        let series: Vec<Series> =
+            points.into_iter().map(|(key, points)| Series::new(key, points, &runs)).collect();
+        let mut overlap = AlertOverlap::default();
+        series.iter().for_each(|one| overlap.add(one.overlap));
+        let study = study.to_owned();
+        let key = key(&newest);
+        Some(Self { study, key, runs, left_out, before_reset, series, overlap })
+    }
+
+    /// Returns all changes with their series.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Series, &SeriesChange)> {
+        self.series.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)))
+    }
+
+    /// Returns `Trend of kv: 62 runs, 2026-09-01T02:00:00Z to 2026-11-21T02:00:00Z`.
+    pub(crate) fn heading(&self) -> String {
+        let count = bakeoff_core::units::plural(self.runs.len() as u64, "run");
+        let started = |run: Option<&TrendRun>| run.map_or("", |run| &run.header.started).to_owned();
+        let (first, last) = (started(self.runs.first()), started(self.runs.last()));
+        format!("Trend of {}: {count}, {first} to {last}", self.study)
+    }
+
+    /// Returns the comparison key, the reset, and the runs that do not count, a line each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let [study, machine] = &self.key;
+        let mut notes = vec![format!("Compared: study {study} on machine {machine}")];
+        if let Some(run) = self.runs.first()
+            && let Some(why) = &run.reset
+        {
+            let before = bakeoff_core::units::plural(self.before_reset as u64, "run");
+            notes.push(format!("Reset at {}: {why}; {before} before it left out", run.name));
+        }
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for LeftOut { run, why } in &self.left_out {
+            reasons.entry(why).or_default().push(run);
+        }
+        for (why, runs) in reasons {
+            let more = match runs.len() {
+                1 => String::new(),
+                more => format!(" and {} more", more - 1),
+            };
+            notes.push(format!("Left out: {}{more}: {why}", runs[0]));
+        }
+        notes
+    }
+
+    /// Returns what was found: `nothing changed in 12 figures`.
+    pub(crate) fn found(&self) -> String {
+        let all = bakeoff_core::units::plural(self.series.len() as u64, "figure");
+        let least = change_points::BEFORE_MIN + 2;
+        match self.series.iter().filter(|one| !one.changes.is_empty()).count() {
+            0 if self.runs.len() < least => {
+                format!("Too few runs: a change is found from {least} runs on")
+            }
+            0 => format!("Nothing changed in {all}"),
+            changed => format!("{changed} of {all} changed"),
+        }
+    }
+
+    /// Returns the parameters of the tests, and how much neighbouring runs' alerts overlap.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let levels = change_points::NEW_LEVELS.iter().filter(|level| **level > 0.0);
+        let (least, most) =
+            levels.fold((1.0_f64, 0.0_f64), |(low, high), &one| (low.min(one), high.max(one)));
+        let method = format!(
+            "Parameters: e-divisive in windows of {} runs; Student's t, p ≤ {:.5}, at least {} runs on each side and a \
+             change of {:.0} %. Leading figures: also losses in the last 2 to {} runs after at least {}, p ≤ {least} to \
+             {most} by their number (after {} runs; more lenient after fewer).",
+            change_points::WINDOW,
+            change_points::CONFIRMED_LEVEL,
+            change_points::CONFIRMED_RUNS,
+            change_points::CHANGE_MIN * 100.0,
+            change_points::NEW_LEVELS.len(),
+            change_points::BEFORE_MIN,
+            change_points::HISTORY,
+        );
+        vec![method, self.overlap_text(self.overlap)]
+    }
+
+    /// Describes an overlap of alerts.
+    pub(crate) fn overlap_text(&self, of: AlertOverlap) -> String {
+        let runs = self.runs.len().min(change_points::WINDOW);
+        match of.share() {
+            None => format!("Alerts of neighbouring runs: none in the last {runs} runs."),
+            Some(share) => format!(
+                "Alerts of neighbouring runs overlap by {:.0} % ({} of {}, last {runs} runs); {EXPECTED}.",
+                share * 100.0,
+                of.both,
+                of.either
+            ),
+        }
+    }
+}
+
+/// What the overlap means, by `docs/evidence/statistics.md`.
+const EXPECTED: &str = "simulated, noise alone has 15 %, a step of 5 % at 2 % scatter 77 % or more";
