@@ -212,6 +212,19 @@ pub struct Series {
     pub columns: BTreeMap<Column, Vec<f64>>,
 }
 
+/// Holds the last sample of one process, for a display during the trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSample {
+    /// Name of the node, or `generator`.
+    pub name: String,
+    /// Time of the sample, in seconds since the trial began.
+    pub at: f64,
+    /// CPU seconds since the node's first start; `None` if they could not be read.
+    pub cpu_seconds: Option<f64>,
+    /// Bytes of memory: the last proportional reading, or resident memory without one; `None` if neither could be read.
+    pub memory: Option<f64>,
+}
+
 /// Names a sampled figure. Counters count from a node's first start, across restarts, or from the machine's boot.
 /// Gauges show the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -316,6 +329,24 @@ impl Series {
         begin..end.max(begin)
     }
 
+    /// Returns the last value of a column; `None` if the last sample lacks it.
+    fn last_value(&self, column: Column) -> Option<f64> {
+        self.columns.get(&column)?.last().copied().filter(|value| value.is_finite())
+    }
+
+    /// Returns the last sample of a node. `memory`: its proportional memory, if it was read. `None` without a sample.
+    pub fn last_sample(&self, memory: Option<&Series>) -> Option<NodeSample> {
+        let parts =
+            || Some(self.last_value(Column::CpuUser)? + self.last_value(Column::CpuSystem)?);
+        let proportional = memory.and_then(|series| series.last_value(Column::Proportional));
+        Some(NodeSample {
+            name: self.name.clone(),
+            at: *self.at.last()?,
+            cpu_seconds: self.last_value(Column::Cpu).or_else(parts),
+            memory: proportional.or_else(|| self.last_value(Column::Resident)),
+        })
+    }
+
     /// Returns the time of the first sample at or after a moment.
     pub fn next_look(&self, moment: f64) -> Option<f64> {
         self.at.get(self.at.partition_point(|&at| at < moment)).copied()
@@ -410,6 +441,20 @@ mod tests {
         assert_eq!(between(-0.1, 3.0), None, "nothing is known of before");
         assert_eq!(between(1.0, 4.1), None, "nor of after");
         assert_eq!(series().growth_between(Column::Steal, 0.0, 4.0), None, "no column");
+    }
+
+    #[test]
+    fn last_sample_adds_up_cpu_and_prefers_proportional_memory() {
+        let mut series = series();
+        series.columns.insert(Column::CpuSystem, vec![0.0, 0.5, 0.5, 1.0]);
+        let last = series.last_sample(None).unwrap();
+        assert_eq!((last.at, last.cpu_seconds, last.memory), (4.0, Some(9.5), Some(3.0)));
+        let columns = BTreeMap::from([(Column::Proportional, vec![2.5])]);
+        let memory = Series { name: "n".into(), at: vec![3.0], columns };
+        assert_eq!(series.last_sample(Some(&memory)).unwrap().memory, Some(2.5));
+        series.columns.get_mut(&Column::CpuUser).unwrap()[3] = f64::NAN;
+        assert_eq!(series.last_sample(None).unwrap().cpu_seconds, None, "it could not be read");
+        assert_eq!(Series::default().last_sample(None), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
 use bakeoff_core::observed::{
-    Column, GENERATOR, Observed, Opened, Phase, PhaseName, Series, Strangers, Turnover,
+    Column, GENERATOR, NodeSample, Observed, Opened, Phase, PhaseName, Series, Strangers, Turnover,
 };
 
 use self::series::{push, set, settle};
@@ -171,6 +171,16 @@ impl Sampler {
         observer.sample(Occasion::Moment);
         observer.after_measuring();
         observer.observed(self.interval, self.phases.clone())
+    }
+
+    /// Returns the last sample of each node and of bakeoff itself, without taking one.
+    pub fn last_samples(&self) -> Vec<NodeSample> {
+        let observer = lock(&self.observer);
+        let last = |node: &Node| {
+            let series = &node.series;
+            series.last_sample(observer.memory.iter().find(|memory| memory.name == series.name))
+        };
+        observer.nodes.iter().filter_map(last).collect()
     }
 
     /// Takes a last sample and returns all.

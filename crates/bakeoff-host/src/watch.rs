@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock::Moment;
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{Observed, PhaseName};
+use bakeoff_core::observed::{NodeSample, Observed, PhaseName};
 
 use super::Process;
 use super::logs::Marks;
@@ -58,6 +58,11 @@ impl LocalWatch {
     /// Returns the samples so far.
     pub fn so_far(&self) -> Observed {
         locked(&self.sampler).so_far()
+    }
+
+    /// Returns the last sample of each server and of bakeoff itself, without taking one.
+    pub fn last_samples(&self) -> Vec<NodeSample> {
+        locked(&self.sampler).last_samples()
     }
 
     /// Takes a last sample and returns all.

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bakeoff_core::observed::NodeSample;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Gate, Repeated, TrialRecord};
 use bakeoff_core::search::Tried;
@@ -70,8 +71,8 @@ pub enum Event<'a> {
     Filling { written: u64, keys: u64 },
     /// A load begins.
     LoadStarted { clients: u32 },
-    /// Another second of a load has passed.
-    Observed { clients: u32, live: &'a Live },
+    /// Another second of a load has passed. `nodes` has the last samples, if they are taken on this machine.
+    Observed { clients: u32, live: &'a Live, nodes: &'a [NodeSample] },
     /// A search has tried a rate.
     RateTried { tried: &'a Tried },
     /// A trial failed. It ends like any other.
@@ -128,8 +129,8 @@ pub struct GateExtended<'a> {
 /// A resumed run.
 #[derive(Debug)]
 pub struct Resumed<'a> {
-    /// Title of the study.
-    pub title: &'a str,
+    /// Study of the run.
+    pub study: &'a Study,
     /// Number of missing trials.
     pub missing: usize,
     /// Number of trials of the whole run.

@@ -1,16 +1,17 @@
 //! Prints all output of bakeoff. Nothing else prints.
 //!
-//! Results go to standard output; progress, warnings and errors go to standard error. On a terminal, progress is one
-//! line that changes. Without one, it is plain lines without escape codes, printed when something begins or ends. A
+//! Results go to standard output; progress, warnings and errors go to standard error. On a terminal, progress is a few
+//! lines that change: the trial, a row for each system, and the time left. Without one, it is plain lines without escape codes, printed when something begins or ends. A
 //! closed output (`| head`) is no error.
 
+mod board;
 mod glyphs;
 mod sentences;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
@@ -25,6 +26,7 @@ use bakeoff_report::ci::github;
 use bakeoff_trial::event::{Event, Reporter, TrialStarted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use self::board::Board;
 pub(crate) use self::glyphs::{Glyphs, glyphs};
 use self::sentences::left_text;
 
@@ -35,10 +37,27 @@ const PLAIN_LINE_EVERY: u32 = 10;
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
     prefix: String,
-    outlook: Arc<Mutex<Option<Outlook>>>,
+    below: Arc<Mutex<Below>>,
 }
 
-/// Second progress line of a run: expected end and findings so far.
+/// Progress lines below the one of the trial.
+#[derive(Default)]
+struct Below {
+    board: Board,
+    outlook: Option<Outlook>,
+}
+
+impl Below {
+    /// Returns the lines, each after a line break. They fit a terminal of this size beside the trial's line.
+    fn lines(&self, (width, height): (usize, usize)) -> String {
+        let Some(outlook) = &self.outlook else { return String::new() };
+        let mut lines = self.board.lines((width, height.saturating_sub(4)), glyphs());
+        lines.push(outlook.line(width));
+        lines.iter().map(|line| format!("\n{}", safe(line))).collect()
+    }
+}
+
+/// Last progress line of a run: expected end and findings so far.
 struct Outlook {
     ends: Instant,
     found: Option<String>,
@@ -49,38 +68,37 @@ impl Outlook {
     fn line(&self, width: usize) -> String {
         let left = self.ends.saturating_duration_since(clock::now());
         let found = self.found.as_deref().unwrap_or("nothing found yet");
-        let line = format!("  about {} left · {}", left_text(left), safe(found));
-        match line.char_indices().nth(width.saturating_sub(1)) {
-            Some((end, _)) if line.chars().count() > width => format!("{}…", &line[..end]),
-            _ => line,
-        }
+        board::cut(&format!("  about {} left · {found}", left_text(left)), width, glyphs())
     }
 }
 
 impl Messages {
     /// Creates the printer. Progress is live if standard error is a terminal.
     pub(crate) fn new() -> Self {
-        let outlook = Arc::<Mutex<Option<Outlook>>>::default();
+        let below = Arc::<Mutex<Below>>::default();
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{outlook}") {
-                let outlook = Arc::clone(&outlook);
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{below}") {
+                let below = Arc::clone(&below);
                 // Computed at every tick, so that the time left counts down between events.
+                let style = match glyphs() {
+                    Glyphs::Blocks => style,
+                    Glyphs::Ascii => style.tick_chars("-\\|/ "),
+                };
                 bar.set_style(style.with_key(
-                    "outlook",
+                    "below",
                     move |_: &ProgressState, to: &mut dyn fmt::Write| {
-                        let outlook = outlook.lock().unwrap_or_else(PoisonError::into_inner);
-                        if let Some(outlook) = &*outlook {
-                            let width = rustix::termios::tcgetwinsize(io::stderr());
-                            let width = width.map_or(80, |size| usize::from(size.ws_col.max(20)));
-                            write!(to, "\n{}", outlook.line(width)).ok();
-                        }
+                        let below = below.lock().unwrap_or_else(PoisonError::into_inner);
+                        let size = rustix::termios::tcgetwinsize(io::stderr());
+                        let size = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
+                        let size = (usize::from(size.0.max(20)), usize::from(size.1));
+                        to.write_str(&below.lines(size)).ok();
                     },
                 ));
             }
             bar
         });
-        Self { bar, prefix: String::new(), outlook }
+        Self { bar, prefix: String::new(), below }
     }
 
     /// Prints a result.
@@ -95,6 +113,7 @@ impl Messages {
 
     fn trial_started(&mut self, started: &TrialStarted<'_>) {
         let TrialStarted { trial, trials, left, found, .. } = *started;
+        self.below().board.trial_begins(&trial.system, trials);
         if let Some(found) = found.filter(|_| started.begins_round && self.bar.is_none()) {
             self.line(&format!("      {found}"));
         }
@@ -112,7 +131,11 @@ impl Messages {
     }
 
     fn look_out(&self, outlook: Option<Outlook>) {
-        *self.outlook.lock().unwrap_or_else(PoisonError::into_inner) = outlook;
+        self.below().outlook = outlook;
+    }
+
+    fn below(&self) -> MutexGuard<'_, Below> {
+        self.below.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn phase_started(&self, name: &str) {
@@ -124,6 +147,7 @@ impl Messages {
     /// Shows a trial's clients and the last second of their load.
     fn loading(&self, clients: u32, live: Option<&Live>) {
         let message = sentences::loading(clients, live);
+        live.into_iter().for_each(|live| self.below().board.second(live));
         match &self.bar {
             Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
             // Long stages show progress without filling a log.
@@ -136,6 +160,7 @@ impl Messages {
 
     fn trial_finished(&self, record: &TrialRecord, left: Duration) {
         let message = sentences::trial_finished(record);
+        self.below().board.trial_ended(record);
         let line = match &self.bar {
             Some(_) => format!("{}: {message}", self.prefix),
             None if left.is_zero() => format!("      {message}"),
@@ -253,9 +278,13 @@ impl Reporter for Messages {
                 self.line(&format!("the run takes about {} longer", left_text(*takes)));
             }
             Event::RunStarted { study, seed, trials, folder } => {
+                self.below().board = Board::new(study);
                 self.line(&sentences::run_started(study, *seed, *trials, folder));
             }
-            Event::RunResumed(resumed) => self.line(&sentences::run_resumed(resumed)),
+            Event::RunResumed(resumed) => {
+                self.below().board = Board::new(resumed.study);
+                self.line(&sentences::run_resumed(resumed));
+            }
             Event::NothingMissing { folder } => {
                 self.line(&format!("no trials are missing in {}", folder.display()));
             }
@@ -280,7 +309,7 @@ impl Reporter for Messages {
                 }
             }
             Event::LoadStarted { clients } => self.loading(*clients, None),
-            Event::Observed { clients, live } => self.loading(*clients, Some(live)),
+            Event::Observed { clients, live, .. } => self.loading(*clients, Some(live)),
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
             Event::TrialFailed { text } => self.complain(text),
             Event::GivenUp { system, left, why } => {

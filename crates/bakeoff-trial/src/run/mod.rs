@@ -204,7 +204,7 @@ impl Runner<'_> {
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
         }))?;
         self.reporter.report(&Event::RunResumed(Resumed {
-            title: &study.title,
+            study,
             missing: missing.len(),
             trials,
             seed: header.seed,

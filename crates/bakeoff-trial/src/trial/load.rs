@@ -203,7 +203,10 @@ impl TrialRunner<'_, '_> {
             &ask,
             Meanwhile {
                 stop: &|| interrupted.load(Ordering::Relaxed),
-                progress: &mut |live: &Live| reporter.report(&Event::Observed { clients, live }),
+                progress: &mut |live: &Live| {
+                    let nodes = &*sampling.last_samples();
+                    reporter.report(&Event::Observed { clients, live, nodes });
+                },
                 begun: &mut |start: Instant| {
                     let window = Window::new(start, load.warmup, stage.stop);
                     sampling.measures(&moments, &window);

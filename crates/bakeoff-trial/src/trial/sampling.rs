@@ -15,7 +15,7 @@ use bakeoff_core::check::explained::{self, Shared};
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
-use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
+use bakeoff_core::observed::{NodeSample, Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::Window;
@@ -137,6 +137,15 @@ impl<'a> Sampling<'a> {
         match &self.remote {
             Some(watch) => watch.so_far(),
             None => Ok(vec![MachineSeen::local(Cow::Owned(self.own.so_far()))]),
+        }
+    }
+
+    /// Returns the last sample of each server of this machine and of the generator. Empty for a run with a places file:
+    /// samples of other machines arrive at the end of a trial.
+    pub(crate) fn last_samples(&self) -> Vec<NodeSample> {
+        match &self.remote {
+            Some(_) => Vec::new(),
+            None => self.own.last_samples(),
         }
     }
 

@@ -12,6 +12,14 @@ pub(crate) enum Glyphs {
 }
 
 impl Glyphs {
+    /// Returns the mark of a text that goes on.
+    pub(crate) fn more(self) -> &'static str {
+        match self {
+            Self::Blocks => "…",
+            Self::Ascii => "~",
+        }
+    }
+
     /// Returns the character for a share of the highest bar, above 0 and at most 1.
     pub(crate) fn bar(self, share: f64) -> char {
         let bars = match self {

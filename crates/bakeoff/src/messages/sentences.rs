@@ -66,7 +66,7 @@ fn few_operations(load: &Load) -> Option<String> {
 pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
     format!(
         "{}: resuming with {} of {} left, seed {}, in {}",
-        resumed.title,
+        resumed.study.title,
         count_text(resumed.missing as u64),
         trials_text(resumed.trials),
         resumed.seed,
@@ -122,6 +122,11 @@ fn scatter_text(losses: Losses, study: &Study) -> String {
 pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
     let clients = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
     let Some(live) = live else { return clients };
+    format!("{clients}, {} s: {}", live.second + 1, second(live))
+}
+
+/// Returns the figures of the last second.
+pub(super) fn second(live: &Live) -> String {
     // One second of a slow load has too few operations for p99.
     let latency = match live.p99 {
         Percentile::TooFew { .. } => format!(", p50 {}", live.p50.text()),
@@ -133,7 +138,7 @@ pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
         0 => String::new(),
         errors => format!(", {} errors/s", count_text(errors)),
     };
-    format!("{clients}, {} s: {}/s{latency}{errors}", live.second + 1, count_text(live.verified))
+    format!("{}/s{latency}{errors}", count_text(live.verified))
 }
 
 /// Returns a trial's figures, or the reason why it is not valid.
@@ -146,10 +151,18 @@ pub(super) fn trial_finished(record: &TrialRecord) -> String {
     }
 }
 
-fn figures(record: &TrialRecord) -> String {
-    let Some(measurement) = record.measurement() else { return "nothing was measured".to_owned() };
+/// Returns the throughput and p99 of a trial; `None` if nothing was measured.
+pub(super) fn rate_and_p99(record: &TrialRecord) -> Option<String> {
+    let measurement = record.measurement()?;
     let rate = measurement.throughput().map_or(0, |rate| rate.round() as u64);
     let p99 = measurement.total().responses().percentile(0.99).text();
+    Some(format!("{}/s, p99 {p99}", count_text(rate)))
+}
+
+fn figures(record: &TrialRecord) -> String {
+    let Some((measurement, rate_and_p99)) = record.measurement().zip(rate_and_p99(record)) else {
+        return "nothing was measured".to_owned();
+    };
     let errors = match measurement.error_count() {
         0 => "no errors".to_owned(),
         errors => format!("{} errors", count_text(errors)),
@@ -162,7 +175,7 @@ fn figures(record: &TrialRecord) -> String {
         }
         Some(Found::Unsteady(_) | Found::OutOfTime(_)) | None => String::new(),
     };
-    format!("{found}{}/s, p99 {p99}, {errors}", count_text(rate))
+    format!("{found}{rate_and_p99}, {errors}")
 }
 
 /// Returns the first 160 characters, and `…` if there are more.

@@ -1,4 +1,4 @@
-//! Tests progress output: plain lines without a terminal, one changing line on a terminal.
+//! Tests progress output: plain lines without a terminal, changing lines on a terminal.
 //!
 //! Figures differ between runs and are masked.
 
@@ -111,7 +111,7 @@ fn json_run_prints_the_same_lines() {
 }
 
 #[test]
-fn run_on_a_terminal_shows_one_line_that_changes() {
+fn run_on_a_terminal_shows_lines_that_change() {
     let bench = Bench::new(STUDY);
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
         .expect("a pseudo-terminal");
@@ -149,5 +149,12 @@ fn run_on_a_terminal_shows_one_line_that_changes() {
     {
         assert!(shown.contains(part), "`{part}` is not in:\n{shown:?}");
     }
-    assert!(!shown.contains("      write/"), "the second line shows it:\n{shown:?}");
+    assert!(!shown.contains("      write/"), "the last line shows it:\n{shown:?}");
+    // Each system has a row below the trial's line.
+    for row in ["> first ", "  second ", "> second ", "  first ", "  0 of 4", "  3 of 4"] {
+        assert!(shown.contains(row), "`{row}` is not in:\n{shown:?}");
+    }
+    let bars = |text: &str| text.contains("  █") || text.contains("  #");
+    let loaded = shown.split("> ").skip(1).filter(|row| bars(row) && row.contains("/s, p"));
+    assert!(loaded.count() > 0, "no row shows the seconds of a load:\n{shown:?}");
 }
