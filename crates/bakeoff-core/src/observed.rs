@@ -221,6 +221,8 @@ pub struct NodeSample {
     pub at: f64,
     /// CPU seconds since the node's first start; `None` if they could not be read.
     pub cpu_seconds: Option<f64>,
+    /// CPU use since the sample before, in percent of one core; `None` if it is unknown.
+    pub cpu_percent: Option<f64>,
     /// Bytes of memory: the last proportional reading, or resident memory without one; `None` if neither could be read.
     pub memory: Option<f64>,
 }
@@ -329,21 +331,28 @@ impl Series {
         begin..end.max(begin)
     }
 
-    /// Returns the last value of a column; `None` if the last sample lacks it.
-    fn last_value(&self, column: Column) -> Option<f64> {
-        self.columns.get(&column)?.last().copied().filter(|value| value.is_finite())
+    /// Returns the value of a column, `back` samples before the last; `None` if it could not be read.
+    fn value(&self, column: Column, back: usize) -> Option<f64> {
+        let values = self.columns.get(&column)?;
+        values.get(values.len().checked_sub(1 + back)?).copied().filter(|value| value.is_finite())
     }
 
     /// Returns the last sample of a node. `memory`: its proportional memory, if it was read. `None` without a sample.
     pub fn last_sample(&self, memory: Option<&Series>) -> Option<NodeSample> {
         let parts =
-            || Some(self.last_value(Column::CpuUser)? + self.last_value(Column::CpuSystem)?);
-        let proportional = memory.and_then(|series| series.last_value(Column::Proportional));
+            |back| Some(self.value(Column::CpuUser, back)? + self.value(Column::CpuSystem, back)?);
+        let cpu = |back| self.value(Column::Cpu, back).or_else(|| parts(back));
+        let rate = || match self.at[..] {
+            [.., before, at] if at > before => Some((cpu(0)? - cpu(1)?) / (at - before)),
+            _ => None,
+        };
+        let proportional = memory.and_then(|series| series.value(Column::Proportional, 0));
         Some(NodeSample {
             name: self.name.clone(),
             at: *self.at.last()?,
-            cpu_seconds: self.last_value(Column::Cpu).or_else(parts),
-            memory: proportional.or_else(|| self.last_value(Column::Resident)),
+            cpu_seconds: cpu(0),
+            cpu_percent: rate().map(|rate| rate * 100.0),
+            memory: proportional.or_else(|| self.value(Column::Resident, 0)),
         })
     }
 
@@ -449,6 +458,7 @@ mod tests {
         series.columns.insert(Column::CpuSystem, vec![0.0, 0.5, 0.5, 1.0]);
         let last = series.last_sample(None).unwrap();
         assert_eq!((last.at, last.cpu_seconds, last.memory), (4.0, Some(9.5), Some(3.0)));
+        assert_eq!(last.cpu_percent, Some(75.0), "1.5 s in 2 s");
         let columns = BTreeMap::from([(Column::Proportional, vec![2.5])]);
         let memory = Series { name: "n".into(), at: vec![3.0], columns };
         assert_eq!(series.last_sample(Some(&memory)).unwrap().memory, Some(2.5));

@@ -28,7 +28,7 @@ pub use render::compared;
 pub use render::csv::csv;
 pub use render::html::card::card;
 pub use render::html::site;
-pub use render::html::{html, html_beside_record, trend_page};
+pub use render::html::{html, html_beside_record, live_page, trend_page};
 pub use render::json::{FORMAT, json};
 pub use render::markdown::markdown;
 pub use render::png::png;

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use self::dbtester::{AnalyzeArgs, ControlArgs, DbtesterCommand};
 pub(crate) use self::load::{LoadArgs, ResultArgs, Spread};
 pub(crate) use self::values::Ramp;
-use self::values::{loss, option};
+use self::values::{loss, option, port};
 use crate::failure::EXIT_CODES;
 
 mod dbtester;
@@ -164,6 +164,19 @@ impl Command {
         )
     }
 
+    /// Returns where a command that makes a run shows it besides the terminal.
+    pub(crate) fn watch(&self) -> WatchOptions {
+        let options = match self {
+            Self::Run(args) => &args.options.watch,
+            Self::Load(args) => &args.result.watch,
+            Self::Gate(args) => &args.options.watch,
+            Self::Reproduce(args) => &args.watch,
+            Self::Dbtester(DbtesterCommand::Control(args)) => &args.options.watch,
+            _ => return WatchOptions::default(),
+        };
+        options.clone()
+    }
+
     /// Returns the run paths in the command's arguments, each of which may be `latest`.
     pub(crate) fn runs(&mut self) -> Vec<&mut PathBuf> {
         match self {
@@ -245,6 +258,17 @@ pub(crate) struct RunOptions {
     /// `kubernetes`: in pods of the current context [default: this machine only]
     #[arg(long, value_name = "PLACES.yaml")]
     pub(crate) on: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) watch: WatchOptions,
+}
+
+/// Where to show a run while it lasts, besides the terminal.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct WatchOptions {
+    /// Serve a page on 127.0.0.1 that shows the run while it lasts, and then its report [default port: a free one]
+    #[arg(long, value_name = "PORT", value_parser = port, num_args = 0..=1)]
+    #[arg(default_missing_value = "0", require_equals = true)]
+    pub(crate) live: Option<u16>,
 }
 
 impl RunOptions {
@@ -334,7 +358,7 @@ pub(crate) struct ReproduceArgs {
     /// Run to reproduce: its folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
     /// Use this run of the same study instead of running it again
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust", "live"])]
     pub(crate) with: Option<PathBuf>,
     /// Run a study that another user recorded or could have changed; its record names the programs to execute
     #[arg(long)]
@@ -354,6 +378,8 @@ pub(crate) struct ReproduceArgs {
     pub(crate) shared_machine: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
+    #[command(flatten)]
+    pub(crate) watch: WatchOptions,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod failure;
 mod messages;
+mod watchers;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
 use crate::messages::Messages;
+use crate::watchers::{Audience, Watchers};
 
 /// Signals within this time count as one request to end.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
@@ -92,18 +94,35 @@ fn obey(
     if command.starts_servers() {
         this_machine::refuse_bare_root()?;
     }
+    let mut watchers = Watchers::open(&command.watch(), messages)?;
+    let code = watched(command, &mut Audience { messages, watchers: &mut watchers }, interrupted);
+    watchers.close();
+    code
+}
+
+/// Runs a command whose run the audience may watch.
+fn watched(
+    command: &Command,
+    audience: &mut Audience<'_>,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(args) => return commands::run::run(args, messages, interrupted),
-        Command::Load(args) => return commands::load::run(args, messages, interrupted),
+        Command::Run(args) => return commands::run::run(args, audience, interrupted),
+        Command::Load(args) => return commands::load::run(args, audience, interrupted),
+        Command::Gate(args) => return commands::gate::run(args, audience, interrupted),
+        Command::Reproduce(args) => return commands::reproduce::run(args, audience, interrupted),
+        Command::Dbtester(command) => {
+            return commands::dbtester::run(command, audience, interrupted);
+        }
+        _ => {}
+    }
+    let messages = &mut *audience.messages;
+    match command {
         Command::Start(args) => return commands::start::run(args, messages, interrupted),
         Command::Report(args) => commands::report::report(args)?,
-        Command::Reproduce(args) => {
-            return commands::reproduce::run(args, messages, interrupted);
-        }
         Command::Verify(args) => return commands::verify::run(args),
         Command::History(args) => commands::history::history(args)?,
         Command::Site(args) => commands::site::write(args)?,
-        Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
         Command::Compare(args) => return commands::compare::run(args),
         Command::Studies { name } => commands::catalogue::studies(name.as_deref())?,
         Command::Systems { name } => commands::catalogue::systems(name.as_deref())?,
@@ -116,14 +135,16 @@ fn obey(
         Command::VaultBenchmark { args } => {
             return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
         }
-        Command::Dbtester(command) => {
-            return commands::dbtester::run(command, messages, interrupted);
-        }
         Command::Doctor { studies, on: None } => return commands::catalogue::doctor(studies),
         Command::Doctor { studies, on: Some(places) } => {
             return commands::doctor::machines(studies, places, interrupted);
         }
         Command::Agent { .. } => unreachable!("`main` serves it before it catches signals"),
+        Command::Run(_)
+        | Command::Load(_)
+        | Command::Gate(_)
+        | Command::Reproduce(_)
+        | Command::Dbtester(_) => unreachable!("they ran above"),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);

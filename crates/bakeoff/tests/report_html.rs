@@ -131,16 +131,26 @@ impl Browser {
     fn open(&mut self, page: &str) {
         let path = self.dir.path().join("report.html");
         std::fs::write(&path, page).expect("a page can be written");
-        self.visit(&path);
+        self.visit(&file_url(&path));
     }
 
-    /// Opens a file.
-    fn visit(&mut self, path: &Path) {
+    /// Opens a page and waits until it is loaded.
+    fn visit(&mut self, url: &str) {
         self.events.clear();
-        self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}));
+        self.call("Page.navigate", json!({ "url": url }));
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
             let event = self.receive();
             self.events.push(event);
+        }
+    }
+
+    /// Waits until an expression is true in the page.
+    #[track_caller]
+    fn await_in_page(&mut self, expression: &str) {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while self.ask(expression) != true {
+            assert!(Instant::now() < give_up, "not within a minute: {expression}");
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -440,6 +450,10 @@ fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
     assert_eq!(folded, 0);
 }
 
+fn file_url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
 /// Writes the records of many runs: studies, versions and machines in turn. The second is altered, the third has
 /// no valid trial, and the last cannot be read.
 fn write_runs(folder: &Path, count: u32) {
@@ -512,7 +526,7 @@ fn site_of_500_runs_opens_and_filters() {
     assert!(size < 200_000, "{size} bytes");
 
     let mut browser = Browser::start();
-    browser.visit(&site.join("index.html"));
+    browser.visit(&file_url(&site.join("index.html")));
     assert_eq!(browser.troubles(), Vec::<String>::new());
     let rows = "[...document.querySelectorAll('tr[data-row]')].filter(one => one.offsetHeight > 0)";
     let count = format!("{rows}.length");
@@ -538,7 +552,7 @@ fn site_of_500_runs_opens_and_filters() {
     // The page of a study: one machine, the altered record without figures, each run with its record.
     let page = browser
         .ask("document.querySelector('a[href^=\"study-0-machine-2\"]').getAttribute('href')");
-    browser.visit(&site.join(page.as_str().expect("a link")));
+    browser.visit(&file_url(&site.join(page.as_str().expect("a link"))));
     assert_eq!(browser.troubles(), Vec::<String>::new());
     let altered = browser.ask(
         "[...document.querySelectorAll('#runs tbody tr')].filter(one => \
@@ -615,7 +629,7 @@ fn axe_reports_nothing() -> Result<(), Lacking> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     command.arg("site").arg(&runs).arg("--out").arg(&site).output().expect("it starts");
     for page in ["index.html", "study-0-machine-2.html"] {
-        browser.visit(&site.join(page));
+        browser.visit(&file_url(&site.join(page)));
         browser.ask(&format!("{axe}; typeof axe.run"));
         let found = browser.ask("axe.run().then(result => result.violations.map(one => one.id))");
         assert_eq!(found, json!([]), "{page}");
@@ -633,12 +647,66 @@ fn done(test: fn()) -> Result<(), Lacking> {
     Ok(())
 }
 
+/// A study whose names would be markup, if they were not escaped.
+const LIVE_STUDY: &str = "\
+title: <b>Which</b> of two?
+systems:
+  first: {kind: canary, options: {sync: none}}
+  second: {kind: canary, options: {sync: none}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100}}
+loads:
+  steady: {clients: 2, warmup: 200ms, stop: {after: 2s}}
+trials: 2
+";
+
+fn live_page_follows_a_run_and_becomes_its_report() {
+    let dir = tempfile::tempdir().expect("there is room for a run");
+    std::fs::write(dir.path().join("study.yaml"), LIVE_STUDY).expect("a study can be written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args(["run", "study.yaml", "--trials", "2", "--live"]).current_dir(dir.path());
+    command.env("BAKEOFF_SHARED_MACHINE", "1").env("BAKEOFF_BASELINE_FOR", "30ms");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut browser = Browser::start();
+    let mut run = command.spawn().expect("bakeoff can be started");
+    let mut lines = BufReader::new(run.stderr.take().expect("it is a pipe")).lines();
+    let url = lines.find_map(|line| line.ok()?.strip_prefix("Live: ").map(str::to_owned));
+    let url = url.expect("it prints where the page is");
+    std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+    browser.visit(&url);
+    browser.await_in_page("document.querySelectorAll('#places figure path.line').length > 3");
+    assert_eq!(browser.ask("document.querySelector('h1').textContent"), "<b>Which</b> of two?");
+    let state = browser.ask("document.getElementById('state').textContent");
+    let state = state.as_str().unwrap_or_default();
+    assert!(state.starts_with("Round 1 of 2, trial 1 of 4: "), "{state}");
+    browser.await_in_page("document.querySelectorAll('#usage tbody tr').length === 2");
+    let usage = browser.ask("document.getElementById('usage').innerText");
+    assert!(usage.as_str().is_some_and(|text| text.contains("generator")), "{usage}");
+    // Both systems of a round share its charts, and a verdict after it is provisional.
+    browser.await_in_page("document.querySelectorAll('#places .legend li').length === 2");
+    browser.await_in_page(
+        "document.getElementById('verdict').textContent.startsWith('Provisional, after 2 trials: ')",
+    );
+    assert_eq!(browser.ask("document.documentElement.scrollWidth <= innerWidth"), true);
+    // At the end the report is there, with a script that works.
+    browser.await_in_page("document.querySelector('#judged') !== null");
+    run.wait().expect("the run ends");
+    browser.ask("document.querySelector('nav a[href=\"#time\"]').click()");
+    browser.await_in_page("document.querySelector('#time .fold').open");
+    let title = browser.ask("document.title");
+    assert!(title.as_str().is_some_and(|title| title.contains("<b>Which</b>")), "{title}");
+    assert_eq!(browser.ask("document.querySelectorAll('b').length"), 0);
+    let mut troubles = browser.troubles();
+    troubles.retain(|trouble| !trouble.starts_with(&format!("asked for {url}")));
+    assert_eq!(troubles, Vec::<String>::new());
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let skipped = Skipped::default();
     type Test = (&'static str, fn() -> Result<(), Lacking>);
-    let tests: [Test; 11] = [
+    let tests: [Test; 12] = [
         ("a_large_page_opens_without_a_word_on_the_console", || {
             done(a_large_page_opens_without_a_word_on_the_console)
         }),
@@ -659,6 +727,9 @@ fn main() -> ExitCode {
         ("a_file_is_saved_from_the_page", || done(a_file_is_saved_from_the_page)),
         ("on_paper_all_is_light_and_nothing_is_to_be_pressed", || {
             done(on_paper_all_is_light_and_nothing_is_to_be_pressed)
+        }),
+        ("live_page_follows_a_run_and_becomes_its_report", || {
+            done(live_page_follows_a_run_and_becomes_its_report)
         }),
         ("site_of_500_runs_opens_and_filters", || done(site_of_500_runs_opens_and_filters)),
         ("axe_reports_nothing", axe_reports_nothing),

@@ -25,6 +25,8 @@ pub const RUNS: &str = "runs";
 
 /// File name of the record in the folder of its run.
 pub const RECORD: &str = "record.jsonl";
+/// Page beside the record, the report of a finished run.
+pub const PAGE: &str = "report.html";
 
 /// The folder of a run, with its record open for writing and locked.
 pub struct RunFolder {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
+use super::WatchOptions;
 use super::values::{Ramp, clients, ramp, rate, requests, time, time_above_zero};
 
 const EXAMPLES: &str = "\
@@ -214,6 +215,8 @@ pub(crate) struct ResultArgs {
     /// Print only the result, as JSON, on standard output
     #[arg(long, help_heading = "Result")]
     pub(crate) json: bool,
+    #[command(flatten, next_help_heading = "Result")]
+    pub(crate) watch: WatchOptions,
 }
 
 /// Spacing of the requests of an open load.

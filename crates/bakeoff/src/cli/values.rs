@@ -35,6 +35,8 @@ pub(super) enum ValueError {
     NoOption,
     #[error("it must be from 0.1% to 90%")]
     LossOutOfRange,
+    #[error("write a port from 1 to 65535, or 0 for a free one")]
+    NoPort,
     #[error("write a whole number: `1000`, `1k` or `1e3`")]
     NoCount,
     #[error("it must be from 1 to {}", units::count_text(*.0))]
@@ -126,6 +128,11 @@ pub(super) fn ramp(text: &str) -> Result<Ramp, ValueError> {
         return Err(ValueError::NothingDue);
     }
     Ok(ramp)
+}
+
+/// Parses a port; 0 stands for a free one.
+pub(super) fn port(text: &str) -> Result<u16, ValueError> {
+    text.parse().map_err(|_| ValueError::NoPort)
 }
 
 /// Parses `NAME=VALUE`.

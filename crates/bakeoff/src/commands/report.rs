@@ -7,14 +7,11 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::Record;
 use bakeoff_host::private;
 use bakeoff_report::{self as report, Extent, Report, Style};
-use bakeoff_trial::run::folder;
+use bakeoff_trial::run::folder::{self, PAGE};
 
 use crate::cli::{Format, ReportArgs};
 use crate::failure::Failure;
 use crate::messages;
-
-/// Page beside the record, written unless a format is given.
-const PAGE: &str = "report.html";
 
 /// Reports that a run writes beside its record.
 pub(crate) const FILES: [(&str, Format); 5] = [

@@ -52,6 +52,7 @@ pub(crate) fn run(
         shared_machine: args.shared_machine,
         on: None,
         ports: args.ports.clone(),
+        watch: args.watch.clone(),
     };
     let mut runner = Runner { settings: options.settings(), places: None, reporter, interrupted };
     let (seed, order) = seeded_plan(&study, options.seed);

@@ -23,6 +23,7 @@ mod hey;
 mod hostile_http;
 mod hostile_runs;
 mod json_schemas;
+mod live;
 mod load;
 mod load_addresses;
 mod load_secrets;

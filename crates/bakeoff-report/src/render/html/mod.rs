@@ -16,6 +16,7 @@ mod figures;
 mod first;
 mod frame;
 mod judged;
+mod live;
 mod machine;
 mod method;
 mod nodes;
@@ -42,6 +43,7 @@ use crate::model::contender::Contender;
 
 use page::Section;
 
+pub use live::live_page;
 pub use trend::trend_page;
 
 /// Renders the whole report. `record`: its source, which can be saved from the page.

@@ -18,6 +18,8 @@ use bakeoff_core::units::is_harmful;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
+/// Script of the live page, which runs after [`SCRIPT`].
+const LIVE: &str = include_str!("live.js");
 
 /// Escapes a text for HTML. Control characters, and those that change the direction of writing, become visible.
 pub(super) fn escape(text: &str) -> String {
@@ -63,14 +65,32 @@ impl Section {
 
 /// Assembles the whole page. `top` and `data` are HTML.
 pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> String {
+    assembled(title, top, sections, data, &[SCRIPT])
+}
+
+/// Assembles the live page, which connects to its server.
+pub(super) fn live(title: &str, top: &str) -> String {
+    assembled(title, top, &[], "", &[SCRIPT, LIVE])
+}
+
+fn assembled(
+    title: &str,
+    top: &str,
+    sections: &[Section],
+    data: &str,
+    scripts: &[&'static str],
+) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let room = sections.iter().map(|section| section.body.len()).sum::<usize>() + data.len();
     let mut page = String::with_capacity(room + (1 << 16));
+    let hashes: Vec<String> =
+        scripts.iter().map(|script| format!("'sha256-{}'", hash(script))).collect();
+    let connects = if scripts.contains(&LIVE) { "connect-src 'self'; " } else { "" };
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
+         style-src 'sha256-{}'; script-src {}; {connects}base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
@@ -78,7 +98,7 @@ pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> 
          <a class=\"skip\" href=\"#main\">Skip to the report</a>\n\
          <main id=\"main\" tabindex=\"-1\"><article aria-labelledby=\"verdict\">",
         hash(STYLE),
-        hash(SCRIPT),
+        hashes.join(" "),
         escape(title),
     );
     page.push_str(top);
@@ -93,7 +113,8 @@ pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> 
     }
     page.push_str("\n</main>\n");
     page.push_str(data);
-    let _ = write!(page, "<script>{SCRIPT}</script>\n</body></html>\n");
+    scripts.iter().for_each(|script| page.push_str(&format!("<script>{script}</script>\n")));
+    page.push_str("</body></html>\n");
     page
 }
 
@@ -227,9 +248,13 @@ mod tests {
 
     #[test]
     fn style_and_script_can_be_embedded() {
-        assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
-        for outside in ["http:", "https:", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
-            assert!(!STYLE.contains(outside) && !SCRIPT.contains(outside), "{outside}");
+        for text in [STYLE, SCRIPT, LIVE] {
+            assert!(!text.contains("</"));
+            for outside in ["https:", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
+                assert!(!text.contains(outside), "{outside}");
+            }
+            // The name of SVG's elements is no address.
+            assert!(!text.replace("http://www.w3.org/2000/svg", "").contains("http:"));
         }
     }
 }

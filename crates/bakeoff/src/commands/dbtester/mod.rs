@@ -22,11 +22,11 @@ use bakeoff_trial::event::Reporter;
 
 use crate::cli::DbtesterCommand;
 use crate::failure::Failure;
-use crate::messages::{self, Messages};
+use crate::messages;
 
 pub(crate) fn run(
     command: &DbtesterCommand,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     match command {
@@ -34,9 +34,7 @@ pub(crate) fn run(
             messages::output(AGENT);
             Ok(ExitCode::SUCCESS)
         }
-        DbtesterCommand::Control(args) => {
-            control::run(args, messages as &mut dyn Reporter, interrupted)
-        }
+        DbtesterCommand::Control(args) => control::run(args, reporter, interrupted),
         DbtesterCommand::Analyze(args) => analyze::run(args),
     }
 }

@@ -16,7 +16,8 @@ use bakeoff_core::study::{ERRORS_MAX, Study};
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::{Live, Seconds};
 use bakeoff_trial::cluster::contenders::PreparedSystem;
-use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::event::{Event, Reporter, TrialStarted};
+use bakeoff_trial::run::progress::Progress;
 use bakeoff_trial::this_machine;
 use bakeoff_trial::trial::{self, TrialContext};
 
@@ -29,6 +30,7 @@ use super::shared::Reached;
 use super::{settings_text, text};
 use crate::failure::Failure;
 use crate::messages::Messages;
+use crate::watchers::Watchers;
 use bakeoff_fleet::machines::requests::Requests;
 
 /// A load's study, and everything that its trials need.
@@ -39,6 +41,7 @@ pub(super) struct Loader<'a> {
     pub(super) order: &'a [Trial],
     pub(super) reached: &'a Reached,
     pub(super) messages: &'a mut Messages,
+    pub(super) watchers: &'a mut Watchers,
     pub(super) interrupted: &'a AtomicBool,
     /// Run on disk, with `--out`.
     pub(super) recorded: Option<Recorded>,
@@ -72,15 +75,22 @@ impl Loader<'_> {
             fleet,
             kept: BTreeMap::new(),
         };
-        let mut listener = Listener { messages: self.messages, label, seconds: Vec::new() };
-        let (record, failure) = trial::run_requests(
-            &mut context,
-            self.contender,
-            &self.order[place],
-            &requests,
-            &mut listener,
-        );
+        let progress = Progress::new(self.study, &[]);
+        let trial = &self.order[place];
+        self.watchers.report(&Event::TrialStarted(TrialStarted {
+            trial,
+            trials: self.order.len(),
+            begins_round: false,
+            left: progress.left(&self.order[place..]),
+            found: None,
+        }));
+        let (messages, watchers) = (&mut *self.messages, &mut *self.watchers);
+        let mut listener = Listener { messages, watchers, label, seconds: Vec::new() };
+        let (record, failure) =
+            trial::run_requests(&mut context, self.contender, trial, &requests, &mut listener);
         let seconds = listener.seconds;
+        let left = progress.left(&self.order[place + 1..]);
+        self.watchers.report(&Event::TrialFinished { record: &record, left });
         self.messages.load_ended();
         if let Some(recorded) = &mut self.recorded {
             recorded.push(&record)?;
@@ -186,12 +196,14 @@ fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
 /// Shows a trial's progress and collects its seconds.
 struct Listener<'a> {
     messages: &'a mut Messages,
+    watchers: &'a mut Watchers,
     label: &'a str,
     seconds: Vec<Vec<Live>>,
 }
 
 impl Reporter for Listener<'_> {
     fn report(&mut self, event: &Event<'_>) {
+        self.watchers.report(event);
         match event {
             Event::LoadStarted { .. } => {
                 self.messages.load_begins(self.label);

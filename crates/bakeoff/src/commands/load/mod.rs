@@ -28,11 +28,12 @@ mod testing;
 mod text;
 mod timeline;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_report::ci::Case;
+use bakeoff_trial::event::Event;
 use loader::Loader;
 use recorded::Recorded;
 use result::Gate;
@@ -41,28 +42,30 @@ use settings::Course;
 use crate::cli::{LoadArgs, ResultArgs};
 use crate::commands::conditions::{self, Conditions};
 use crate::failure::{Failure, NOT_VALID};
-use crate::messages::{self, Messages};
+use crate::messages;
+use crate::watchers::Audience;
 
 /// Runs a load, prints its result and publishes the outcome of its conditions.
 pub(crate) fn run(
     args: &LoadArgs,
-    messages: &mut Messages,
+    audience: &mut Audience<'_>,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let ResultArgs { fail_if, junit, .. } = &args.result;
     let conditions = if fail_if.is_empty() { Conditions::None } else { Conditions::Given };
     conditions::publish("load", conditions, junit.as_deref(), |cases| {
-        judged(args, messages, interrupted, cases)
+        judged(args, audience, interrupted, cases)
     })
 }
 
 /// Runs a load and prints its result. Adds a case to `cases` for each condition, and one for the load's validity.
 fn judged(
     args: &LoadArgs,
-    messages: &mut Messages,
+    audience: &mut Audience<'_>,
     interrupted: &AtomicBool,
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
+    let Audience { messages, watchers } = audience;
     let mut asked = ask::read(args)?;
     asked.warnings.iter().for_each(|warning| messages::warn(warning));
     let on = args.load.on.as_deref();
@@ -82,12 +85,24 @@ fn judged(
         Recorded::begin(out, (study, order), &contender.record, drive, open_files, &reached.fleet)
     };
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
+    let folder = recorded.as_ref().map_or(Path::new(""), |recorded| &recorded.path);
+    let (seed, trials) = (drive.seed, order.len());
+    watchers.report(&Event::RunStarted { study, seed, trials, folder });
     // Without `--json` the result begins with the same text.
     if args.result.json && !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
-    let mut loader =
-        Loader { asked, study, contender, order, reached, messages, interrupted, recorded };
+    let mut loader = Loader {
+        asked,
+        study,
+        contender,
+        order,
+        reached,
+        messages,
+        watchers,
+        interrupted,
+        recorded,
+    };
     if let Course::FindMax { objective, .. } = &asked.settings.course {
         return find::run(&mut loader, objective, args.result.json);
     }

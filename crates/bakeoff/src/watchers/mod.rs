@@ -1,0 +1,88 @@
+//! Shows a run elsewhere than on the terminal while it lasts: on a live page, and to monitoring systems.
+//!
+//! All of them read the events that the terminal's reporter reads. [`Status`] keeps what they share. None takes part in
+//! a load: an event only appends a line to a list, and threads of their own serve browsers and collectors.
+//!
+//! Not here: the page itself (`bakeoff_report`), the terminal (`messages`).
+
+mod feed;
+mod live;
+mod server;
+mod status;
+mod verdict;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bakeoff_trial::event::{Event, Reporter};
+
+use self::live::LivePage;
+use self::status::Status;
+use crate::cli::WatchOptions;
+use crate::failure::Failure;
+use crate::messages::Messages;
+
+/// Status of a run, which threads of the watchers read.
+type Shared = Arc<Mutex<Status>>;
+
+fn locked(status: &Mutex<Status>) -> MutexGuard<'_, Status> {
+    status.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The watchers of a run that the user asked for; often none.
+#[derive(Default)]
+pub(crate) struct Watchers {
+    status: Shared,
+    live: Option<LivePage>,
+}
+
+impl Watchers {
+    /// Opens their ports, and prints where they are.
+    ///
+    /// # Errors
+    /// Fails for an invalid option or a port that is in use, before anything is started.
+    pub(crate) fn open(options: &WatchOptions, messages: &mut Messages) -> Result<Self, Failure> {
+        let mut watchers = Self::default();
+        if let Some(port) = options.live {
+            let live = LivePage::open(port)?;
+            messages.step(&format!("Live: http://{}/", live.address()));
+            watchers.live = Some(live);
+        }
+        Ok(watchers)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.live.is_none()
+    }
+
+    /// Receives an event.
+    pub(crate) fn report(&mut self, event: &Event<'_>) {
+        if self.is_empty() {
+            return;
+        }
+        let status = &mut *locked(&self.status);
+        status.take(event);
+        if let Some(live) = &mut self.live {
+            live.report(event, status);
+        }
+    }
+
+    /// Sends the final state, and closes all connections. Waits for a slow browser for a moment only.
+    pub(crate) fn close(self) {
+        if let Some(live) = self.live {
+            live.close(&locked(&self.status));
+        }
+    }
+}
+
+/// The terminal and the watchers, which receive the same events.
+pub(crate) struct Audience<'a> {
+    pub(crate) messages: &'a mut Messages,
+    pub(crate) watchers: &'a mut Watchers,
+}
+
+impl Reporter for Audience<'_> {
+    fn report(&mut self, event: &Event<'_>) {
+        self.messages.report(event);
+        self.watchers.report(event);
+    }
+}
