@@ -675,7 +675,7 @@ fn live_page_follows_a_run_and_becomes_its_report() {
     std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
     browser.visit(&url);
     browser.await_in_page("document.querySelectorAll('#places figure path.line').length > 3");
-    assert_eq!(browser.ask("document.querySelector('h1').textContent"), "<b>Which</b> of two?");
+    assert_eq!(browser.ask("document.getElementById('title').textContent"), "<b>Which</b> of two?");
     let state = browser.ask("document.getElementById('state').textContent");
     let state = state.as_str().unwrap_or_default();
     assert!(state.starts_with("Round 1 of 2, trial 1 of 4: "), "{state}");
@@ -689,13 +689,12 @@ fn live_page_follows_a_run_and_becomes_its_report() {
     );
     assert_eq!(browser.ask("document.documentElement.scrollWidth <= innerWidth"), true);
     // At the end the report is there, with a script that works.
-    browser.await_in_page("document.querySelector('#judged') !== null");
+    browser.await_in_page("document.querySelector('#ratios') !== null");
     run.wait().expect("the run ends");
-    browser.ask("document.querySelector('nav a[href=\"#time\"]').click()");
-    browser.await_in_page("document.querySelector('#time .fold').open");
+    browser.await_in_page("document.querySelector('[data-file]').href !== ''");
     let title = browser.ask("document.title");
     assert!(title.as_str().is_some_and(|title| title.contains("<b>Which</b>")), "{title}");
-    assert_eq!(browser.ask("document.querySelectorAll('b').length"), 0);
+    assert_eq!(browser.ask("document.querySelectorAll('.study b, title b').length"), 0);
     let mut troubles = browser.troubles();
     troubles.retain(|trouble| !trouble.starts_with(&format!("asked for {url}")));
     assert_eq!(troubles, Vec::<String>::new());

@@ -87,6 +87,12 @@ impl Report {
         &self.sentence
     }
 
+    /// Returns the answer that every format begins with, and the sentences that support it.
+    pub fn answer(&self) -> Vec<String> {
+        let verdict = std::iter::once(&self.headline.verdict);
+        verdict.chain(&self.headline.support).cloned().collect()
+    }
+
     /// Returns a summary of the run in a few sentences. Includes the scale if the study was scaled.
     pub fn summary(&self) -> Vec<String> {
         sentences::summary(&self.header.study, &self.summary)

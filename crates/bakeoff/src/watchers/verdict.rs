@@ -23,6 +23,6 @@ pub(super) fn verdict(folder: &Path) -> Option<VerdictSoFar> {
     let (record, _) = folder::read(folder).ok()?;
     let trials = record.trials.len();
     let is_final = record.end.is_some() && record.is_complete();
-    let sentences = || Report::new(&record).summary();
+    let sentences = || Report::new(&record).answer();
     (trials > 0).then(|| VerdictSoFar { sentences: sentences(), trials, is_final })
 }

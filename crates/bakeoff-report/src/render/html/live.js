@@ -233,9 +233,8 @@
   });
   on('verdict', function (data) {
     var mark = data.provisional ? 'Provisional, after ' + data.trials + ' trials: ' : 'Result of ' + data.trials + ' trials: ';
-    byId('verdict').replaceChildren.apply(byId('verdict'), data.sentences.map(function (sentence, nth) {
-      return nth ? element('p', {}, [sentence]) : element('p', {}, [element('strong', {}, [mark]), sentence]);
-    }));
+    byId('verdict').textContent = mark + data.sentences[0];
+    byId('support').textContent = data.sentences.slice(1).join(' ');
   });
   on('end', function (data) {
     ended = true;

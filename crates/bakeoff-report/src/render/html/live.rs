@@ -8,10 +8,10 @@
 use super::page;
 
 /// Content before the first event.
-const TOP: &str = "<h1 id=\"title\">A run of bakeoff</h1>\n\
-    <p id=\"state\" role=\"status\">Connecting to the run.</p>\n\
-    <noscript><p class=\"invalid\">This page needs JavaScript. The report at the end of the run does not.</p></noscript>\n\
-    <div id=\"verdict\" class=\"found\"><p><strong>No verdict yet</strong>: no round is complete.</p></div>\n\
+const TOP: &str = "<p class=\"study\"><span id=\"title\">A run of bakeoff</span>\
+    <span id=\"state\" role=\"status\">Connecting to the run.</span></p>\n\
+    <h1 id=\"verdict\">No verdict yet: no round is complete.</h1><p class=\"support\" id=\"support\"></p>\n\
+    <noscript><p class=\"alarm\">This page needs JavaScript. The report at the end of the run does not.</p></noscript>\n\
     <div id=\"places\"></div>\n\
     <section aria-labelledby=\"usage-h\"><h2 id=\"usage-h\">Nodes</h2><div id=\"usage\">\
     <p class=\"how\">No sample yet.</p></div></section>";

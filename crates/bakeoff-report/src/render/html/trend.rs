@@ -24,18 +24,18 @@ pub fn trend_page(trend: &Trend) -> String {
     let title = trend.heading();
     let (first, others): (Vec<&Series>, Vec<&Series>) =
         trend.series.iter().partition(|one| one.key.leading || !one.changes.is_empty());
-    let mut top = format!("<h1>{}</h1>", escape(&title));
-    top.push_str(&format!("<div class=\"found\">{}</div>", paragraph("", &trend.found())));
+    let mut top = format!(
+        "<p class=\"study\"><span>{}</span></p><h1 id=\"verdict\">{}</h1>",
+        escape(&title),
+        escape(&trend.found())
+    );
     let changes = |worse: bool| -> Vec<String> {
         let of_them = trend.changes().filter(|(_, change)| change.is_worse == worse);
         of_them.map(|(series, change)| trend::change_text(series, change)).collect()
     };
     let worse = changes(true);
     if !worse.is_empty() {
-        top.push_str(&format!(
-            "<div class=\"findings\"><h2>Worse</h2>{}</div>",
-            list("notes", &worse)
-        ));
+        top.push_str(&format!("<h2>Worse</h2>{}", list("notes", &worse)));
     }
     top.push_str(&list("notes", &changes(false)));
     top.push_str(&list("notes", &trend.notes()));
