@@ -32,10 +32,10 @@ enum Figure {
 
 impl Figure {
     fn find(self, runs: &[f64]) -> Vec<ChangePoint> {
-        change_points(runs, Scale::Ratio, self.new())
+        change_points(runs, Scale::Ratio, self.better())
     }
 
-    fn new(self) -> Option<Better> {
+    fn better(self) -> Option<Better> {
         (self == Self::Leading).then_some(Better::More)
     }
 
@@ -97,7 +97,7 @@ fn steady_runs_raise_at_most_one_false_alert_in_200() {
                 alerts[usize::from(length > 200)] += now.iter().filter(is_new).count();
                 if length == 200 {
                     in_the_end += now.len();
-                    overlap.add(alert_overlap(&series[..length], Scale::Ratio, figure.new()));
+                    overlap.add(alert_overlap(&series[..length], Scale::Ratio, figure.better()));
                 }
                 before = now;
             }
@@ -175,7 +175,7 @@ fn loss_of_5_percent_is_found_within_three_runs() {
             exact += usize::from(last.is_some_and(|one| one.first == before));
             close += usize::from(last.is_some_and(|one| one.first.abs_diff(before) <= 1));
             if exact % 20 == 0 {
-                overlap.add(alert_overlap(&series, Scale::Ratio, figure.new()));
+                overlap.add(alert_overlap(&series, Scale::Ratio, figure.better()));
             }
         }
         let share = |count: usize| count as f64 / STEPS as f64;

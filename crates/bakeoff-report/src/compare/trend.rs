@@ -330,10 +330,13 @@ impl Trend {
         self.series.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)))
     }
 
-    /// Returns `Trend of kv: 62 runs, 2026-09-01T02:00:00Z to 2026-11-21T02:00:00Z`.
+    /// Returns `Trend of kv: 62 runs, 2026-09-01 to 2026-11-21`.
     pub(crate) fn heading(&self) -> String {
         let count = bakeoff_core::units::plural(self.runs.len() as u64, "run");
-        let started = |run: Option<&TrendRun>| run.map_or("", |run| &run.header.started).to_owned();
+        let started = |run: Option<&TrendRun>| {
+            let started = run.map_or("", |run| &run.header.started);
+            started.split('T').next().unwrap_or_default().to_owned()
+        };
         let (first, last) = (started(self.runs.first()), started(self.runs.last()));
         format!("Trend of {}: {count}, {first} to {last}", self.study)
     }
@@ -377,22 +380,7 @@ impl Trend {
 
     /// Returns the parameters of the tests, and how much neighbouring runs' alerts overlap.
     pub(crate) fn parameters(&self) -> Vec<String> {
-        let levels = change_points::NEW_LEVELS.iter().filter(|level| **level > 0.0);
-        let (least, most) =
-            levels.fold((1.0_f64, 0.0_f64), |(low, high), &one| (low.min(one), high.max(one)));
-        let method = format!(
-            "Parameters: e-divisive in windows of {} runs; Student's t, p ≤ {:.5}, at least {} runs on each side and a \
-             change of {:.0} %. Leading figures: also losses in the last 2 to {} runs after at least {}, p ≤ {least} to \
-             {most} by their number (after {} runs; more lenient after fewer).",
-            change_points::WINDOW,
-            change_points::CONFIRMED_LEVEL,
-            change_points::CONFIRMED_RUNS,
-            change_points::CHANGE_MIN * 100.0,
-            change_points::NEW_LEVELS.len(),
-            change_points::BEFORE_MIN,
-            change_points::HISTORY,
-        );
-        vec![method, self.overlap_text(self.overlap)]
+        vec![method(true), self.overlap_text(self.overlap)]
     }
 
     /// Describes an overlap of alerts.
@@ -410,5 +398,30 @@ impl Trend {
     }
 }
 
-/// What the overlap means, by `docs/evidence/statistics.md`.
+/// Returns the parameters of the tests of a figure.
+pub(crate) fn method(leading: bool) -> String {
+    let confirmed = format!(
+        "Parameters: e-divisive in windows of {} runs; Student's t, p ≤ {:.5}, at least {} runs on each side and a change \
+         of {:.0} %.",
+        change_points::WINDOW,
+        change_points::CONFIRMED_LEVEL,
+        change_points::CONFIRMED_RUNS,
+        change_points::CHANGE_MIN * 100.0,
+    );
+    if !leading {
+        return confirmed;
+    }
+    let levels = change_points::NEW_LEVELS.iter().filter(|level| **level > 0.0);
+    let (least, most) =
+        levels.fold((1.0_f64, 0.0_f64), |(low, high), &one| (low.min(one), high.max(one)));
+    format!(
+        "{confirmed} Leading figures: also losses in the last 2 to {} runs after at least {}, p ≤ {least} to {most} by \
+         their number (after {} runs; more lenient after fewer).",
+        change_points::NEW_LEVELS.len(),
+        change_points::BEFORE_MIN,
+        change_points::HISTORY,
+    )
+}
+
+/// Overlaps to compare with, from `docs/evidence/statistics.md`.
 const EXPECTED: &str = "simulated, noise alone has 15 %, a step of 5 % at 2 % scatter 77 % or more";

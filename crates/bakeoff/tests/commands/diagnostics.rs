@@ -145,6 +145,8 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a file that is no record", &["report", "spoilt.txt"]),
     ("a format that there is not", &["report", "latest", "--format", "pdf"]),
     ("runs of a folder that is not there", &["history", "--out", "no-such-folder"]),
+    ("a trend of a study without runs", &["history", "--trend", "quickstart"]),
+    ("a form of no trend", &["history", "--format", "html"]),
     ("one run to compare", &["compare", "latest"]),
     ("a system that there is not", &["install", "etdc"]),
     ("an unknown version", &["install", "consul@0.1"]),

@@ -13,7 +13,7 @@ use crate::support::schema::Schemas;
 use crate::support::{Bench, Ran, array, bakeoff, folders, record};
 
 /// Handwritten schemas.
-const SCHEMAS: [&str; 5] = ["record", "run", "history", "compare", "load"];
+const SCHEMAS: [&str; 6] = ["record", "run", "history", "compare", "load", "trend"];
 
 /// Two systems, closed and open loads in stages, a request body, a search: as much as a short run can cover.
 const STUDY: &str = "\

@@ -44,5 +44,6 @@ mod staleness;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod trend;
 mod words;
 mod wrk;

@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::page::{self, Section, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};
 use super::svg::stroke;
-use crate::compare::trend::{LeftOut, Series, Trend};
+use crate::compare::trend::{LeftOut, Series, Trend, method};
 use crate::model::quantity::Quantity;
 use crate::render::trend;
 
@@ -40,9 +40,7 @@ pub fn trend_page(trend: &Trend) -> String {
     top.push_str(&list("notes", &changes(false)));
     top.push_str(&list("notes", &trend.notes()));
     top.push_str(&charts(trend, &first));
-    for line in trend.parameters() {
-        top.push_str(&paragraph("how", &line));
-    }
+    top.push_str(&paragraph("how", &format!("All figures: {}", trend.overlap_text(trend.overlap))));
     let mut sections = Vec::new();
     if !others.is_empty() {
         let body = charts(trend, &others);
@@ -128,7 +126,8 @@ fn chart(trend: &Trend, of: &Series) -> String {
         changes => format!("{}.", changes.join(". ")),
     };
     let how = format!(
-        "{described} Marks: medians of runs, with the range of their trials. Lines: levels between changes. {}",
+        "{described} Marks: medians of runs, with the range of their trials. Lines: levels between changes. {} {}",
+        method(of.key.leading),
         trend.overlap_text(of.overlap)
     );
     figure(&title, "", &svg.finish(&title, &described), &how, "")
