@@ -286,3 +286,41 @@ fn bad_input_is_refused_with_a_hint_and_nothing_is_overwritten() {
     let said = broken.trend(&[]).ends_with(2);
     said.complains(&["no run of `study` can be used", "run-000: it is incomplete", "--resume RUN"]);
 }
+
+#[test]
+fn texts_of_strangers_are_harmless_in_every_format() {
+    const EVIL: &str = "a\"b\\c\nd\u{1b}[31m<script>\u{202e}@all";
+    let evil = |record: &mut Record| {
+        record.header.study.systems[0].name = EVIL.to_owned();
+        record.header.systems[0].name = EVIL.to_owned();
+        record.header.order.iter_mut().for_each(|trial| trial.system = EVIL.to_owned());
+        record.trials.iter_mut().for_each(|trial| trial.trial.system = EVIL.to_owned());
+    };
+    let mut history = History::new();
+    for run in 0..24 {
+        let slow = run >= 16;
+        history.push(if slow { 800.0 } else { 1000.0 } + f64::from(run % 4), |record| {
+            evil(record);
+            if slow {
+                record.header.systems[0].version = Some(EVIL.to_owned());
+            }
+        });
+    }
+    std::fs::write(history.dir.path().join("run-000/trend-reset"), EVIL).unwrap();
+    let named = history.dir.path().join("evil-\u{1b}[31m<script>");
+    std::fs::rename(history.dir.path().join("run-016"), &named).unwrap();
+    let formats =
+        ["terminal", "markdown", "json", "html", "bencher", "github-bigger", "openmetrics"];
+    for format in formats {
+        let ran = history.trend(&["--format", format]).ends_with(0);
+        let harmful = |c: char| c != '\n' && c != '\t' && bakeoff_core::units::is_harmful(c);
+        assert!(ran.stdout.contains("script"), "{format}: {}", ran.stdout);
+        assert!(!ran.stdout.contains(harmful), "{format}: {}", ran.stdout);
+        let markup = ["html", "markdown"].contains(&format) && ran.stdout.contains("[31m<script>");
+        assert!(!markup, "{format}: {}", ran.stdout);
+        let is_sample = |line: &str| line.starts_with('#') || line.starts_with("bakeoff_");
+        assert!(format != "openmetrics" || ran.stdout.lines().all(is_sample), "{}", ran.stdout);
+    }
+    let comment = history.trend(&["--format", "markdown"]).stdout;
+    assert!(comment.contains("that run also") && !comment.contains("@all"), "{comment}");
+}
