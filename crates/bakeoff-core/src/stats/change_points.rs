@@ -283,8 +283,8 @@ fn weak_splits(series: &[f64], scale: Scale) -> Vec<usize> {
 /// Returns the place where a series is most different before and after, by the energy distance with exponent 1, and the
 /// end of the part behind it. `None` if it is too short.
 ///
-/// The part behind the place may end anywhere, so that a change that was undone is found too. The statistic is equation
-/// (7) of Matteson and James, without the diagonal. Sums are carried along, so it takes n² steps.
+/// The part behind the place may end anywhere, so that a change that was undone is found too. The statistic is the
+/// divergence of Matteson and James, scaled by the lengths of both parts. Sums are carried along, so it takes n² steps.
 fn most_different(series: &[f64]) -> Option<(usize, usize)> {
     let count = series.len();
     let distance = |i: usize, j: usize| (series[i] - series[j]).abs();
