@@ -269,6 +269,10 @@ pub(crate) struct WatchOptions {
     #[arg(long, value_name = "PORT", value_parser = port, num_args = 0..=1)]
     #[arg(default_missing_value = "0", require_equals = true)]
     pub(crate) live: Option<u16>,
+    /// Export each second of the run: `prometheus` serves `/metrics` on 127.0.0.1, at a free port or at
+    /// `prometheus=PORT`; repeatable
+    #[arg(long, value_name = "TO")]
+    pub(crate) export: Vec<String>,
 }
 
 impl RunOptions {
@@ -358,7 +362,7 @@ pub(crate) struct ReproduceArgs {
     /// Run to reproduce: its folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
     /// Use this run of the same study instead of running it again
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust", "live"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust", "live", "export"])]
     pub(crate) with: Option<PathBuf>,
     /// Run a study that another user recorded or could have changed; its record names the programs to execute
     #[arg(long)]

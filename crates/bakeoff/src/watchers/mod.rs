@@ -5,8 +5,11 @@
 //!
 //! Not here: the page itself (`bakeoff_report`), the terminal (`messages`).
 
+mod export;
 mod feed;
 mod live;
+mod metrics;
+mod prometheus;
 mod server;
 mod status;
 mod verdict;
@@ -15,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_trial::event::{Event, Reporter};
 
+use self::export::Export;
 use self::live::LivePage;
 use self::status::Status;
 use crate::cli::WatchOptions;
@@ -33,6 +37,8 @@ fn locked(status: &Mutex<Status>) -> MutexGuard<'_, Status> {
 pub(crate) struct Watchers {
     status: Shared,
     live: Option<LivePage>,
+    /// True if metrics are served to scrapers.
+    is_scraped: bool,
 }
 
 impl Watchers {
@@ -41,17 +47,28 @@ impl Watchers {
     /// # Errors
     /// Fails for an invalid option or a port that is in use, before anything is started.
     pub(crate) fn open(options: &WatchOptions, messages: &mut Messages) -> Result<Self, Failure> {
+        let exports = options.export.iter().map(|text| Export::parse(text));
+        let exports: Vec<Export> = exports.collect::<Result<_, _>>()?;
         let mut watchers = Self::default();
         if let Some(port) = options.live {
             let live = LivePage::open(port)?;
             messages.step(&format!("Live: http://{}/", live.address()));
             watchers.live = Some(live);
         }
+        for export in exports {
+            match export {
+                Export::Prometheus(port) => {
+                    let server = prometheus::serve(port, &watchers.status)?;
+                    messages.step(&format!("Metrics: http://{}/metrics", server.address()));
+                    watchers.is_scraped = true;
+                }
+            }
+        }
         Ok(watchers)
     }
 
     fn is_empty(&self) -> bool {
-        self.live.is_none()
+        self.live.is_none() && !self.is_scraped
     }
 
     /// Receives an event.

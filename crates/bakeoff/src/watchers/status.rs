@@ -1,6 +1,7 @@
-//! The state of a run, kept from its events: the trial in progress, its last second, and its nodes.
+//! The state of a run, kept from its events: the trial in progress, its last second and nodes, and the sums of all
+//! trials.
 //!
-//! Not here: serving it (`live`).
+//! Not here: serving it (`live`, `metrics`).
 
 use std::path::PathBuf;
 
@@ -12,6 +13,8 @@ use bakeoff_trial::event::{Event, TrialStarted};
 /// State of a run.
 #[derive(Debug, Default)]
 pub(super) struct Status {
+    /// Name of the study.
+    pub(super) study: String,
     /// Title of the study.
     pub(super) title: String,
     /// Systems in the study's order, which decides their colours.
@@ -22,16 +25,25 @@ pub(super) struct Status {
     pub(super) folder: PathBuf,
     /// Trial in progress, or the last one.
     pub(super) trial: Option<TrialNow>,
+    /// Trials before it, without seconds and nodes.
+    ended: Vec<TrialNow>,
 }
 
-/// The trial in progress.
+/// A trial of the run.
 #[derive(Debug, Default)]
 pub(super) struct TrialNow {
     /// Number in the run, from 1.
     pub(super) number: u32,
-    /// Last second of its load; `None` before the first.
+    pub(super) system: String,
+    pub(super) workload: String,
+    pub(super) load: String,
+    /// Verified operations so far.
+    pub(super) verified: u64,
+    /// Failed operations so far.
+    pub(super) failed: u64,
+    /// Last second of its load, while that runs.
     pub(super) last: Option<Live>,
-    /// Last samples of its nodes.
+    /// Last samples of its nodes, while the load runs.
     pub(super) nodes: Vec<NodeSample>,
 }
 
@@ -43,25 +55,46 @@ impl Status {
             Event::RunResumed(resumed) => self.begin(resumed.study, resumed.folder.to_owned()),
             Event::NothingMissing { folder } => self.folder = folder.to_path_buf(),
             Event::TrialStarted(TrialStarted { trial, .. }) => {
-                self.trial = Some(TrialNow { number: trial.number + 1, ..TrialNow::default() });
+                self.ended.extend(self.trial.take());
+                self.trial = Some(TrialNow {
+                    number: trial.number + 1,
+                    system: trial.system.clone(),
+                    workload: trial.workload.clone(),
+                    load: trial.load.clone(),
+                    ..TrialNow::default()
+                });
             }
             Event::Observed { live, nodes, .. } => {
                 if let Some(trial) = &mut self.trial {
+                    trial.verified += live.verified;
+                    trial.failed += live.errors;
                     trial.last = Some((*live).clone());
                     trial.nodes = nodes.to_vec();
+                }
+            }
+            Event::PhaseStarted { .. } | Event::TrialFinished { .. } => {
+                if let Some(trial) = &mut self.trial {
+                    trial.last = None;
+                    trial.nodes.clear();
                 }
             }
             _ => {}
         }
     }
 
+    /// Returns all trials so far.
+    pub(super) fn trials(&self) -> impl Iterator<Item = &TrialNow> {
+        self.ended.iter().chain(&self.trial)
+    }
+
     fn begin(&mut self, study: &Study, folder: PathBuf) {
         *self = Self {
+            study: study.name.clone(),
             title: study.title.clone(),
             systems: study.systems.iter().map(|system| system.name.clone()).collect(),
             rounds: study.trials,
             folder,
-            trial: None,
+            ..Self::default()
         };
     }
 }

@@ -10,6 +10,7 @@ mod cache;
 mod contract;
 mod dbtester;
 mod durability;
+mod exports;
 mod ingress;
 mod kubernetes;
 mod machine;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         access_gateway::tests(&skipped),
         dbtester::tests(&skipped),
         durability::tests(&skipped),
+        exports::tests(&skipped),
         ingress::tests(&skipped),
         kubernetes::tests(&skipped),
         machine::tests(&skipped),

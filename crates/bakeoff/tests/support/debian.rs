@@ -183,7 +183,7 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 }
 
 /// Waits for the lock, which ends with its holder.
-fn take(lock: &File, path: &Path) -> Result<(), String> {
+pub(crate) fn take(lock: &File, path: &Path) -> Result<(), String> {
     let give_up = Instant::now() + LOCKED;
     let mut reported = false;
     loop {
@@ -239,6 +239,6 @@ pub(crate) fn finish(
     Err(format!("`{name}` ended with {status}\n  {last}"))
 }
 
-fn io_text(path: &Path, error: &std::io::Error) -> String {
+pub(crate) fn io_text(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }

@@ -7,6 +7,7 @@ pub(crate) mod canary;
 pub(crate) mod case;
 pub(crate) mod certificates;
 pub(crate) mod debian;
+pub(crate) mod go_tool;
 pub(crate) mod held;
 pub(crate) mod hostile;
 pub(crate) mod hosts;
