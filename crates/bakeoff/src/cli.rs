@@ -270,7 +270,7 @@ pub(crate) struct WatchOptions {
     #[arg(default_missing_value = "0", require_equals = true)]
     pub(crate) live: Option<u16>,
     /// Export each second of the run: `prometheus` serves `/metrics` on 127.0.0.1, at a free port or at
-    /// `prometheus=PORT`; repeatable
+    /// `prometheus=PORT`; `otlp=URL` sends to an OpenTelemetry collector over HTTP; repeatable
     #[arg(long, value_name = "TO")]
     pub(crate) export: Vec<String>,
 }

@@ -95,8 +95,9 @@ fn obey(
         this_machine::refuse_bare_root()?;
     }
     let mut watchers = Watchers::open(&command.watch(), messages)?;
-    let code = watched(command, &mut Audience { messages, watchers: &mut watchers }, interrupted);
-    watchers.close();
+    let mut audience = Audience { messages, watchers: &mut watchers };
+    let code = watched(command, &mut audience, interrupted);
+    watchers.close(messages);
     code
 }
 

@@ -3,7 +3,7 @@
 //! Counters grow over a trial and stay when it ends. Gauges describe the last second of a load, and are absent when no
 //! load runs. `docs/live.md` lists them.
 //!
-//! Not here: the formats (`prometheus`).
+//! Not here: the formats (`prometheus`, `otlp`).
 
 use bakeoff_core::ranked::Percentile;
 

@@ -9,6 +9,7 @@ mod export;
 mod feed;
 mod live;
 mod metrics;
+mod otlp;
 mod prometheus;
 mod server;
 mod status;
@@ -20,6 +21,7 @@ use bakeoff_trial::event::{Event, Reporter};
 
 use self::export::Export;
 use self::live::LivePage;
+use self::otlp::OtlpExporter;
 use self::status::Status;
 use crate::cli::WatchOptions;
 use crate::failure::Failure;
@@ -39,6 +41,7 @@ pub(crate) struct Watchers {
     live: Option<LivePage>,
     /// True if metrics are served to scrapers.
     is_scraped: bool,
+    exporters: Vec<OtlpExporter>,
 }
 
 impl Watchers {
@@ -62,13 +65,14 @@ impl Watchers {
                     messages.step(&format!("Metrics: http://{}/metrics", server.address()));
                     watchers.is_scraped = true;
                 }
+                Export::Otlp(url) => watchers.exporters.push(OtlpExporter::start(url)?),
             }
         }
         Ok(watchers)
     }
 
     fn is_empty(&self) -> bool {
-        self.live.is_none() && !self.is_scraped
+        self.live.is_none() && !self.is_scraped && self.exporters.is_empty()
     }
 
     /// Receives an event.
@@ -81,10 +85,22 @@ impl Watchers {
         if let Some(live) = &mut self.live {
             live.report(event, status);
         }
+        if matches!(event, Event::Observed { .. }) {
+            let exporters = self.exporters.iter();
+            exporters.for_each(|exporter| exporter.export(metrics::metrics(status)));
+        }
     }
 
-    /// Sends the final state, and closes all connections. Waits for a slow browser for a moment only.
-    pub(crate) fn close(self) {
+    /// Returns warnings that were not returned before.
+    fn warnings(&self) -> Vec<String> {
+        self.exporters.iter().filter_map(OtlpExporter::warning).collect()
+    }
+
+    /// Sends the final state, and closes all connections. Waits for a slow browser or collector for a moment only.
+    /// Prints the number of failed exports.
+    pub(crate) fn close(self, messages: &mut Messages) {
+        let failed = self.exporters.into_iter().filter_map(OtlpExporter::close);
+        failed.for_each(|failed| messages.complain(&failed));
         if let Some(live) = self.live {
             live.close(&locked(&self.status));
         }
@@ -101,5 +117,6 @@ impl Reporter for Audience<'_> {
     fn report(&mut self, event: &Event<'_>) {
         self.messages.report(event);
         self.watchers.report(event);
+        self.watchers.warnings().iter().for_each(|warning| self.messages.complain(warning));
     }
 }

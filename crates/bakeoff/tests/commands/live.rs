@@ -7,12 +7,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use bakeoff_core::measurement::Second;
 use bakeoff_core::observed::{Column, Observed};
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::record::{self, Record, TrialRecord};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, bakeoff, text};
+use crate::support::{Bench, Ran, bakeoff, listener_apart, text};
 
 /// Two systems, one of which fails some operations, under a load with two stages.
 const STUDY: &str = "\
@@ -170,10 +171,12 @@ fn live_figures_equal_those_of_the_record() {
             _ => {}
         }
     }
-    // Each second of the record was shown, once.
+    // Each second of the record was shown, once. Operations may end after the window, in no second of the load.
     let all = record.trials.iter().flat_map(|trial| {
         (1..).zip(&trial.stages).flat_map(move |(stage, of)| {
-            let seconds = of.measurement.seconds.iter();
+            let counts =
+                |one: &&Second| one.operations.values().any(|of| of.verified + of.errors > 0);
+            let seconds = of.measurement.seconds.iter().filter(counts);
             seconds.map(move |one| (trial.trial.number, stage, one.second.into()))
         })
     });
@@ -268,4 +271,21 @@ fn load_of_a_url_has_a_live_page_too() {
     let names: Vec<&str> = events.iter().map(|(event, _)| event.as_str()).collect();
     assert!(names.iter().filter(|name| **name == "second").count() >= 2, "{names:?}");
     assert_eq!(names.last(), Some(&"report"), "{names:?}");
+}
+
+#[test]
+fn unreachable_collector_is_a_warning_and_the_run_goes_on() {
+    let address = listener_apart().local_addr().unwrap(); // closed at once: nothing listens there
+    let bench = Bench::new(&STUDY.replace("[2, 4]", "2"));
+    let endpoint = format!("otlp=http://{address}");
+    let ran = Ran::run(bench.command().args(["--trials", "1", "--json", "--export", &endpoint]));
+    let stderr = &ran.stderr;
+    let first =
+        format!("warning: an export to http://{address}/v1/metrics failed; the run goes on: ");
+    assert_eq!(stderr.matches(&first).count(), 1, "{stderr}");
+    let last = stderr.lines().last().unwrap();
+    let of = format!(" exports to http://{address}/v1/metrics failed; the first: ");
+    assert!(last.starts_with("warning: ") && last.contains(&of), "{last}");
+    let shown: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a report");
+    assert_eq!(shown["complete"], true);
 }

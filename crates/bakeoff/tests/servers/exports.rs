@@ -1,4 +1,5 @@
-//! Tests exports of a run against a real Prometheus, and compares what arrives with the record.
+//! Tests exports of a run against a real Prometheus and a real OpenTelemetry collector, and compares what arrives with
+//! the record.
 //!
 //! The servers are built from Go modules, listen on loopback and end with their test.
 
@@ -10,11 +11,12 @@ use std::time::Duration;
 
 use bakeoff_core::record::{self, Record, TrialRecord};
 use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::go_tool::{GoMain, GoTool};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Bench, array, close_for_all, listener_apart, text, wait_for};
+use crate::support::{Bench, Ran, array, close_for_all, listener_apart, text, wait_for};
 
 const PROMETHEUS: GoTool = GoTool {
     name: "prometheus",
@@ -22,6 +24,17 @@ const PROMETHEUS: GoTool = GoTool {
     main: GoMain::Package("github.com/prometheus/prometheus/cmd/prometheus"),
     // Its service discovery would bring the clients of a dozen clouds.
     tags: "remove_all_sd",
+};
+
+const COLLECTOR: GoTool = GoTool {
+    name: "collector",
+    requires: &[
+        "go.opentelemetry.io/collector/otelcol@v0.165.0",
+        "go.opentelemetry.io/collector/receiver/otlpreceiver@v0.165.0",
+        "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter@v0.165.1",
+    ],
+    main: GoMain::Text(include_str!("exports/collector.go")),
+    tags: "",
 };
 
 /// Two systems, one of which fails some operations.
@@ -38,7 +51,10 @@ trials: 1
 ";
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    vec![skipped.unless_lacking("prometheus_scrapes_the_figures_of_the_record", prometheus)]
+    vec![
+        skipped.unless_lacking("prometheus_scrapes_the_figures_of_the_record", prometheus),
+        skipped.unless_lacking("collector_receives_each_second_of_the_record", collector),
+    ]
 }
 
 /// A server of a test, killed when dropped.
@@ -157,6 +173,87 @@ fn prometheus() -> Result<(), Lacking> {
         let found = query(address, &sum).unwrap();
         let found = found.first().unwrap_or_else(|| panic!("no {metric} with {label} {value}"));
         assert!(text(&found["value"][1]).parse::<f64>().unwrap() > 0.0, "{metric}");
+    }
+    Ok(())
+}
+
+/// Returns the points of a metric in an export.
+fn points<'a>(export: &'a Value, name: &str) -> Vec<&'a Value> {
+    let scopes =
+        array(&export["resourceMetrics"]).iter().flat_map(|one| array(&one["scopeMetrics"]));
+    let metrics = scopes.flat_map(|scope| array(&scope["metrics"]));
+    let of = metrics.filter(|metric| metric["name"] == name);
+    of.flat_map(|one| {
+        array(&one["sum"]["dataPoints"]).iter().chain(array(&one["gauge"]["dataPoints"]))
+    })
+    .collect()
+}
+
+fn attribute<'a>(point: &'a Value, key: &str) -> &'a str {
+    let found = array(&point["attributes"]).iter().find(|one| one["key"] == key);
+    found.map_or("", |one| text(&one["value"]["stringValue"]))
+}
+
+fn collector() -> Result<(), Lacking> {
+    let program = COLLECTOR.program()?;
+    let bench = Bench::new(STUDY);
+    let (address, received) = (free_address(), bench.path().join("received.jsonl"));
+    let config = bench.path().join("collector.yaml");
+    let text_of_config = format!(
+        "receivers: {{otlp: {{protocols: {{http: {{endpoint: '{address}'}}}}}}}}\n\
+         exporters: {{file: {{path: '{}'}}}}\n\
+         service:\n  telemetry: {{metrics: {{level: none}}}}\n\
+         \x20 pipelines: {{metrics: {{receivers: [otlp], exporters: [file]}}}}\n",
+        received.display()
+    );
+    std::fs::write(&config, text_of_config).unwrap();
+    let mut command = Command::new(program);
+    command.arg(format!("--config=file:{}", config.display())).current_dir(bench.path());
+    let mut server = Server::start(&mut command, &bench.path().join("collector.log"));
+    wait_for("the collector", Duration::from_secs(60), || TcpStream::connect(address).is_ok());
+    let endpoint = format!("otlp=http://{address}");
+    let ran = Ran::run(bench.command().args(["--trials", "1", "--export", &endpoint]));
+    assert!(!ran.stderr.contains("export"), "{}", ran.stderr);
+    // It writes what it holds when it ends.
+    kill_process(Pid::from_child(&server.0), Signal::TERM).unwrap();
+    server.0.wait().unwrap();
+    let exports = std::fs::read_to_string(&received).unwrap();
+    let exports: Vec<Value> =
+        exports.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let record = read_record(&bench);
+    for trial in &record.trials {
+        let number = (trial.trial.number + 1).to_string();
+        let sums = |outcome: &str| -> Vec<u64> {
+            let point = |export: &Value| {
+                let of = |point: &&&Value| {
+                    (attribute(point, "trial"), attribute(point, "outcome")) == (&*number, outcome)
+                };
+                let points = points(export, "bakeoff.operations");
+                points.iter().find(of).map(|point| point["asDouble"].as_f64().unwrap() as u64)
+            };
+            let all: Vec<u64> = exports.iter().filter_map(point).collect();
+            // The sums stay when a trial has ended.
+            let grown = all.windows(2).map(|pair| pair[1] - pair[0]);
+            all.first().copied().into_iter().chain(grown).collect()
+        };
+        let (verified, failed) = (sums("verified"), sums("failed"));
+        for (place, exported) in verified.iter().zip(&failed).enumerate() {
+            // Nothing is added in a trial after it.
+            let expected = seconds(trial).get(place).copied().unwrap_or_default();
+            assert_eq!((*exported.0, *exported.1), expected, "second {place} of trial {number}");
+        }
+        // Operations that end after the window add nothing to a sum.
+        let rest = seconds(trial).into_iter().skip(verified.len());
+        assert!(rest.into_iter().all(|second| second == (0, 0)), "trial {number}: {verified:?}");
+    }
+    let quantiles = exports.iter().flat_map(|export| points(export, "bakeoff.response_time"));
+    assert!(quantiles.filter(|point| attribute(point, "quantile") == "0.5").count() >= 4);
+    for metric in ["bakeoff.node_cpu", "bakeoff.node_memory"] {
+        let of = exports.iter().flat_map(|export| points(export, metric));
+        let nodes: Vec<&str> = of.map(|point| attribute(point, "node")).collect();
+        for node in ["quick-1", "failing-1", "generator"] {
+            assert!(nodes.contains(&node), "{metric}: {nodes:?}");
+        }
     }
     Ok(())
 }
