@@ -1,6 +1,6 @@
 //! `bakeoff history`: lists the stored runs, newest first, with their size on disk, and deletes them.
 //!
-//! It reads only the fields of a record that a line shows. The sentence comes from the run's `report.json`. A folder
+//! It reads only the fields of a record that a line shows. The verdict comes from the run's `report.json`. A folder
 //! without a readable record gives a warning.
 //!
 //! It also finds the runs of one study whose variation `compare` uses.
@@ -39,7 +39,7 @@ struct Run {
     bytes: u64,
     /// True if a line of the record was changed after it was written.
     altered: bool,
-    /// Sentence of the report; `None` without a report.
+    /// Verdict of the report; `None` without a report.
     sentence: Option<String>,
 }
 
@@ -318,9 +318,12 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
 fn sentence(report: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Summary {
+        /// Absent in reports of older versions.
+        verdict: Option<String>,
         sentence: String,
     }
     // Another user's folder may hold a pipe of this name, which would block.
     let text = fs::read(Some(report).filter(|path| path.is_file())?).ok()?;
-    serde_json::from_slice(&text).ok().map(|message: Summary| message.sentence)
+    let found: Summary = serde_json::from_slice(&text).ok()?;
+    Some(found.verdict.unwrap_or(found.sentence))
 }

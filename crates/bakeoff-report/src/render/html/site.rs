@@ -193,7 +193,7 @@ fn groups(runs: &[SiteRun]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for run in runs {
         let same = |one: &&SiteRun| is_same_machine(&one.header, &run.header);
-        let machine = machines.iter().position(|one| same(one)).unwrap_or_else(|| {
+        let machine = machines.iter().position(same).unwrap_or_else(|| {
             machines.push(run);
             machines.len() - 1
         }) + 1;
