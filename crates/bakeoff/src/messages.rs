@@ -19,6 +19,7 @@ use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::repeat;
+use bakeoff_core::study::Study;
 use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
@@ -67,8 +68,8 @@ impl Outlook {
     /// Returns the line, cut to `width` columns.
     fn line(&self, width: usize) -> String {
         let left = self.ends.saturating_duration_since(clock::now());
-        let found = self.found.as_deref().unwrap_or("nothing found yet");
-        board::cut(&format!("  about {} left · {found}", left_text(left)), width, glyphs())
+        let found = self.found.as_ref().map(|found| format!(" · {found}")).unwrap_or_default();
+        board::cut(&format!("  about {} left{found}", left_text(left)), width, glyphs())
     }
 }
 
@@ -117,7 +118,7 @@ impl Messages {
         if let Some(found) = found.filter(|_| started.begins_round && self.bar.is_none()) {
             self.line(&format!("      {found}"));
         }
-        let found = found.map(str::to_owned);
+        let found = Some(found.unwrap_or("nothing found yet").to_owned());
         self.look_out(Some(Outlook { ends: clock::now() + left, found }));
         let Trial { number, system, workload, load, .. } = trial;
         self.prefix = format!("[{}/{trials}] {system} · {workload} · {load}", number + 1);
@@ -178,6 +179,16 @@ impl Messages {
         self.bar.is_some()
     }
 
+    /// Begins a trial of a load of URLs, which is a study of one system.
+    pub(crate) fn load_trial_begins(&self, study: &Study, started: &TrialStarted<'_>) {
+        let mut below = self.below();
+        if started.trial.number == 0 {
+            below.board = Board::new(study);
+        }
+        below.board.trial_begins(&started.trial.system, started.trials);
+        below.outlook = Some(Outlook { ends: clock::now() + started.left, found: None });
+    }
+
     /// Shows that a load of URLs begins.
     pub(crate) fn load_begins(&mut self, what: &str) {
         self.prefix = what.to_owned();
@@ -189,6 +200,7 @@ impl Messages {
 
     /// Shows the last second of a load of URLs.
     pub(crate) fn load_goes_on(&mut self, live: &Live) {
+        self.below().board.second(live);
         let errors = match live.errors {
             0 => "no errors".to_owned(),
             errors => format!("{} errors/s", count_text(errors)),
@@ -211,7 +223,9 @@ impl Messages {
     }
 
     /// Clears the progress of a load of URLs.
-    pub(crate) fn load_ended(&mut self) {
+    pub(crate) fn load_ended(&mut self, record: &TrialRecord) {
+        self.below().board.trial_ended(record);
+        self.look_out(None);
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();
             bar.set_message("");

@@ -99,7 +99,13 @@ fn form(arg: &Arg) -> String {
         (Some(short), None) => format!("-{short} "),
         (None, None) => String::new(),
     };
-    format!("`{}`", cell(&format!("{flag}{}", values.join(" "))).trim())
+    let values = values.join(" ");
+    let is_optional = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
+    let text = match arg.is_require_equals_set() && is_optional && !values.is_empty() {
+        true => format!("{}[={values}]", flag.trim()),
+        false => format!("{flag}{values}"),
+    };
+    format!("`{}`", cell(&text).trim())
 }
 
 fn default(arg: &Arg) -> String {

@@ -77,13 +77,15 @@ impl Loader<'_> {
         };
         let progress = Progress::new(self.study, &[]);
         let trial = &self.order[place];
-        self.watchers.report(&Event::TrialStarted(TrialStarted {
+        let started = TrialStarted {
             trial,
             trials: self.order.len(),
             begins_round: false,
             left: progress.left(&self.order[place..]),
             found: None,
-        }));
+        };
+        self.messages.load_trial_begins(self.study, &started);
+        self.watchers.report(&Event::TrialStarted(started));
         let (messages, watchers) = (&mut *self.messages, &mut *self.watchers);
         let mut listener = Listener { messages, watchers, label, seconds: Vec::new() };
         let (record, failure) =
@@ -91,7 +93,7 @@ impl Loader<'_> {
         let seconds = listener.seconds;
         let left = progress.left(&self.order[place + 1..]);
         self.watchers.report(&Event::TrialFinished { record: &record, left });
-        self.messages.load_ended();
+        self.messages.load_ended(&record);
         if let Some(recorded) = &mut self.recorded {
             recorded.push(&record)?;
         }
