@@ -151,7 +151,7 @@ fn watched(
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);
             messages::output(&String::from_utf8_lossy(&script));
         }
-        Command::Manual { folder } => clap_mangen::generate_to(Cli::command(), &*folder)
+        Command::Manual { folder } => clap_mangen::generate_to(Cli::command(), folder)
             .map_err(|error| Failure::file("write manual pages into", folder, &error))?,
     }
     Ok(ExitCode::SUCCESS)

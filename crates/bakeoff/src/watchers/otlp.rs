@@ -64,7 +64,7 @@ struct SecondOfRun {
     at: u64,
 }
 
-/// What the exporter and its thread share.
+/// State that the exporter and its thread share.
 #[derive(Default)]
 struct Progress {
     stop: AtomicBool,
