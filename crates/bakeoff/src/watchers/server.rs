@@ -25,6 +25,8 @@ const REQUEST_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 /// Time in which a request must arrive, and for which a write may block.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time for the request of a browser that is refused.
+const ONE_READ: Duration = Duration::from_millis(200);
 /// Interval between signs of life to a browser, which show whether it is still there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// Time that open connections have to read the last messages.
@@ -117,6 +119,9 @@ fn exchange(mut socket: &TcpStream, room: bool, answer: &dyn Fn(&str) -> Answer)
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.set_nodelay(true)?;
     if !room {
+        // An answer before the request is read would reach the browser as a reset.
+        socket.set_read_timeout(Some(ONE_READ))?;
+        let _ = socket.read(&mut [0; 4096]);
         return refuse(socket, Refusal::Busy);
     }
     let request = read_head(socket)?;
