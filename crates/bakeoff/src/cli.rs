@@ -262,7 +262,7 @@ pub(crate) struct RunOptions {
     pub(crate) watch: WatchOptions,
 }
 
-/// Where to show a run while it lasts, besides the terminal.
+/// Says where to show a run while it lasts, besides the terminal.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct WatchOptions {
     /// Serve a page on 127.0.0.1 that shows the run while it lasts, and then its report [default port: a free one]
