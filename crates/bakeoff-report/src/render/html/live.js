@@ -136,11 +136,10 @@
   var table = function (caption, head, rows) {
     var cells = function (row) {
       return element('tr', {}, row.map(function (text, nth) {
-        var is_text = nth === row.length - 1 && head[nth] === 'state';
-        return nth ? element('td', is_text ? {} : { 'class': 'n' }, [text]) : element('th', { scope: 'row' }, [text]);
+        return nth ? element('td', head[nth] === 'state' ? {} : { 'class': 'n' }, [text]) : element('th', { scope: 'row' }, [text]);
       }));
     };
-    var heads = head.map(function (text, nth) { return element('th', nth ? { scope: 'col', 'class': 'n' } : { scope: 'col' }, [text]); });
+    var heads = head.map(function (text, nth) { return element('th', nth && text !== 'state' ? { scope: 'col', 'class': 'n' } : { scope: 'col' }, [text]); });
     return element('div', { 'class': 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, [
       element('table', {}, [
         element('caption', {}, [caption]),
