@@ -355,6 +355,12 @@ pub fn trials_text(count: usize) -> String {
     plural(count as u64, "trial")
 }
 
+/// Returns a text with its first letter as a capital.
+pub fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
 /// Formats a share in percent: `98.8 %`.
 pub fn share_text(share: f64) -> String {
     let percent = share * 100.0;

@@ -101,7 +101,7 @@ fn obey(
     code
 }
 
-/// Runs a command whose run the audience may watch.
+/// Runs a command. The audience receives the events of a run.
 fn watched(
     command: &Command,
     audience: &mut Audience<'_>,
@@ -115,11 +115,9 @@ fn watched(
         Command::Dbtester(command) => {
             return commands::dbtester::run(command, audience, interrupted);
         }
-        _ => {}
-    }
-    let messages = &mut *audience.messages;
-    match command {
-        Command::Start(args) => return commands::start::run(args, messages, interrupted),
+        Command::Start(args) => {
+            return commands::start::run(args, audience.messages, interrupted);
+        }
         Command::Report(args) => commands::report::report(args)?,
         Command::Verify(args) => return commands::verify::run(args),
         Command::History(args) => commands::history::history(args)?,
@@ -129,23 +127,22 @@ fn watched(
         Command::Systems { name } => commands::catalogue::systems(name.as_deref())?,
         Command::Manifests(args) => commands::manifests::write(args)?,
         Command::Install { systems } => {
-            commands::catalogue::install(systems, messages, interrupted)?
+            commands::catalogue::install(systems, audience.messages, interrupted)?
         }
-        Command::Hey { args } => return Ok(bakeoff_compat::hey::run(args, messages, interrupted)?),
-        Command::Wrk { args } => return Ok(bakeoff_compat::wrk::run(args, messages, interrupted)?),
+        Command::Hey { args } => {
+            return Ok(bakeoff_compat::hey::run(args, audience.messages, interrupted)?);
+        }
+        Command::Wrk { args } => {
+            return Ok(bakeoff_compat::wrk::run(args, audience.messages, interrupted)?);
+        }
         Command::VaultBenchmark { args } => {
-            return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
+            return Ok(bakeoff_compat::vault_benchmark::run(args, audience.messages, interrupted)?);
         }
         Command::Doctor { studies, on: None } => return commands::catalogue::doctor(studies),
         Command::Doctor { studies, on: Some(places) } => {
             return commands::doctor::machines(studies, places, interrupted);
         }
         Command::Agent { .. } => unreachable!("`main` serves it before it catches signals"),
-        Command::Run(_)
-        | Command::Load(_)
-        | Command::Gate(_)
-        | Command::Reproduce(_)
-        | Command::Dbtester(_) => unreachable!("they ran above"),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);

@@ -1,8 +1,8 @@
 //! Prints all output of bakeoff. Nothing else prints.
 //!
 //! Results go to standard output; progress, warnings and errors go to standard error. On a terminal, progress is a few
-//! lines that change: the trial, a row for each system, and the time left. Without one, it is plain lines without escape codes, printed when something begins or ends. A
-//! closed output (`| head`) is no error.
+//! lines that change: the trial, a row for each system, and the time left. Without one, it is plain lines without escape
+//! codes, printed when something begins or ends. A closed output (`| head`) is no error.
 
 mod board;
 mod glyphs;

@@ -5,7 +5,7 @@
 //! other (Gibbons and Korach, Testing Shared Memories, 1997). That is decided by four times of a block and sorting:
 //! O(n log n). A compare-and-set joins the block of the value that it expected to its own.
 //!
-//! - A write of unknown outcome that nobody read is left out: it may not have happened. One that was read has no end.
+//! - A write of unknown outcome is left out if no read saw it. If a read saw it, its end is open.
 //! - A failed write must not be read.
 //! - One operation precedes another if it ended strictly before the other started. One clock measures both.
 //!
@@ -31,7 +31,7 @@ pub enum KeyEnd {
     Done(u64),
     /// It was refused at this time, and changed nothing.
     Failed(u64),
-    /// Nobody knows whether it happened.
+    /// No answer came: it may have happened.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ pub struct LinearizabilityViolation {
 /// Kinds of violations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViolationKind {
-    /// A read saw a value that nobody wrote.
+    /// A read saw a value without a write.
     NeverWritten,
     /// A read saw the value of a failed write.
     DirtyRead,
@@ -223,8 +223,8 @@ fn blocks(history: &[KeyOperation]) -> Result<BTreeMap<Option<u64>, Block>, Line
     let violated = |kind, operations: &[usize]| {
         Err(Linearizability::Violated(violation(history, kind, operations)))
     };
-    let nobody = history.len();
-    let initial = Bounds { first_end: (0, nobody), last_start: (0, nobody) };
+    let no_operation = history.len();
+    let initial = Bounds { first_end: (0, no_operation), last_start: (0, no_operation) };
     let initial = Block { bounds: initial, write: None, after: None, is_read: false };
     let mut blocks = BTreeMap::from([(None, initial)]);
     let mut failed: BTreeMap<u64, usize> = BTreeMap::new();
@@ -332,7 +332,7 @@ fn chains(
     Ok(chains)
 }
 
-/// Returns two chains that must each precede the other; `None` if there are none.
+/// Returns two chains that must each precede the other. `None` if the chains can be ordered.
 fn disordered(chains: &[Bounds]) -> Option<(Bounds, Bounds)> {
     let mut forward: Vec<Bounds> = chains.iter().copied().filter(Bounds::is_forward).collect();
     forward.sort_unstable_by_key(|one| (one.first_end.0, one.last_start.0));

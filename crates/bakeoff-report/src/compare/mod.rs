@@ -5,8 +5,8 @@
 //! intervals are compared with limits, so all intervals of a family hold together. A family is one workload under one
 //! load: every system that both runs have, and every shown figure.
 //!
-//! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), many runs (`trend`), the spread between runs (`runs`), texts
-//! of reasons (`not_judged`), rendering (`render::compared`), the statistics (`stats::judge`).
+//! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), many runs (`trend`), the spread between
+//! runs (`runs`), texts of reasons (`not_judged`), rendering (`render::compared`), the statistics (`stats::judge`).
 
 pub(crate) mod fail_if;
 mod gate;

@@ -133,7 +133,7 @@ impl SeriesChange {
         signed(self.change(), self.scale)
     }
 
-    /// Returns `-5.2 % (95 % interval -6.1 % to -4.3 %), worse since RUN, 3 runs ago, p = 0.0004`.
+    /// Returns `-5.2 % (95 % interval -6.1 % to -4.3 %), worse from RUN on (3 runs), p = 0.0004`.
     pub(crate) fn text(&self) -> String {
         let sign = |change| signed(change, self.scale);
         let (low, high) = self.interval();

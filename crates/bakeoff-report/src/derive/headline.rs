@@ -8,7 +8,7 @@
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::rounds::{Better, Withheld};
 use bakeoff_core::stats::{Figure, and, interval_text, least_text, ratio_text};
-use bakeoff_core::units::trials_text;
+use bakeoff_core::units::{capitalized, trials_text};
 
 use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
@@ -59,8 +59,7 @@ fn capital(text: &str, of: &[Comparison]) -> String {
     if of.iter().any(is_name) || first.chars().any(|char| char.is_ascii_digit()) {
         return text.to_owned();
     }
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    capitalized(text)
 }
 
 /// Words the answer under a single workload and load.
@@ -73,8 +72,8 @@ fn of_one(of: &Comparison) -> Headline {
     let mut support = Vec::new();
     let answers: Vec<Answer> =
         leader::deciding(of).into_iter().filter_map(|quantity| answer(of, quantity)).collect();
-    let answers_none = answers.is_empty();
-    let mut verdict = match answers_none {
+    let is_undecided = answers.is_empty();
+    let mut verdict = match is_undecided {
         true => format!("{NOT_DECIDED}: {}", leader::not_judged(of, &[of])),
         false => answers.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; "),
     };
@@ -91,7 +90,7 @@ fn of_one(of: &Comparison) -> Headline {
     }
     let names = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some());
     let names: Vec<&str> = names.map(|one| one.system.as_str()).collect();
-    if !answers_none && !names.is_empty() {
+    if !is_undecided && !names.is_empty() {
         let are = if names.len() == 1 { "is" } else { "are" };
         verdict += &format!("; {} {are} not ranked", and(&names));
     }
@@ -99,7 +98,7 @@ fn of_one(of: &Comparison) -> Headline {
     let holds = if verdict.starts_with(NOT_DECIDED) { "measured under" } else { "holds for" };
     support.push(format!("{holds} {}: {}", of.place(), of.load_text()));
     support.extend(tails(of));
-    if answers_none && of.contenders.iter().all(|one| one.trials.len() <= 1) {
+    if is_undecided && of.contenders.iter().all(|one| one.trials.len() <= 1) {
         support.push("three trials of each or more are compared (`--trials 3`)".to_owned());
     }
     support.extend(leader::failed(of));

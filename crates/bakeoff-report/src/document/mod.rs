@@ -91,8 +91,10 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Text(Tone::Strong, report.headline.verdict.clone())];
     blocks.push(Block::Text(Tone::Plain, report.headline.support.join(" ")));
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
-    blocks.extend(key_figures(report).into_iter().map(Block::Table));
-    blocks.extend(legends(report).into_iter().map(|text| Block::Text(Tone::Faint, text)));
+    let figures = key_figures(report);
+    let legends = legends(report, &figures);
+    blocks.extend(figures.into_iter().map(Block::Table));
+    blocks.extend(legends.into_iter().map(|text| Block::Text(Tone::Faint, text)));
     if run.len() > 1 {
         let found = sentences::found(&report.header.study, &report.sentences).into_iter();
         let found = found.map(|line| item(Tone::Plain, "", line)).collect();
@@ -123,9 +125,9 @@ pub(crate) fn key_figures(report: &Report) -> Vec<Table> {
     }
 }
 
-/// Returns the notes below the key figures.
-pub(crate) fn legends(report: &Report) -> Vec<String> {
-    let has_best = key_figures(report).iter().any(matrix::has_best);
+/// Returns the notes below these tables of key figures.
+pub(crate) fn legends(report: &Report, figures: &[Table]) -> Vec<String> {
+    let has_best = figures.iter().any(matrix::has_best);
     let best = has_best.then(|| matrix::LEGEND.to_owned());
     let unequal = matrix::has_unequal(report).then(|| matrix::UNEQUAL.to_owned());
     best.into_iter().chain(unequal).chain(sentences::together(&report.comparisons)).collect()

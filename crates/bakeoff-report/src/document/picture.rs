@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::and;
 use bakeoff_core::stats::rounds::Better;
-use bakeoff_core::units::figure_text;
+use bakeoff_core::units::{capitalized, figure_text};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::headline::counted;
@@ -58,7 +58,7 @@ pub(crate) struct Row {
     pub(crate) look: usize,
     pub(crate) dots: Vec<Dot>,
     pub(crate) median: Option<f64>,
-    /// The median as text, or why there is none.
+    /// The median as text, or the reason why it is missing.
     pub(crate) value: String,
     /// 95 % interval of its ratio to the leader, times the leader's median.
     pub(crate) bar: Option<(f64, f64)>,
@@ -211,11 +211,9 @@ fn title(of: &Comparison, quantity: Quantity) -> String {
         other => format!("{}, ms", judgement::what(other)),
     };
     // `p99` is written so everywhere.
-    match title.split_at(1) {
-        (first, rest) if !rest.starts_with(|char: char| char.is_ascii_digit()) => {
-            first.to_uppercase() + rest
-        }
-        _ => title,
+    match title.chars().nth(1).is_some_and(|char| char.is_ascii_digit()) {
+        true => title,
+        false => capitalized(&title),
     }
 }
 
@@ -284,8 +282,8 @@ fn says(judged: &[&Judgement], leader: &Contender, contenders: &[&Contender]) ->
     .collect();
     parts.sort_by_key(|(_, count)| Reverse(*count));
     let text = parts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("; ");
-    match text.split_at_checked(1) {
-        Some((first, rest)) => format!("{}{rest}.", first.to_uppercase()),
-        None => text,
+    match text.is_empty() {
+        true => text,
+        false => format!("{}.", capitalized(&text)),
     }
 }

@@ -7,24 +7,17 @@
 use bakeoff_core::check::{Audit, Audited};
 use bakeoff_core::units::{count_text, trials_text};
 
-use crate::derive::comparison::Comparison;
-use crate::derive::method::{Assessment, Met};
+use crate::derive::method::Met;
 use crate::document::report::Report;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
 /// Returns the facts: a label and its value.
 pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
-    let run: Vec<&Comparison> = of.comparisons.iter().filter(|one| one.was_run()).collect();
-    let trials: Vec<&TrialFigures> = run
-        .iter()
-        .flat_map(|one| &one.contenders)
-        .flat_map(|one| &one.trials)
-        .filter(|trial| !trial.validity.not_tried)
-        .collect();
+    let trials: Vec<&TrialFigures> = tried(of).collect();
     let mut facts = Vec::new();
     let audits: Vec<&Audit> = trials.iter().flat_map(|trial| &trial.verdicts.audits).collect();
-    if run.iter().any(|one| one.writes()) {
+    if of.comparisons.iter().any(|one| one.was_run() && one.writes()) {
         facts.push(("writes read back", read_back(&audits, Audited::Writes)));
     }
     if audits.iter().any(|audit| audit.of == Audited::Passages) {
@@ -34,14 +27,25 @@ pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
     let number = |value: f64| count_text(value as u64);
     let (verified, requests) = (sum(Quantity::Verified), sum(Quantity::Requests));
     facts.push(("answers verified", format!("{} of {}", number(verified), number(requests))));
-    let valid = trials.iter().filter(|trial| trial.valid()).count();
-    facts.push(("trials valid", format!("{valid} of {}", trials.len())));
-    facts.push(("rules for measurements", rules(&of.method)));
+    facts.push(("trials valid", self::trials(of)));
+    facts.push(("rules for measurements", rules(of)));
     let busiest = trials.iter().filter_map(|trial| trial.get(Quantity::GeneratorCpu).value());
     if let Some(busiest) = busiest.reduce(f64::max) {
         facts.push(("generator's own share", format!("up to {busiest:.0} % of a CPU")));
     }
     facts
+}
+
+/// Returns the trials that ran.
+fn tried(of: &Report) -> impl Iterator<Item = &TrialFigures> {
+    let contenders = of.comparisons.iter().flat_map(|one| &one.contenders);
+    contenders.flat_map(|one| &one.trials).filter(|trial| !trial.validity.not_tried)
+}
+
+/// Returns `10 of 12`: the valid trials of those that ran.
+pub(crate) fn trials(of: &Report) -> String {
+    let valid = tried(of).filter(|trial| trial.valid()).count();
+    format!("{valid} of {}", tried(of).count())
 }
 
 /// Returns how many keys with acknowledged writes were read back.
@@ -68,8 +72,8 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
 }
 
 /// Returns how many published rules the run meets.
-fn rules(of: &[Assessment]) -> String {
-    let count = |met: Met| of.iter().filter(|one| one.met == met).count();
+pub(crate) fn rules(of: &Report) -> String {
+    let count = |met: Met| of.method.iter().filter(|one| one.met == met).count();
     let parts = [(Met::Yes, "met"), (Met::InPart, "in part"), (Met::No, "not met")];
     let parts = parts.map(|(met, name)| (count(met), name)).into_iter();
     let parts: Vec<String> = parts

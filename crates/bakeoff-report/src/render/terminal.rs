@@ -11,6 +11,7 @@ use bakeoff_core::units::plural;
 use crate::derive::method;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
+use crate::document::words::shortened;
 use crate::document::{self, Block, Item, PICTURES, Warnings, verified, words};
 
 use super::bars::bars;
@@ -126,13 +127,13 @@ impl Page {
         // A log has no width to keep to.
         let line_max = self.style.width.map_or(LOG_LINE, |_| width);
         let title = words::title(&report.header.study);
-        self.push(Tone::Faint, &cut(&format!("{title}; {}", words::when(report)), line_max));
+        self.push(Tone::Faint, &shortened(&format!("{title}; {}", words::when(report)), line_max));
         self.line(Tone::Strong, &report.headline.verdict);
         let mut support = wrap(&report.headline.support.join(" "), self.width());
         if support.len() > SUPPORT_LINES {
             support.truncate(SUPPORT_LINES);
             let last = support.pop().unwrap_or_default();
-            support.push(cut(&format!("{last} …"), width));
+            support.push(shortened(&format!("{last} …"), width));
         }
         support.retain(|line| !line.is_empty());
         support.iter().for_each(|line| self.push(Tone::Plain, line));
@@ -170,7 +171,7 @@ impl Page {
         let facts = verified::verified(report).into_iter().take(FACTS);
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
         let all = "`--all` shows everything";
-        let facts = cut(&facts.join("; "), line_max.saturating_sub(all.len() + 2));
+        let facts = shortened(&facts.join("; "), line_max.saturating_sub(all.len() + 2));
         let facts = if facts.is_empty() { facts } else { format!("{facts}; ") };
         self.push(Tone::Faint, &format!("{facts}{all}"));
     }
@@ -205,7 +206,7 @@ impl Page {
                 count => format!(" (and {} more)", count - 1),
             };
             let room = width.saturating_sub(more.chars().count());
-            let line = cut(&format!("! {}: {first}", group.cause.name()), room);
+            let line = shortened(&format!("! {}: {first}", group.cause.name()), room);
             self.push(Tone::Alarm, &format!("{line}{more}"));
         }
         let left: usize = of[shown..].iter().map(|group| group.texts.len()).sum();
@@ -365,15 +366,6 @@ fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)
         line(label, &cells)
     };
     (0..heads).map(head).chain(table.labels.iter().enumerate().map(row)).collect()
-}
-
-/// Cuts a line to `width` columns.
-fn cut(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
 }
 
 /// Wraps a text into lines of at most `width` characters, except for longer words.

@@ -17,6 +17,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::change_points::{self, AlertOverlap};
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::harmless;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json as value};
 
 use super::markdown as md;
@@ -300,19 +301,9 @@ fn escaped(text: &str) -> String {
     harmless(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the seconds since 1970 of a time such as `2026-11-21T20:24:50Z`, by the algorithm of Hinnant's
-/// `days_from_civil`.
+/// Returns the seconds since 1970 of a time such as `2026-11-21T20:24:50Z`.
 fn epoch(of: &str) -> Option<i64> {
-    let part = |from: usize, to: usize| of.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
-    let (hour, minute, second) = (part(11, 13)?, part(14, 16)?, part(17, 19)?);
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
-        + year.div_euclid(400)
-        + (153 * month + 2) / 5
-        + day
-        - 719_469;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+    of.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
 #[cfg(test)]

@@ -172,24 +172,26 @@ pub(crate) fn of_the_same_study(
     Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.0)).collect())
 }
 
-/// Returns the folders that hold a record.
+/// Returns the folders of a folder that hold a record.
+pub(super) fn runs_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(paths.filter(|path| path.join(RECORD).is_file()).collect())
+}
+
+/// Returns the runs in the folder of `--out`.
 fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = match fs::read_dir(out) {
-        Ok(entries) => entries,
+    match runs_in(out) {
+        Ok(runs) => Ok(runs),
         // The default folder does not exist before the first run.
         Err(error) if error.kind() == io::ErrorKind::NotFound && out == Path::new(RUNS) => {
-            return Ok(Vec::new());
+            Ok(Vec::new())
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Failure::input(
-                format!("`{}` of --out is not a folder", out.display()),
-                "name the folder that was given to `bakeoff run --out`",
-            ));
-        }
-        Err(error) => return Err(Failure::file("list", out, &error)),
-    };
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(paths.filter(|path| path.join(RECORD).is_file()).collect())
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::input(
+            format!("`{}` of --out is not a folder", out.display()),
+            "name the folder that was given to `bakeoff run --out`",
+        )),
+        Err(error) => Err(Failure::file("list", out, &error)),
+    }
 }
 
 fn text(run: &Run) -> String {

@@ -12,6 +12,7 @@ pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod load;
 pub(crate) mod manifests;
+mod new_file;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;

@@ -13,9 +13,10 @@ use bakeoff_core::units::plural;
 use bakeoff_report::site::{self, SiteRun};
 use bakeoff_report::verify::{self, Outcome};
 use bakeoff_report::{Report, html_beside_record};
-use bakeoff_trial::run::folder::{self, RECORD, is_held};
+use bakeoff_trial::run::folder::{self, PAGE, RECORD, is_held};
 
 use crate::cli::SiteArgs;
+use crate::commands::{history, new_file};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -88,7 +89,7 @@ impl ReadRun {
         put(&folder.join(RECORD), &self.text)?;
         if self.altered.is_none() {
             let page = html_beside_record(&Report::new(&self.record));
-            put(&folder.join("report.html"), page.as_bytes())?;
+            put(&folder.join(PAGE), page.as_bytes())?;
         }
         Ok(())
     }
@@ -115,11 +116,9 @@ fn records(of: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             found.push(dir.join(RECORD));
             continue;
         }
-        let entries = fs::read_dir(dir).map_err(|error| Failure::file("list", dir, &error))?;
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path().join(RECORD)));
-        let before = found.len();
-        found.extend(paths.filter(|path| path.is_file()));
-        if found.len() == before {
+        let runs = history::runs_in(dir).map_err(|error| Failure::file("list", dir, &error))?;
+        found.extend(runs.iter().map(|run| run.join(RECORD)));
+        if runs.is_empty() {
             return Err(Failure::input(
                 format!("no run in `{}`", dir.display()),
                 "name a run's folder, or the folder that was given to `bakeoff run --out`",
@@ -132,10 +131,7 @@ fn records(of: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Writes a new file, and its folder if that is missing.
 fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = written.and_then(|()| {
-        let mut file = File::options().write(true).create_new(true).open(path)?;
-        std::io::Write::write_all(&mut file, content)
-    });
-    written.map_err(|error| Failure::file("write", path, &error))
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
+    new_file::write(path, content, "name a new folder")
 }

@@ -44,7 +44,7 @@ struct Row {
 }
 
 impl Board {
-    /// Starts with the systems of a study, none of which has run.
+    /// Creates the rows of a study's systems, before any trial.
     pub(super) fn new(study: &Study) -> Self {
         let row = |name: &String| Row { system: name.clone(), ..Row::default() };
         let rows = study.systems.iter().map(|system| row(&system.name)).collect();

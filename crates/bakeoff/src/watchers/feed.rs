@@ -1,6 +1,6 @@
 //! The messages of a live page, kept for browsers that come later or read slowly.
 //!
-//! Each browser's thread reads at its own speed. Whoever writes never waits, and memory is bounded.
+//! Each browser's thread reads at its own speed. The run never waits for one, and memory is bounded.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::support::{Bench, Ran, bakeoff, listener_apart, text};
 
-/// Two systems, one of which fails some operations, under a load with two stages.
+/// Two systems under a load with two stages. The second fails some operations.
 const STUDY: &str = "\
 title: Which of <two> is it?
 systems:

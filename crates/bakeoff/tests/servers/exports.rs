@@ -37,7 +37,7 @@ const COLLECTOR: GoTool = GoTool {
     tags: "",
 };
 
-/// Two systems, one of which fails some operations.
+/// Two systems. The second fails some operations.
 const STUDY: &str = "\
 title: Two canaries
 systems:

@@ -25,13 +25,17 @@ const SCALE: f64 = 1.8;
 const SYSTEMS: usize = 4;
 /// Top and bottom of the rows.
 const ROWS: (f64, f64) = (334.0, 500.0);
+/// Sizes of text: names and titles, supporting sentences, notes.
+const BOLD: f64 = 25.0;
+const SUPPORT: f64 = 28.0;
+const NOTE: f64 = 22.0;
 /// Width that names take on the left.
 const NAMES: f64 = 172.0;
 /// Width that the median takes on the right of a panel.
 const VALUES: f64 = 110.0;
 
-const STYLE: &str = "text{fill:#16191d}.head{font-weight:700;letter-spacing:-.6px}.say{font-size:28px}\
-.b{font-size:25px;font-weight:700}.n,.tick{font-size:22px;fill:#535b64}.v{font-size:28px;font-weight:700}\
+const STYLE: &str = "text{fill:#16191d}.head{font-weight:700;letter-spacing:-.6px}.h58{font-size:58px}.h50{font-size:50px}.h42{font-size:42px}\
+.say{font-size:28px}.b{font-size:25px;font-weight:700}.n,.tick{font-size:22px;fill:#535b64}.v{font-size:28px;font-weight:700}\
 .grid{stroke:#e6e9ec;stroke-width:2}.zero{stroke:#535b64;stroke-width:2;fill:none}.lead{stroke:#16191d;stroke-width:2}\
 .cap{stroke:#16191d;stroke-width:2.5;stroke-dasharray:3 5}.bar{stroke:#16191d;stroke-width:3.5}\
 .arrow,.cross{stroke:#16191d;stroke-width:2;fill:none}.median{stroke:#16191d;stroke-width:5}\
@@ -68,31 +72,26 @@ pub fn card(report: &Report) -> String {
     let when = words::when(report);
     text("n", RIGHT, 66.0, "end", when.split(',').next().unwrap_or_default());
     let (size, lines) = headline(verdict);
-    let class = format!("head\" font-size=\"{}", short(size));
     let mut y = 92.0 + size * 0.82;
     for line in &lines {
-        text(&class, LEFT, y, "start", line);
+        text(&format!("head h{size}"), LEFT, y, "start", line);
         y += size * 1.12;
     }
     let support = report.headline.support.join(" ");
     // The picture's titles begin at 296.
     let room = ((300.0 - y) / 36.0).clamp(1.0, 2.0) as usize;
-    for line in wrap(&support, RIGHT - LEFT, 28.0, false, room) {
+    for line in wrap(&support, RIGHT - LEFT, SUPPORT, false, room) {
         text("say", LEFT, y + 4.0 - size * 0.3, "start", &line);
         y += 36.0;
     }
-    let note = match report.pictures.first() {
-        Some(picture) => {
-            let note = note(picture, report.pictures.len());
-            let drawn = panels(picture);
-            text("n", LEFT, 564.0, "start", &fitted(&note, RIGHT - LEFT, 22.0));
-            drawn
-        }
-        None => String::new(),
-    };
-    let machine = words::machine(&report.header.environment);
-    text("n", LEFT, 598.0, "start", &fitted(&machine, RIGHT - LEFT, 22.0));
-    svg.push_str(&note);
+    let shown = report.pictures.first();
+    if let Some(picture) = shown {
+        let note = fitted(&note(picture, report.pictures.len()), RIGHT - LEFT, NOTE);
+        text("n", LEFT, 564.0, "start", &note);
+    }
+    let machine = fitted(&words::machine(&report.header.environment), RIGHT - LEFT, NOTE);
+    text("n", LEFT, 598.0, "start", &machine);
+    svg.extend(shown.map(panels));
     svg.push_str("</svg>\n");
     svg
 }
@@ -146,7 +145,7 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
     let scale = SCALE.min(height / ROW);
     let strip = Strip::new(of, Across::Units { left, width, scale });
     let log = if strip.is_log() { " (log)" } else { "" };
-    let title = fitted(&format!("{}{log}", of.title), width + VALUES, 25.0);
+    let title = fitted(&format!("{}{log}", of.title), width + VALUES, BOLD);
     let _ =
         write!(svg, "<text class=\"b\" x=\"{}\" y=\"318\">{}</text>", short(left), escape(&title));
     for (number, row) in rows.iter().enumerate() {
@@ -163,7 +162,7 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{value}</text>"
         );
         if named {
-            let name = escape(&fitted(&row.system, NAMES - 16.0, 25.0));
+            let name = escape(&fitted(&row.system, NAMES - 16.0, BOLD));
             let (x, y) = (short(LEFT), short(middle));
             let _ = write!(svg, "<text class=\"b\" x=\"{x}\" y=\"{y}\">{name}</text>");
         }

@@ -10,10 +10,10 @@ use crate::document::{sentences, tables, words};
 use super::page::{escape, list, paragraph, table};
 use super::{first, picture, place};
 
-pub(super) fn section(report: &Report) -> String {
+/// Returns the section. `pictured`: number of loads whose picture is on the first screen.
+pub(super) fn section(report: &Report, pictured: usize) -> String {
     let mut html = String::new();
     let run: Vec<&Comparison> = report.comparisons.iter().filter(|one| one.was_run()).collect();
-    let pictured = first::pictured(report);
     if run.len() > pictured {
         html.push_str(&picture::legend(&report.pictures[pictured..]));
     }

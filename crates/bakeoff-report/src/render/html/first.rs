@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use bakeoff_core::record::RoundCount;
 use bakeoff_core::study::shipped;
-use bakeoff_core::units::harmless;
+use bakeoff_core::units::{capitalized, harmless};
 
 use crate::document::report::Report;
 use crate::document::{self, PICTURES, Warnings, sentences, verified, words};
@@ -16,10 +16,10 @@ use super::page::{Section, details, escape, list, paragraph, table};
 use super::{curve, picture};
 
 /// Longest part of a warning in its line; the rest is folded.
-const WARNING: usize = 110;
+const WARNING: usize = 111;
 
 /// Returns the first screen, without its table of contents.
-pub(super) fn screen(report: &Report) -> String {
+pub(super) fn screen(report: &Report, charts: &Charts) -> String {
     let header = &report.header;
     let mut html = format!(
         "<p class=\"study\"><span>{}</span><span>{}</span></p><h1 id=\"verdict\">{}</h1>",
@@ -28,12 +28,12 @@ pub(super) fn screen(report: &Report) -> String {
         escape(&report.headline.verdict)
     );
     html.push_str(&paragraph("support", &report.headline.support.join(" ")));
-    html.push_str(&charts(report));
+    html.push_str(&charts.drawn);
     let tables = document::key_figures(report);
     if !tables.is_empty() {
         html.push_str("<h2 id=\"key\">Key figures</h2>");
         html.extend(tables.iter().map(|of| table(of.title.as_deref().unwrap_or_default(), of)));
-        html.extend(document::legends(report).iter().map(|text| paragraph("small", text)));
+        html.extend(document::legends(report, &tables).iter().map(|text| paragraph("small", text)));
         html.push_str("<h2>Verified</h2><dl class=\"facts\">");
         for (label, value) in verified::verified(report) {
             let (label, value) = (escape(label), escape(&value));
@@ -50,49 +50,44 @@ pub(super) fn screen(report: &Report) -> String {
     html
 }
 
-/// Returns the curves of workloads with several loads, or the pictures of the first loads.
-fn charts(report: &Report) -> String {
-    let curves = curve::curves(report);
-    if report.pictures.len() > PICTURES && !curves.is_empty() {
-        return curves;
-    }
-    let shown = &report.pictures[..report.pictures.len().min(PICTURES)];
-    let mut html: String = shown.iter().map(|one| picture::picture(one, 2)).collect();
-    if !shown.is_empty() {
-        html.push_str(&picture::legend(shown));
-    }
-    if report.pictures.len() <= PICTURES {
-        html.push_str(&curves);
-    }
-    html
+/// Charts of the first screen.
+pub(super) struct Charts {
+    /// HTML.
+    pub(super) drawn: String,
+    /// Number of loads whose picture is among them.
+    pub(super) pictured: usize,
 }
 
-/// Returns how many loads have their picture on the first screen.
-pub(super) fn pictured(report: &Report) -> usize {
-    let is_curve = report.pictures.len() > PICTURES && !curve::curves(report).is_empty();
-    if is_curve { 0 } else { PICTURES }
+/// Returns the curves of workloads with several loads, or the pictures of the first loads.
+pub(super) fn charts(report: &Report) -> Charts {
+    let curves = curve::curves(report);
+    let all = &report.pictures;
+    if all.len() > PICTURES && !curves.is_empty() {
+        return Charts { drawn: curves, pictured: 0 };
+    }
+    let shown = &all[..all.len().min(PICTURES)];
+    let mut drawn: String = shown.iter().map(|one| picture::picture(one, 2)).collect();
+    if !shown.is_empty() {
+        drawn.push_str(&picture::legend(shown));
+    }
+    drawn.push_str(&curves);
+    Charts { drawn, pictured: shown.len() }
 }
 
 /// Renders the findings of one cause in a line: the cause, the first fact, and the others folded.
 fn warning(of: &Warnings) -> String {
     let Some(first) = of.texts.first() else { return String::new() };
     let others = of.texts.len() - 1;
-    let cut: String = first.chars().take(WARNING).collect();
-    let is_cut = cut.len() < first.len();
+    let cut = words::shortened(first, WARNING);
+    let is_cut = cut != *first;
     let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
-    let dots = if is_cut { "…" } else { "" };
-    let cause = capital(of.cause.name());
-    let line = format!("<b>{}.</b> {}{dots}{more}", escape(&cause), escape(cut.trim_end()));
+    let cause = capitalized(of.cause.name());
+    let line = format!("<b>{}.</b> {}{more}", escape(&cause), escape(&cut));
     if !is_cut && others == 0 {
         return format!("<p class=\"warning\">{line}</p>");
     }
     let rest = list("notes", if is_cut { &of.texts } else { &of.texts[1..] });
     format!("<details class=\"warning\"><summary>{line}</summary>{rest}</details>")
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// Returns the table of contents. Each entry has its section's answer.

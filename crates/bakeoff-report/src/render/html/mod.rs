@@ -38,7 +38,7 @@ use bakeoff_core::units::trials_text;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
-use crate::document::words;
+use crate::document::{verified, words};
 use crate::model::contender::Contender;
 
 use page::Section;
@@ -57,6 +57,7 @@ pub fn html_beside_record(report: &Report) -> String {
 }
 
 fn rendered(report: &Report, record: Option<&Record>) -> String {
+    let charts = first::charts(report);
     let mut sections = Vec::new();
     let mut add = |id, heading, answer: String, body: String| {
         if !body.is_empty() {
@@ -67,7 +68,7 @@ fn rendered(report: &Report, record: Option<&Record>) -> String {
         "figures",
         "All figures",
         "every percentile, error and cost".into(),
-        figures::section(report),
+        figures::section(report, charts.pictured),
     );
     add("ratios", "Ratios and intervals", answers::ratios(report), judged::section(report));
     add("staleness", "Staleness", "age of reads at each node".into(), staleness::section(report));
@@ -91,14 +92,14 @@ fn rendered(report: &Report, record: Option<&Record>) -> String {
     );
     add("nodes", "Nodes", "CPU, memory and throttling of each node".into(), nodes::section(report));
     add("fairness", "Fairness", answers::fairness(report), fair::section(report));
-    add("trials", "Trials", answers::trials(report), trials::section(report));
+    add("trials", "Trials", format!("{} valid", verified::trials(report)), trials::section(report));
     add(
         "setup",
         "Systems and machine",
         "versions, settings, limits of the machine".into(),
         machine::section(report),
     );
-    add("method", "Method", answers::method(report), method::section(report));
+    add("method", "Method", verified::rules(report), method::section(report));
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = match record {
         Some(record) => data::section(report, record, room),
@@ -106,7 +107,7 @@ fn rendered(report: &Report, record: Option<&Record>) -> String {
     };
     let answer = "report, trials and record as files".to_owned();
     sections.push(Section { id: "data", heading: "Data", answer, body });
-    let mut top = first::screen(report);
+    let mut top = first::screen(report, &charts);
     top.push_str(&first::contents(&sections));
     top.push_str(&first::made(report));
     page::page(&words::title(&report.header.study), &top, &sections, &blocks)
@@ -118,7 +119,6 @@ mod answers {
 
     use crate::derive::fairness::Weight;
     use crate::document::report::Report;
-    use crate::document::verified;
 
     pub(super) fn ratios(report: &Report) -> String {
         let judged = || report.comparisons.iter().flat_map(|one| &one.judgements);
@@ -145,21 +145,6 @@ mod answers {
             plural(rows(Weight::Same) as u64, "condition"),
             rows(Weight::Decides) + rows(Weight::Matters)
         )
-    }
-
-    pub(super) fn trials(report: &Report) -> String {
-        fact(report, "trials valid")
-    }
-
-    pub(super) fn method(report: &Report) -> String {
-        fact(report, "rules for measurements")
-    }
-
-    fn fact(report: &Report, label: &str) -> String {
-        let facts = verified::verified(report);
-        let found = facts.into_iter().find(|(name, _)| *name == label);
-        let value = found.map(|(_, value)| value).unwrap_or_default();
-        if label == "trials valid" { format!("{value} valid") } else { value }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::model::quantity::{Point, Quantity};
 /// Most studies on a page of the index.
 const ON_A_PAGE: usize = 200;
 /// Longest verdict in the index.
-const VERDICT: usize = 140;
+const VERDICT: usize = 141;
 
 /// A run as a site shows it.
 #[derive(Debug)]
@@ -314,11 +314,7 @@ fn index(
 const UNREAD: usize = 50;
 
 fn brief(text: &str) -> String {
-    if text.chars().count() <= VERDICT {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(VERDICT).collect();
-    format!("{}…", kept.trim_end())
+    words::shortened(text, VERDICT)
 }
 
 /// Returns the page of a study on one machine.

@@ -6,8 +6,8 @@
 //! Not here: the changes (`bakeoff_report::compare`), their forms (`bakeoff_report::trend`).
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{RecordLine, chain};
@@ -18,6 +18,7 @@ use bakeoff_report::{Style, trend, trend_page};
 use bakeoff_trial::run::folder::{self, RECORD, is_held};
 
 use crate::cli::{HistoryArgs, TrendFormat};
+use crate::commands::new_file;
 use crate::commands::report::PLAIN;
 use crate::failure::Failure;
 use crate::messages;
@@ -57,7 +58,8 @@ pub(super) fn trend(args: &HistoryArgs, study: &str) -> Result<(), Failure> {
     };
     match &args.output {
         Some(file) => {
-            write_new(file, &text(&trend, format, &PLAIN))?;
+            let text = text(&trend, format, &PLAIN);
+            new_file::write(file, text.as_bytes(), "name another file, or remove it")?;
             messages::output(&format!("Trend: {}", file.display()));
         }
         None => {
@@ -184,29 +186,13 @@ fn reset(folders: &[PathBuf], run: &Path, because: &str) -> Result<(), Failure> 
     })?;
     let file = folder.join(RESET);
     let written = private::create(&file).and_then(|mut to| to.write_all(because.as_bytes()));
-    written.map_err(|error| exists_or(&file, &error, "remove it to begin elsewhere"))?;
+    written
+        .map_err(|error| new_file::not_written(&file, &error, "remove it to begin elsewhere"))?;
     messages::output(&format!(
         "The trend begins anew with `{name}`; remove `{}` to undo that",
         file.display()
     ));
     Ok(())
-}
-
-/// Writes a file that must not exist yet.
-fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
-    let created = OpenOptions::new().write(true).create_new(true).open(file);
-    let written = created.and_then(|mut to| to.write_all(text.as_bytes()));
-    written.map_err(|error| exists_or(file, &error, "name another file, or remove it"))
-}
-
-fn exists_or(file: &Path, error: &io::Error, hint: &str) -> Failure {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::input(
-            format!("`{}` exists, and is not overwritten", file.display()),
-            hint.to_owned(),
-        ),
-        _ => Failure::file("write", file, error),
-    }
 }
 
 /// Returns the format for a file's extension.
