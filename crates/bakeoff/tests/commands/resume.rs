@@ -159,7 +159,10 @@ fn history_lists_runs_with_their_findings() {
     let runs: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(array(&runs).len(), 1);
     assert_eq!((text(&runs[0]["state"]), &runs[0]["trials_run"]), ("complete", &4.into()));
-    assert!(text(&runs[0]["sentence"]).ends_with('.'), "{}", ran.stdout);
+    let report = std::fs::read_to_string(run.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(runs[0]["sentence"], report["verdict"]);
+    assert!(text(&report["verdict"]).ends_with('.'), "{report}");
 }
 
 #[test]
