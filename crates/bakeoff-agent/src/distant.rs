@@ -107,6 +107,14 @@ impl Server for RemoteServer {
         self.ask::<()>(NodeRequest::Signal(signal.as_raw()));
     }
 
+    fn pause(&self) -> Result<usize, String> {
+        self.try_ask(NodeRequest::Pause).map_err(|error| error.to_string())
+    }
+
+    fn resume(&self) -> Result<usize, String> {
+        self.try_ask(NodeRequest::Resume).map_err(|error| error.to_string())
+    }
+
     fn kill9(&self) -> Exit {
         self.ask(NodeRequest::Kill).unwrap_or(Exit::OutOfReach)
     }

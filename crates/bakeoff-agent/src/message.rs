@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// Protocol version. Changes with every change to the messages.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 /// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -171,6 +171,10 @@ pub enum Request {
 pub enum NodeRequest {
     /// Sends a signal, by number, to the server's process group.
     Signal(i32),
+    /// Stops all processes of the server. Answers with the number of threads that stand still.
+    Pause,
+    /// Continues all processes of the server. Answers with the number of their threads.
+    Resume,
     /// Kills the server and its descendants. Answers with its exit.
     Kill,
     /// Starts the server again.

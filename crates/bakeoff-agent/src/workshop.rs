@@ -215,6 +215,8 @@ impl Workshop {
                 server.signal(signal);
                 Ok(Value::Null)
             }
+            NodeRequest::Pause => as_json(server.pause().map_err(AgentRefusal::new)?),
+            NodeRequest::Resume => as_json(server.resume().map_err(AgentRefusal::new)?),
             NodeRequest::Kill => as_json(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
             NodeRequest::AskToEnd => {

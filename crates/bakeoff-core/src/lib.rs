@@ -17,6 +17,7 @@ pub mod measurement;
 pub mod memory;
 mod named;
 pub mod observed;
+pub mod outage;
 pub mod places;
 pub mod plan;
 pub mod ranked;

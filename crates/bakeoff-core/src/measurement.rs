@@ -15,6 +15,7 @@ mod operation;
 #[cfg(test)]
 mod shares_tests;
 mod stalls;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use delayed_ack::{DelayedAcks, PausedEnds};
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
+pub use steps::{STEP, STEPS_MAX, Step, Steps};
 
 /// Minimum length of a silence that conditions consider.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
@@ -164,6 +166,9 @@ pub struct Measurement {
     pub operations: BTreeMap<String, OperationFigures>,
     /// Figures of each second.
     pub seconds: Vec<Second>,
+    /// Counts in steps of [`STEP`]; empty unless a fault happened during the load.
+    #[serde(default, skip_serializing_if = "Steps::is_empty")]
+    pub steps: Steps,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
     /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.
@@ -439,6 +444,7 @@ impl Measurement {
     /// Adds a measurement of other operations that ran at the same time. A silence remains only where both were
     /// silent.
     pub fn add_beside(&mut self, other: &Self) {
+        self.steps.add_beside(&other.steps);
         self.silences = common(&self.silences, &other.silences);
         let silent = self.silent_from.zip(other.silent_from);
         self.silent_from = silent.map(|(ours, theirs)| ours.max(theirs));

@@ -146,6 +146,8 @@ pub enum PhaseName {
     Filling,
     /// The load runs, including its warm-up.
     Load,
+    /// The load runs again, with faults.
+    Injecting,
     /// Syncs are counted during a few writes.
     CountingSyncs,
     /// The audit reads written keys.
@@ -159,10 +161,11 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Starting,
         Self::Filling,
         Self::Load,
+        Self::Injecting,
         Self::CountingSyncs,
         Self::ReadingBack,
         Self::KillingUnderLoad,
@@ -176,6 +179,7 @@ impl PhaseName {
             Self::Starting => "starting",
             Self::Filling => "filling",
             Self::Load => "load",
+            Self::Injecting => "injecting faults",
             Self::CountingSyncs => "counting syncs",
             Self::ReadingBack => "reading back",
             Self::KillingUnderLoad => "killing under load",

@@ -13,11 +13,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use rand::SeedableRng;
+use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::study::{Arrivals, Load, Stop, Study};
+use crate::study::{Arrivals, Fault, Load, Stop, Study};
 use crate::units::{plural, rate_text};
+use crate::workload::mix64;
 
 use williams::Williams;
 
@@ -105,6 +107,25 @@ pub fn further(
     }
     trials
 }
+
+/// Returns the injections of a trial in the order in which they will run: each fault once in seeded order, then each
+/// again. Trials with the same seed have the same order, so that systems are broken alike. Each injection has its
+/// number among those of its fault, from 1.
+pub fn injections<'a>(study: &'a Study, trial: &Trial) -> Vec<(&'a Fault, u32)> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix64(trial.seed ^ FAULTS));
+    let mut injections = Vec::new();
+    for repeat in 1..=study.repeat {
+        // All faults are shuffled, and those of other systems left out, so that the order is the same for all systems.
+        let mut order: Vec<&Fault> = study.faults.iter().collect();
+        order.shuffle(&mut rng);
+        order.retain(|fault| fault.befalls(&trial.system));
+        injections.extend(order.into_iter().map(|fault| (fault, repeat)));
+    }
+    injections
+}
+
+/// Separates the order of faults from other draws of a trial's seed.
+const FAULTS: u64 = 0x6661_756c_7473;
 
 /// Describes one stage of a load for one system.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,6 +11,7 @@ mod bounds;
 pub mod chain;
 pub mod durability;
 mod header;
+mod injection;
 mod system;
 mod trial;
 
@@ -28,6 +29,7 @@ pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
     PodLimits, RoundCount, RunHeader, RunMachine, RunPod,
 };
+pub use injection::{FaultHit, Injection};
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
 };

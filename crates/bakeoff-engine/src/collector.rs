@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, PausedEnds,
-    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, TargetFigures,
-    UsedAddress, longest_stalls,
+    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, Step,
+    TargetFigures, UsedAddress, longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
@@ -35,6 +35,8 @@ pub(super) struct Slice {
     pub(super) targets: Vec<TargetFigures>,
     /// Staleness by node; empty if it is not judged.
     pub(super) staleness: Vec<Staleness>,
+    /// Steps in which operations ended, each with its number since measuring began.
+    pub(super) steps: Vec<(u32, Step)>,
     /// Intervals without success although operations were due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
@@ -78,6 +80,7 @@ impl Slice {
             on_time: (0..operations).map(|_| Batched::default()).collect(),
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
+            steps: Vec::new(),
             silences: Vec::new(),
             handshakes: Handshakes::default(),
             addresses: Vec::new(),
@@ -111,6 +114,7 @@ impl Slice {
         self.on_time.iter_mut().for_each(Batched::clear);
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
+        self.steps.clear();
         self.silences.clear();
         self.handshakes = Handshakes::default();
         self.addresses.clear();
@@ -244,6 +248,7 @@ impl Collector {
         for (ours, theirs) in measurement.staleness.iter_mut().zip(&slice.staleness) {
             ours.merge(theirs);
         }
+        slice.steps.iter().for_each(|(place, step)| measurement.steps.add(*place, step));
         self.silences[worker].append(&mut slice.silences);
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);

@@ -28,6 +28,7 @@ pub mod logs;
 pub mod machine;
 pub mod observe;
 pub mod page_cache;
+mod pause;
 pub mod ports;
 pub mod private;
 mod process;

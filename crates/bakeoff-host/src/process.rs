@@ -58,6 +58,16 @@ pub trait Server: Send + Sync {
     fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String>;
     /// Sends its group a signal. Does nothing once the server was reaped.
     fn signal(&self, signal: Signal);
+    /// Stops all its processes with SIGSTOP, and returns the number of threads that were seen to stand still.
+    ///
+    /// # Errors
+    /// A reason, if a thread goes on or the server has ended.
+    fn pause(&self) -> Result<usize, String>;
+    /// Continues all its processes with SIGCONT, and returns the number of their threads.
+    ///
+    /// # Errors
+    /// A reason, if a thread stands still or the server has ended.
+    fn resume(&self) -> Result<usize, String>;
     /// Kills it with its group and descendants at once, and reaps it.
     fn kill9(&self) -> Exit;
     /// Kills what still runs, then starts the same description in the existing directory. Output is appended to the

@@ -268,16 +268,31 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 /// Kills a process, unless its ID has been reused.
 pub(super) fn kill(whom: &Stat) {
+    signal(whom, Signal::KILL);
+}
+
+/// Sends a signal to a process, unless another one has its ID by now.
+pub(super) fn signal(whom: &Stat, signal: Signal) {
     let Some(pid) = Pid::from_raw(whom.pid) else { return };
     let still_it = || stat(whom.pid).is_some_and(|now| now.start_ticks == whom.start_ticks);
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         // From here on the descriptor identifies the process, even if its ID is reused.
-        Ok(fd) if still_it() => drop(rustix::process::pidfd_send_signal(fd, Signal::KILL)),
+        Ok(fd) if still_it() => drop(rustix::process::pidfd_send_signal(fd, signal)),
         Ok(_) => {}
         // Kernels before 5.3: the ID could be reused only between these two calls.
-        Err(_) if still_it() => drop(rustix::process::kill_process(pid, Signal::KILL)),
+        Err(_) if still_it() => drop(rustix::process::kill_process(pid, signal)),
         Err(_) => {}
     }
+}
+
+/// Returns the ID and the state letter of each thread of a process that lives.
+pub(super) fn thread_states(pid: i32) -> Vec<(i32, u8)> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let state = |entry: std::io::Result<std::fs::DirEntry>| {
+        let stat = parse_stat(&std::fs::read(entry.ok()?.path().join("stat")).ok()?)?;
+        stat.lives().then_some((stat.pid, stat.state))
+    };
+    entries.filter_map(state).collect()
 }
 
 #[cfg(test)]

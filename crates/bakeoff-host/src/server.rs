@@ -30,8 +30,8 @@ use super::private;
 use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
-    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
-    shim, unprivileged, warden, warden_line,
+    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, pause,
+    procfs, shim, unprivileged, warden, warden_line,
 };
 
 /// A launched server. Dropping it kills the server.
@@ -63,6 +63,8 @@ enum State {
 
 /// Share of throttled periods from which an error mentions the CPU limit.
 const THROTTLED_MATTERS: f64 = 0.5;
+
+const ENDED: &str = "it does not run";
 
 /// Attempts and pause while waiting for killed daemons to disappear.
 const STRAYS_LOOKS: u32 = 100;
@@ -307,7 +309,7 @@ impl Server for LocalServer {
     }
 
     fn begin_counting_syncs(&self) -> Result<(), String> {
-        let group = self.pid().ok_or("it does not run")?;
+        let group = self.pid().ok_or(ENDED)?;
         *self.tracer.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(SyncTracer::begin(group)?);
         Ok(())
@@ -334,6 +336,14 @@ impl Server for LocalServer {
         if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
             let _ = rustix::process::kill_process_group(group, signal);
         }
+    }
+
+    fn pause(&self) -> Result<usize, String> {
+        pause::stop(self.pid().ok_or(ENDED)?)
+    }
+
+    fn resume(&self) -> Result<usize, String> {
+        pause::resume(self.pid().ok_or(ENDED)?)
     }
 
     fn kill9(&self) -> Exit {

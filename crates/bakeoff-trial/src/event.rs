@@ -12,7 +12,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Gate, Repeated, TrialRecord};
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::gate::Shortfall;
-use bakeoff_core::study::Study;
+use bakeoff_core::study::{Fault, Study};
 use bakeoff_engine::Live;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
@@ -71,6 +71,8 @@ pub enum Event<'a> {
     Filling { written: u64, keys: u64 },
     /// A load begins.
     LoadStarted { clients: u32 },
+    /// The load runs once more, with this fault.
+    FaultStarted { fault: &'a Fault, repeat: u32 },
     /// Another second of a load has passed. `nodes` has the last samples, if they are taken on this machine.
     Observed { clients: u32, live: &'a Live, nodes: &'a [NodeSample] },
     /// A search has tried a rate.

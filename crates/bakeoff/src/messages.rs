@@ -325,6 +325,9 @@ impl Reporter for Messages {
             Event::LoadStarted { clients } => self.loading(*clients, None),
             Event::Observed { clients, live, .. } => self.loading(*clients, Some(live)),
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
+            Event::FaultStarted { fault, repeat } => {
+                self.line(&format!("      fault {} ({repeat}): {}", fault.name, fault.text()));
+            }
             Event::TrialFailed { text } => self.complain(text),
             Event::GivenUp { system, left, why } => {
                 let skipping = match left {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BaselineAppends, Durability};
+use super::{BaselineAppends, Durability, Injection};
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::memory::NodesMemory;
@@ -54,6 +54,9 @@ pub struct TrialRecord {
     pub filled: u64,
     /// Measurements, stage by stage.
     pub stages: Vec<StageRecord>,
+    /// Further runs of the load, each with a fault; empty for a study without faults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub injections: Vec<Injection>,
     /// Usage of each node and of the generator while the load ran.
     pub usage: Vec<Usage>,
     /// Memory of all nodes together; `None` if unknown, and in records before format 3.
@@ -277,6 +280,11 @@ impl TrialRecord {
         Some(whole)
     }
 
+    /// Returns the audits after the load and those after each injection.
+    pub fn all_audits(&self) -> impl Iterator<Item = &Audit> {
+        self.audits.iter().chain(self.injections.iter().filter_map(|one| one.audit.as_ref()))
+    }
+
     /// Returns the cause of an invalid trial; `None` if it is valid.
     ///
     /// Wrong answers and lost writes are always the system's fault. For all other failures a disturbed machine is an
@@ -284,7 +292,7 @@ impl TrialRecord {
     pub fn cause(&self) -> Option<Cause> {
         let failed = |verdict: &Verdict| verdict.failed();
         let checks = || self.checks.iter().filter(|check| failed(&check.verdict));
-        if self.audits.iter().any(|audit| failed(&audit.verdict))
+        if self.all_audits().any(|audit| failed(&audit.verdict))
             || checks().any(|check| check.name.is_of_correctness())
         {
             return Some(Cause::System);
@@ -319,7 +327,7 @@ impl TrialRecord {
             TrialOutcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
             TrialOutcome::Failed(why) | TrialOutcome::MachineLost(why) => reasons.push(why.clone()),
         }
-        let audits = self.audits.iter().map(|audit| (audit.when.as_str(), &audit.verdict));
+        let audits = self.all_audits().map(|audit| (audit.when.as_str(), &audit.verdict));
         let checks = self.checks.iter().map(|check| (check.name.as_str(), &check.verdict));
         for (name, verdict) in audits.chain(checks) {
             if let Verdict::Failed(why) = verdict {

@@ -337,6 +337,21 @@ pub fn alone(trials: &Trials, scale: Scale, level: f64) -> Option<TestResult> {
     (!trials.too_few()).then(|| answer(trials, scale, trials.difference(scale), level))
 }
 
+/// Returns the 95 % interval of one system's figure by Student's t, stretched to include the median; `None` with too
+/// few values. The interval is not corrected for other questions.
+pub fn interval_alone(values: &[f64], scale: Scale) -> Option<(f64, f64)> {
+    if values.len() < TRIALS_MIN {
+        return None;
+    }
+    let logs: Vec<f64> = values.iter().map(|&value| scale.apply(value)).collect();
+    let (mean, variance) = moments(&logs);
+    let count = logs.len() as f64;
+    let error = (variance.max(scale.spread_min().powi(2)) / count).sqrt();
+    let reach = student::critical(FALSE_ALARMS, count - 1.0) * error;
+    let median = median(&mut values.to_vec());
+    Some((scale.back(mean - reach).min(median), scale.back(mean + reach).max(median)))
+}
+
 fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> TestResult {
     let Difference { mean, error, freedom } = difference;
     let critical = student::critical(level, freedom);

@@ -5,10 +5,12 @@
 //!
 //! Not here: the combined meaning of fields (`parse`), the form of the schema (`schema`).
 
+mod fault;
 mod keyed;
 mod load;
 mod service;
 
+pub(super) use fault::{FAULT, FAULT_NODE};
 pub(super) use keyed::{KEYS, ORDER, ORDERS, SIZES, VALUE_SIZE, VALUE_SIZE_MAX, VALUES};
 #[cfg(test)]
 use load::{FIND, STOP};
@@ -170,6 +172,19 @@ pub(super) static STUDY: Table = Table {
             Form::Named(&Form::Table(&LOAD)),
             "{steady: {clients: 16, stop: {after: 30s}}}",
             "How hard the clients work, by names of your choice.",
+        ),
+        maybe(
+            "faults",
+            Form::Named(&Form::Table(&FAULT)),
+            "{leader-paused: {pause: leader, at: 20s, for: 10s}}",
+            "Faults, by names of your choice. In each trial, the load runs once undisturbed and once for each \
+             injection of a fault.",
+        ),
+        default(
+            "repeat",
+            Form::Whole { min: 1, max: 100 },
+            "1",
+            "Number of injections of each fault in a trial.",
         ),
         default(
             "trials",
@@ -518,6 +533,8 @@ pub(super) static TABLES: &[&Table] = &[
     &TARGETS,
     &FIND,
     &STOP,
+    &FAULT,
+    &FAULT_NODE,
     &PUBLICATION,
     &PUBLISHED,
 ];

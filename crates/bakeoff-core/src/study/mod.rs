@@ -7,6 +7,7 @@
 //! passed to `parse` as [`Kind`]s).
 
 mod diagnostic;
+mod fault;
 mod fields;
 mod gate;
 mod kind;
@@ -26,6 +27,7 @@ mod workload;
 mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
+pub use fault::{Fault, FaultAction, FaultNode, FaultTarget};
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{
     CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,
@@ -67,6 +69,12 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Loads of the study.
     pub loads: Vec<Load>,
+    /// Faults that happen in further runs of each load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// Number of injections of each fault in a trial.
+    #[serde(default = "fault::repeat", skip_serializing_if = "is_one")]
+    pub repeat: u32,
     /// Number of trials of each combination.
     pub trials: u32,
     /// Maximum acknowledged keys that an audit reads back; a sample if there are more.
@@ -95,6 +103,10 @@ impl Study {
     pub fn starts_any(&self) -> bool {
         self.systems.iter().any(System::is_started)
     }
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// Returns the interval of records from before it was configurable.

@@ -154,7 +154,7 @@ mod tests {
     use crate::study::diagnostic::Diagnostics;
     use crate::study::fields::{STUDY, TABLES};
     use crate::study::parse;
-    use crate::study::parse::tests::{BASE, EVERY_FIELD};
+    use crate::study::parse::tests::{BASE, EVERY_FAULT, EVERY_FIELD};
     use crate::study::shipped::shipped;
     use crate::study::testing::kinds;
     use crate::study::tree::{self, DiagnosticSink, Node};
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn schema_accepts_studies_that_parse() {
-        let texts = shipped().iter().map(|(_, text)| *text).chain([BASE, EVERY_FIELD]);
+        let texts = shipped().iter().map(|(_, text)| *text).chain([BASE, EVERY_FIELD, EVERY_FAULT]);
         for text in texts {
             assert_eq!(read(text), Ok(()));
             assert!(accepts(&schema(), &value(&tree(text))), "refused by the schema: {text}");
@@ -344,7 +344,9 @@ mod tests {
             }
         }
         let mut seen = BTreeSet::new();
-        visit(&Form::Table(&STUDY), &tree(EVERY_FIELD), &mut seen);
+        for text in [EVERY_FIELD, EVERY_FAULT] {
+            visit(&Form::Table(&STUDY), &tree(text), &mut seen);
+        }
         for table in TABLES {
             for field in table.fields {
                 assert!(seen.contains(&(table.name, field.name)), "{} {}", table.name, field.name);

@@ -9,9 +9,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::{
-    Arrivals, Credentials, Diagnostic, Diagnostics, HttpRequest, KeyOrder, Keys, Kind, Limits,
-    Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes,
-    Workload, parse,
+    Arrivals, Credentials, Diagnostic, Diagnostics, Fault, FaultAction, HttpRequest, KeyOrder,
+    Keys, Kind, Limits, Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study,
+    System, Tls, ValueSizes, Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -53,6 +53,8 @@ fn yaml(study: &Study) -> String {
     let workloads = study.workloads.iter().map(|one| (&one.name, workload(one)));
     top.add("workloads", named(workloads.collect()));
     top.add("loads", named(study.loads.iter().map(|one| (&one.name, load(one))).collect()));
+    top.some("faults", study.faults.iter().map(|one| (&one.name, fault(one))).collect());
+    top.option("repeat", (!study.faults.is_empty()).then_some(study.repeat));
     top.add("trials", study.trials);
     top.add("audit-keys", study.audit_keys);
     top.option("audit", study.kill.map(|kill| map([("kill", quoted(kill.name()))])));
@@ -239,6 +241,27 @@ fn load(of: &Load) -> String {
     entries.text()
 }
 
+fn fault(of: &Fault) -> String {
+    let mut entries = Entries::default();
+    let nodes = match &of.target.part {
+        Some(part) => map([("part", quoted(part)), ("node", quoted(&of.target.node.to_string()))]),
+        None => quoted(&of.target.node.to_string()),
+    };
+    entries.add(of.action.name(), nodes);
+    entries.add("at", duration(of.at));
+    match of.action {
+        FaultAction::Pause { lasts } => entries.add("for", duration(lasts)),
+        FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
+            entries.add("restart-after", duration(restart_after));
+        }
+        FaultAction::Restart { every } => entries.add("every", duration(every)),
+    }
+    let systems =
+        (!of.systems.is_empty()).then(|| list(of.systems.iter().map(|name| quoted(name))));
+    entries.option("systems", systems);
+    entries.text()
+}
+
 /// Collects the entries of one mapping.
 #[derive(Default)]
 struct Entries(Vec<String>);
@@ -292,6 +315,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::parse::tests::EVERY_FAULT;
     use crate::study::shipped::shipped;
     use crate::study::testing::kinds;
 
@@ -346,7 +370,7 @@ clusters: kept
     #[test]
     fn studies_survive_writing_and_parsing() {
         let shipped = shipped().iter().map(|(name, text)| read(name, text));
-        for study in shipped.chain([read("full", FULL)]) {
+        for study in shipped.chain([read("full", FULL), read("faults", EVERY_FAULT)]) {
             recheck(&study, "record", &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"));
             for factor in [0.1, 0.5, 3.0] {
                 let Ok(scaled) = study.scaled(factor) else { continue };

@@ -88,6 +88,8 @@ checks! {
     GeneratorApart = "generator apart", Generator;
     /// Generators on several machines began at different times, or one of them was lost.
     GeneratorsTogether = "generators together", Generator;
+    /// A fault of the study did not happen as planned, or its proof is missing.
+    Injections = "injections", Machine;
     /// The metrics of a running system's nodes could not be read.
     Metrics = "metrics", User;
     /// A TLS session was resumed although resumption is off.

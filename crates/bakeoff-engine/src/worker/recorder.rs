@@ -8,7 +8,9 @@
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_RECORDED_MIN};
+use bakeoff_core::measurement::{
+    ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, Step,
+};
 use bakeoff_core::staleness::Seen;
 
 use super::super::Window;
@@ -43,6 +45,10 @@ pub(super) struct Recorder {
     keeps_in_flight: bool,
     /// End of the second that is being recorded.
     second_ends: Instant,
+    /// End of the step that is being counted, within that second.
+    step_ends: Instant,
+    /// Successes and failures of the slice's earlier steps.
+    stepped: Step,
     /// Time of the last success; initially the start of the load.
     last_success: Instant,
     /// Earliest due time of an operation that failed since the last success.
@@ -70,6 +76,8 @@ impl Recorder {
             window: Window { start: now, measure: now, end: None },
             keeps_in_flight: false,
             second_ends: now,
+            step_ends: now,
+            stepped: Step::default(),
             last_success: now,
             failing_since: None,
             silence_min: SILENCE_RECORDED_MIN,
@@ -89,6 +97,7 @@ impl Recorder {
         (self.slice.handshakes, self.slice.addresses) = (handshakes, addresses);
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
+        self.step_ends = window.measure + STEP;
         self.last_success = window.start;
     }
 
@@ -249,19 +258,51 @@ impl Recorder {
         }
     }
 
-    /// Hands over the figures of past seconds once a new second has begun.
+    /// Counts past steps, and hands over the figures of past seconds.
     #[inline]
     pub(super) fn roll_over(&mut self, now: Instant) {
-        if now < self.second_ends {
-            return;
+        if now >= self.step_ends {
+            self.begin_step(now);
         }
-        let second = self.window.second_of(now);
-        self.send_slice();
-        self.slice.second = second;
-        self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);
+    }
+
+    #[cold]
+    fn begin_step(&mut self, now: Instant) {
+        if now < self.second_ends {
+            self.count_step();
+        } else {
+            let second = self.window.second_of(now);
+            self.send_slice();
+            self.slice.second = second;
+            self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);
+        }
+        self.step_ends = self.window.measure + STEP * (self.step_of(now) + 1);
+    }
+
+    /// Returns the number of the step at `now`.
+    fn step_of(&self, now: Instant) -> u32 {
+        let since = now.saturating_duration_since(self.window.measure);
+        u32::try_from(since.as_nanos() / STEP.as_nanos()).unwrap_or(u32::MAX - 1)
+    }
+
+    /// Counts the operations that ended since the last step ended.
+    fn count_step(&mut self) {
+        let so_far = Step {
+            verified: self.slice.operations.iter().map(|of| of.verified_in_window).sum(),
+            errors: self.slice.operations.iter().map(OperationFigures::error_count).sum(),
+        };
+        let new = so_far.since(&self.stepped);
+        if !new.is_empty() {
+            // The step that ends at `step_ends`.
+            let place = self.step_of(self.step_ends).saturating_sub(1);
+            self.slice.steps.push((place, new));
+            self.stepped = so_far;
+        }
     }
 
     pub(super) fn send_slice(&mut self) {
+        self.count_step();
+        self.stepped = Step::default();
         let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
         let aged = self.slice.staleness.len();
         let fresh = self

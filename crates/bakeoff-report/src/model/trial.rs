@@ -146,7 +146,10 @@ impl TrialFigures {
                 keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
             },
             measured: Measured::new(record, whole.as_ref(), split),
-            verdicts: Verdicts { audits: record.audits.clone(), checks: record.checks.clone() },
+            verdicts: Verdicts {
+                audits: record.all_audits().cloned().collect(),
+                checks: record.checks.clone(),
+            },
             errors: TrialErrors {
                 examples: whole.as_ref().map_or_else(Vec::new, examples),
                 error_texts: total.as_ref().map_or_else(Vec::new, |total| {

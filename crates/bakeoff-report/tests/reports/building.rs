@@ -45,6 +45,8 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         systems: systems.iter().map(system).collect(),
         workloads: vec![workload],
         loads: vec![load],
+        faults: Vec::new(),
+        repeat: 1,
         trials,
         audit_keys: 1000,
         kill: None,
@@ -221,6 +223,7 @@ pub(crate) trait Trials: AsRecord {
                     tried: None,
                 })
                 .collect(),
+            injections: Vec::new(),
             usage: usage(system),
             memory: None,
             audits: vec![audit("after the load"), audit(KILLED)],

@@ -524,6 +524,32 @@ impl ReadyCluster {
         })
     }
 
+    /// Waits until all nodes serve again after a fault. Starts those that give up meanwhile.
+    pub(crate) fn recovered(self, stop: &AtomicBool) -> Result<Self, FleetError> {
+        self.each_again(RECOVERED_WITHIN, stop, &|_| Ok(()))
+    }
+
+    /// Returns the system, or its part with this name in the study.
+    pub(crate) fn member(&self, part: Option<&str>) -> Option<&ReadyCluster> {
+        match part {
+            None => Some(self),
+            Some(name) => self.members().find(|member| member.name == name),
+        }
+    }
+
+    /// Returns the processes of this system or part alone, in the order of its nodes.
+    pub(crate) fn own_processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Looks up the current leader's place among the nodes.
+    ///
+    /// # Errors
+    /// The observed state, if the system does not answer as one with a leader.
+    pub(crate) fn leads_now(&self) -> Result<Option<usize>, NotReady> {
+        Ok(self.system.probe(&self.nodes)?.leader)
+    }
+
     /// Waits for the same servers to be ready for another trial.
     pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, FleetError> {
         let within = self.system.declares().ready_within;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::plan::Trial;
+use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::CONFIRM_TIMES;
 use bakeoff_core::stats;
@@ -126,7 +126,10 @@ impl<'a> Progress<'a> {
         let keys = workload.filter(|one| one.fill).map_or(0, |one| one.keys.count);
         let filled = Duration::from_secs(keys / FILLED_PER_SECOND);
         let loaded = load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system));
-        self.around_a_load(trial) + filled + loaded
+        let injections = plan::injections(self.study, trial).len() as u32;
+        // After each injection, nodes recover and keys are read back.
+        let injected = (loaded + PHASE) * injections;
+        self.around_a_load(trial) + filled + loaded + injected
     }
 
     /// Estimates the time of a trial without fill and load.

@@ -10,9 +10,9 @@ use bakeoff_clock as clock;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::check::causes::with_hint;
 use bakeoff_core::check::machine::generators_together;
-use bakeoff_core::measurement::Measurement;
+use bakeoff_core::measurement::{Measurement, Steps};
 use bakeoff_core::plan;
-use bakeoff_core::record::StageRecord;
+use bakeoff_core::record::{GeneratorPart, StageRecord};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
 use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
@@ -54,7 +54,7 @@ pub(super) enum Towards<'a> {
 }
 
 /// Returns true if no other stage can follow.
-fn is_over(stage: &StageRecord) -> bool {
+pub(super) fn is_over(stage: &StageRecord) -> bool {
     stage.measurement.interrupted || stage.measurement.keys_exhausted
 }
 
@@ -89,11 +89,9 @@ impl TrialRunner<'_, '_> {
     /// Drives the load stage by stage on one cluster.
     fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
         let Combination { trial, load, .. } = self.of;
-        let mut first_ticket = 0;
         let mut stages = Vec::new();
         for stage in plan::stages(load, &trial.system) {
-            let (stage, next) = self.stage(driven, &stage, load.arrivals, first_ticket)?;
-            first_ticket = next;
+            let stage = self.stage(driven, &stage, load.arrivals)?;
             let over = is_over(&stage);
             stages.push(stage);
             if over {
@@ -115,7 +113,6 @@ impl TrialRunner<'_, '_> {
         let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
         let least = least_rate(&objective, time, by_chance).max(DUE_MIN / time.as_secs_f64());
         let mut search = Search::new(first).not_below(least);
-        let mut first_ticket = 0;
         loop {
             let (rate, confirming) = match search.next() {
                 Next::Done(found) => return Ok(Some(found)),
@@ -125,8 +122,7 @@ impl TrialRunner<'_, '_> {
             let time = if confirming { time * CONFIRM_TIMES } else { time };
             let stage = plan::Stage { clients, stop: Stop::After(time) };
             let arrivals = load.arrivals.at(rate);
-            let (mut stage, next) = self.stage(driven, &stage, arrivals, first_ticket)?;
-            first_ticket = next;
+            let mut stage = self.stage(driven, &stage, arrivals)?;
             let disturbed_by = self.disturbances_of(&stage)?;
             let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
                 .disturbed_by(disturbed_by);
@@ -158,14 +154,28 @@ impl TrialRunner<'_, '_> {
         Ok(disturbed_by)
     }
 
-    /// Drives one stage of a load. Also returns the number of the next operation.
+    /// Drives one undisturbed stage of a load.
     fn stage(
         &mut self,
         driven: &Driven<'_>,
         stage: &plan::Stage,
         arrivals: Arrivals,
-        first_ticket: u64,
-    ) -> Result<(StageRecord, u64), Ended> {
+    ) -> Result<StageRecord, Ended> {
+        let (mut driven, parts) = self.drive_stage(driven, stage, arrivals, &mut |_| {})?;
+        driven.measurement.steps = Steps::default();
+        self.parts.push(parts);
+        Ok(driven)
+    }
+
+    /// Drives one stage of a load, and calls `measures` with the time at which measuring begins. Also returns each
+    /// generator's part.
+    pub(super) fn drive_stage(
+        &mut self,
+        driven: &Driven<'_>,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+        measures: &mut dyn FnMut(Instant),
+    ) -> Result<(StageRecord, Vec<GeneratorPart>), Ended> {
         let Combination { contender, trial, workload, load } = self.of;
         let Driven { to, generators } = *driven;
         let clients = stage.clients;
@@ -191,7 +201,7 @@ impl TrialRunner<'_, '_> {
             load,
             stage: *stage,
             arrivals,
-            first_ticket,
+            first_ticket: self.next_ticket,
             seed: trial.seed,
             reading: self.of.reading(),
             moments: Some(moments.clone()),
@@ -210,6 +220,7 @@ impl TrialRunner<'_, '_> {
                 begun: &mut |start: Instant| {
                     let window = Window::new(start, load.warmup, stage.stop);
                     sampling.measures(&moments, &window);
+                    measures(window.measured().0);
                 },
             },
         )?;
@@ -218,8 +229,8 @@ impl TrialRunner<'_, '_> {
             nodes.name(&mut measurement.staleness);
         }
         let measured_from = self.sampling.measured_from(&moments);
-        self.parts.push(parts);
-        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
+        self.next_ticket = next_ticket;
+        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, parts))
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
 mod ended;
+mod faults;
 pub(crate) mod load;
 pub(crate) mod neighbours;
 pub(crate) mod rights;
@@ -155,6 +156,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         targets: Vec::new(),
         filled: 0,
         stages: Vec::new(),
+        injections: Vec::new(),
         usage: Vec::new(),
         memory: None,
         audits: Vec::new(),
@@ -188,6 +190,8 @@ struct TrialRunner<'a, 'b> {
     sampling: Sampling<'b>,
     /// Share of each generator, by stage. Empty if this process is the generator.
     parts: Vec<Vec<GeneratorPart>>,
+    /// Number of the load's next operation.
+    next_ticket: u64,
     reporter: &'a mut dyn Reporter,
 }
 
@@ -213,7 +217,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let record = begun(trial, utc_now());
         let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
         let of = Combination { contender, trial, workload, load };
-        Self { context, of, home, record, sampling, parts: Vec::new(), reporter }
+        Self { context, of, home, record, sampling, parts: Vec::new(), next_ticket: 0, reporter }
     }
 
     /// Ends a trial: judges the samples, reports a failure, and deletes the data.
@@ -427,7 +431,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let driven = Driven { to: Towards::Nodes(&nodes), generators };
         let ended = self.drive(&driven);
         self.sampling.load_ends();
-        drop(affinity);
         ended?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
@@ -438,6 +441,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
+        let cluster = self.inject(cluster, &driven)?;
+        drop(affinity);
 
         let cluster = self.audit(cluster, &nodes, generators)?;
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
@@ -478,6 +483,20 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         affinity.ok()
     }
 
+    /// Returns a reader of this trial's acknowledged keys.
+    fn auditor<'g>(&self, generators: &'g Generators<'g>) -> Auditor<'g>
+    where
+        'b: 'g,
+    {
+        Auditor {
+            system: self.of.contender.system,
+            generators,
+            keys_max: self.context.study.audit_keys,
+            seed: self.of.trial.seed,
+            interrupted: self.context.interrupted,
+        }
+    }
+
     /// Reads acknowledged keys back, kills all nodes at once, restarts them and reads again.
     fn audit(
         &mut self,
@@ -492,7 +511,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let system = contender.system;
         let interrupted = self.context.interrupted;
         let seed = trial.seed;
-        let keys_max = self.context.study.audit_keys;
         let writes = crash::Writes {
             system,
             nodes: nodes.to_write_to(),
@@ -509,7 +527,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.record.durability =
                 durability::observe(&writes, &cluster, guarantees, interrupted);
         }
-        let auditor = Auditor { system, generators, keys_max, seed, interrupted };
+        let auditor = self.auditor(generators);
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";

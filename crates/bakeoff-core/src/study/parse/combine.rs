@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::faults::ReadFaults;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
@@ -34,7 +35,6 @@ pub(super) fn check(
         if let Some(workload) = &read.workload {
             for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
                 if let Some(resolved) = &load.load {
-                    enough_keys(sink, read, workload, load, resolved);
                     splittable(sink, workload, load, resolved);
                     keeps_connections(sink, workload, load, resolved);
                 }
@@ -58,6 +58,25 @@ pub(super) fn check(
                 .filter(|work| work.loads.contains(&read.name) && work.is_done_by(system));
             bearable(sink, read, load, system);
             in_flight(sink, read, load, system, works);
+        }
+    }
+}
+
+/// Checks that unique keys last for each load, with all injections of faults.
+pub(super) fn keys_last(
+    sink: &mut DiagnosticSink<'_>,
+    workloads: &[ReadWorkload],
+    loads: &[ReadLoad],
+    faults: &ReadFaults,
+) {
+    let injections = faults.faults.as_ref().map_or(0, Vec::len) as u64;
+    let runs = 1 + injections * u64::from(faults.repeat.unwrap_or(1));
+    for read in workloads {
+        let Some(workload) = &read.workload else { continue };
+        for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
+            if let Some(resolved) = &load.load {
+                enough_keys(sink, read, workload, (load, resolved), runs);
+            }
         }
     }
 }
@@ -149,14 +168,14 @@ fn can_clear(
     sink.hint(&read.key_size_at, what, format!("write `size: {least}` or more"));
 }
 
-/// Checks that unique keys last for the load, as far as that is known. A closed load that ends by time may still run
-/// out of them during the run.
+/// Checks that unique keys last for `runs` runs of the load, as far as that is known. A closed load that ends by time
+/// may still run out of them during the run.
 fn enough_keys(
     sink: &mut DiagnosticSink<'_>,
     read: &ReadWorkload,
     workload: &Workload,
-    load: &ReadLoad,
-    resolved: &Load,
+    (load, resolved): (&ReadLoad, &Load),
+    runs: u64,
 ) {
     if workload.keys.order != KeyOrder::Unique {
         return;
@@ -168,7 +187,7 @@ fn enough_keys(
         (Stop::After(time), Some(rate)) => rate * time.as_secs_f64(),
         (Stop::After(_), None) => return,
     };
-    let needed = (warm + measured).ceil();
+    let needed = ((warm + measured) * runs as f64).ceil();
     let count = workload.keys.count;
     if needed > count as f64 {
         let what = format!(
@@ -178,7 +197,7 @@ fn enough_keys(
         let mut hint = format!(
             "in `unique` order each key is touched once; write `count: {needed}`, or another order"
         );
-        if load.usual_warmup && measured.ceil() <= count as f64 {
+        if load.usual_warmup && runs == 1 && measured.ceil() <= count as f64 {
             let usual = duration_text(resolved.warmup);
             hint = format!(
                 "the usual warm-up of {usual} touches keys, too; write `count: {needed}`, or \

@@ -7,6 +7,7 @@
 //! Not here: the fields (`fields`), parsing one value (`reading`), YAML itself (`tree`).
 
 mod combine;
+mod faults;
 mod keyed;
 mod loads;
 mod published;
@@ -94,7 +95,9 @@ fn study(
     let known = workloads::Known { systems: &systems, loads: &loads, scope };
     let workloads = workloads::read(sink, &top, known);
     let clusters = top.word(sink, "clusters", Clusters::ALL);
+    let read_faults = faults::read(sink, &top, &systems, &loads);
     combine::check(sink, &systems, &workloads, &loads, clusters);
+    combine::keys_last(sink, &workloads, &loads, &read_faults);
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");
     let audit = top.table(sink, "audit");
@@ -112,6 +115,8 @@ fn study(
         systems: systems.into_iter().map(|read| read.system).collect::<Option<_>>()?,
         workloads: workloads.into_iter().map(|read| read.workload).collect::<Option<_>>()?,
         loads: loads.into_iter().map(|read| read.load).collect::<Option<_>>()?,
+        faults: read_faults.faults?,
+        repeat: read_faults.repeat?,
         trials: u32::try_from(trials?).ok()?,
         audit_keys: audit_keys?,
         kill: kill.map_or(Some(None), |kill| kill.map(Some))?,

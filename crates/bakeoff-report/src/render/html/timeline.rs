@@ -407,6 +407,7 @@ fn short_name(name: &str) -> &str {
     match PhaseName::read(name) {
         Some(PhaseName::KillingAndRestarting) => "kill",
         Some(PhaseName::CountingSyncs) => "sync",
+        Some(PhaseName::Injecting) => "faults",
         Some(PhaseName::ReadingBack) => "read",
         Some(PhaseName::Starting) => "start",
         Some(PhaseName::Filling) => "fill",

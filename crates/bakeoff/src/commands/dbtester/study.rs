@@ -503,6 +503,8 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         systems,
         workloads,
         loads,
+        faults: Vec::new(),
+        repeat: 1,
         trials: 1,
         audit_keys: AUDIT_KEYS,
         kill: None,

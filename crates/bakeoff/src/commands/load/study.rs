@@ -120,6 +120,8 @@ pub(super) fn study(asked: &Asked) -> Study {
             systems: Vec::new(),
         }],
         loads,
+        faults: Vec::new(),
+        repeat: 1,
         trials: 1,
         audit_keys: 0,
         kill: None,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::{BASE, EVERY_FIELD, kinds, parse};
+use super::{BASE, EVERY_FAULT, EVERY_FIELD, kinds, parse};
 use crate::study::shipped::shipped;
 
 #[track_caller]
@@ -137,7 +137,7 @@ proptest! {
         changes in prop::collection::vec(change(), 1..6),
     ) {
         let mut texts: Vec<_> = shipped().iter().map(|(_, text)| *text).collect();
-        texts.extend([BASE, EVERY_FIELD]);
+        texts.extend([BASE, EVERY_FIELD, EVERY_FAULT]);
         read_and_place(&changed(texts[which.index(texts.len())], &changes))?;
     }
 }

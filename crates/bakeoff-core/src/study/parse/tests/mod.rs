@@ -1,6 +1,7 @@
 //! Tests valid studies and their parsed form. The modules test invalid ones.
 
 mod credentials;
+mod faults;
 mod fields;
 mod hostile;
 mod loads;
@@ -242,7 +243,23 @@ fn every_field_is_parsed() {
     assert_eq!(figures, [("sweep", 2921.0), ("open", 10.2), ("open", 0.0)]);
 }
 
-/// Study with every field of every table.
+/// Study with every field of a fault.
+pub(crate) const EVERY_FAULT: &str = r#"
+title: t
+systems:
+  one: {kind: etcd, nodes: 3}
+  two: {kind: vault, parts: {storage: {kind: consul, nodes: 3}}}
+workloads: {w: {mix: {put: 1}, keys: {count: 9}}}
+loads: {open: {rate: 1000/s, clients: 4, stop: {after: 60s}}}
+faults:
+  paused: {pause: leader, at: 20s, for: 1500ms}
+  killed: {kill: {part: storage, node: follower-1}, at: 0s, restart-after: 1s, systems: [two]}
+  stopped: {stop: follower-2, at: 1s, restart-after: 1s, systems: [one]}
+  rolling: {restart: each, at: 10s, every: 2s}
+repeat: 9
+"#;
+
+/// Study with every field of every other table.
 pub(crate) const EVERY_FIELD: &str = r#"
 title: every field
 description: in one study

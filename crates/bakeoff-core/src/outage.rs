@@ -1,0 +1,225 @@
+//! Computes what a fault cost: how long nothing succeeded, how long all was slow, and which operations failed.
+//!
+//! The outage is the longest silence that ends after the fault began. A silence is a time without a verified success
+//! although an operation was due ([`crate::measurement::Silence`]), so an open load measures it by due times. Rates
+//! come from steps of [`STEP`], latencies from whole seconds.
+//!
+//! Not here: the fault itself (`crate::record::Injection`), the comparison of systems (`report`).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::measurement::{ErrorKind, Measurement, STEP, Second};
+use crate::record::Injection;
+use crate::stats::middle;
+
+/// Share of the earlier rate from which the rate counts as full.
+pub const FULL_RATE: f64 = 0.95;
+/// Number of steps over which the rate is averaged: a second.
+const FULL_STEPS: usize = 10;
+/// Factor of the earlier p99 up to which the latency counts as back.
+pub const BACK_TIMES: f64 = 2.0;
+
+/// Holds the figures of one injection. Times are in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outage {
+    /// Longest time without a success, from the fault on; `None` if none was as long as `shortest`.
+    pub seconds: Option<f64>,
+    /// Minimum length of an outage: shorter pauses occur without a fault.
+    pub shortest: f64,
+    /// True if nothing succeeded from some moment after the fault to the end of the load.
+    pub lasted: bool,
+    /// Time from the fault to the first success after the outage; `None` without an outage, or if it lasted.
+    pub first_success: Option<f64>,
+    /// Time from the end of the fault until the rate was full again; `None` if it was not.
+    pub full_rate: Option<f64>,
+    /// Time from the end of the fault until p99 was within [`BACK_TIMES`] of the earlier one, in whole seconds; `None`
+    /// if it was not, or is unknown.
+    pub p99_back: Option<f64>,
+    /// Operations that certainly did nothing: refused, or never sent.
+    pub failed: u64,
+    /// Operations of unknown outcome: they timed out, or their connection broke.
+    pub unknown: u64,
+    /// Successes that took more than [`BACK_TIMES`] the earlier p99.
+    pub delayed: u64,
+    /// Share of the operations due after the fault that did not succeed before the load's end, 0 to 1.
+    pub lost_share: f64,
+}
+
+impl Outage {
+    /// Returns the length for a comparison: the shortest length if there was no outage.
+    pub fn length(&self) -> f64 {
+        self.seconds.unwrap_or(self.shortest)
+    }
+}
+
+/// Computes the figures of an injection; `None` if the fault did not happen.
+pub fn outage(injection: &Injection) -> Option<Outage> {
+    let from = injection.from()?;
+    let measurement = &injection.stage.measurement;
+    let window = measurement.window.as_secs_f64();
+    let healed = injection.healed().unwrap_or(window);
+    let shortest = measurement.stall_min().as_secs_f64();
+    let ends_later = |end: f64| end > from;
+    let silences = measurement.silences.iter().map(|one| (one.from, one.from + one.seconds));
+    let last = measurement.silent_from.map(|since| (since, window));
+    let longest = silences
+        .chain(last)
+        .filter(|&(since, end)| ends_later(end) && end - since >= shortest)
+        .max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    let lasted = longest.is_some_and(|(_, end)| end >= window - f64::EPSILON);
+    let before = rate_before(measurement, from);
+    let p99 = p99_before(measurement, from);
+    let errors = |kinds: &[ErrorKind]| kinds.iter().map(|&kind| measurement.errors_of(kind)).sum();
+    let due = before.map_or(0.0, |rate| rate * (window - from));
+    let done: u64 =
+        (step_of(from)..step_of(window)).map(|at| measurement.steps.at(at).verified).sum();
+    Some(Outage {
+        seconds: longest.map(|(since, end)| end - since),
+        shortest,
+        lasted,
+        first_success: longest.filter(|_| !lasted).map(|(_, end)| end - from),
+        full_rate: before.and_then(|rate| full_rate(measurement, rate, healed)),
+        p99_back: p99.and_then(|p99| p99_back(measurement, p99, healed)),
+        failed: errors(&[ErrorKind::Refused, ErrorKind::Status, ErrorKind::Dropped]),
+        unknown: errors(&[
+            ErrorKind::Reset,
+            ErrorKind::Closed,
+            ErrorKind::Timeout,
+            ErrorKind::Protocol,
+        ]),
+        delayed: p99.map_or(0, |p99| delayed(measurement, p99, from)),
+        lost_share: if due > 0.0 { (1.0 - done as f64 / due).clamp(0.0, 1.0) } else { 0.0 },
+    })
+}
+
+/// Returns the number of the step at a time in seconds.
+fn step_of(seconds: f64) -> usize {
+    (seconds / STEP.as_secs_f64()) as usize
+}
+
+/// Returns the successes per second before the fault; `None` if it came at once.
+fn rate_before(measurement: &Measurement, from: f64) -> Option<f64> {
+    let steps = step_of(from);
+    let done: u64 = (0..steps).map(|at| measurement.steps.at(at).verified).sum();
+    (steps > 0 && done > 0).then(|| done as f64 / (steps as f64 * STEP.as_secs_f64()))
+}
+
+/// Returns the time from `healed` to the first second, by steps, with a full rate.
+fn full_rate(measurement: &Measurement, rate: f64, healed: f64) -> Option<f64> {
+    let enough = rate * FULL_RATE * STEP.as_secs_f64() * FULL_STEPS as f64;
+    let last = step_of(measurement.window.as_secs_f64()).checked_sub(FULL_STEPS)?;
+    let is_full = |at: &usize| {
+        let done: u64 = (*at..at + FULL_STEPS).map(|at| measurement.steps.at(at).verified).sum();
+        done as f64 >= enough
+    };
+    let at = (step_of(healed)..=last).find(is_full)?;
+    Some((at as f64 * STEP.as_secs_f64() - healed).max(0.0))
+}
+
+fn p99(second: &Second) -> Option<Duration> {
+    second.responses().ok()?.percentile(0.99).latency()
+}
+
+/// Returns the median p99 of the whole seconds before the fault; `None` if no second has one.
+fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
+    let is_before = |second: &&Second| f64::from(second.second + 1) <= from;
+    let mut known: Vec<f64> = measurement
+        .seconds
+        .iter()
+        .filter(is_before)
+        .filter_map(p99)
+        .map(|p99| p99.as_secs_f64())
+        .collect();
+    known.sort_unstable_by(f64::total_cmp);
+    (!known.is_empty()).then(|| Duration::from_secs_f64(middle(&known)))
+}
+
+/// Returns the time from `healed` to the first whole second whose p99 is back.
+fn p99_back(measurement: &Measurement, before: Duration, healed: f64) -> Option<f64> {
+    let is_back = |second: &&Second| {
+        let ends = f64::from(second.second);
+        ends >= healed.floor() && p99(second).is_some_and(|p99| p99 <= before.mul_f64(BACK_TIMES))
+    };
+    let second = measurement.seconds.iter().find(is_back)?;
+    Some((f64::from(second.second) - healed).max(0.0))
+}
+
+fn delayed(measurement: &Measurement, p99: Duration, from: f64) -> u64 {
+    let later = measurement.seconds.iter().filter(|second| f64::from(second.second + 1) > from);
+    let slow = later.flat_map(|second| second.operations.values()).filter_map(|figures| {
+        Some(figures.response.unpack().ok()?.count_above(p99.mul_f64(BACK_TIMES)))
+    });
+    slow.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{Silence, Step};
+    use crate::record::{FaultHit, StageRecord};
+
+    /// Returns an injection of a pause from 3 s to 7 s in a load of 20 s at 100/s, without a success from `silence`.
+    fn injection(silence: (f64, f64), full_from: f64) -> Injection {
+        let mut measurement =
+            Measurement { window: Duration::from_secs(20), ..Measurement::default() };
+        let figures = measurement.operations.entry("put".into()).or_default();
+        (figures.verified, figures.verified_in_window) = (1600, 1600);
+        figures.service.record_many(Duration::from_millis(1), 1600);
+        let (since, end) = silence;
+        for at in 0..200u32 {
+            let time = f64::from(at) / 10.0;
+            let verified = match time {
+                _ if time >= since && time < end => 0,
+                _ if time >= end && time < full_from => 6,
+                _ => 10,
+            };
+            measurement.steps.add(at, &Step { verified, errors: 0 });
+        }
+        measurement.silences = vec![Silence { from: since, seconds: end - since }];
+        Injection {
+            fault: "paused".into(),
+            repeat: 1,
+            stage: StageRecord {
+                clients: 1,
+                began: 0.0,
+                measured_from: Some(0.0),
+                measurement,
+                tried: None,
+            },
+            hits: vec![FaultHit { from: 3.0, to: Some(7.0), ..FaultHit::default() }],
+            unproven: None,
+            audit: None,
+        }
+    }
+
+    #[test]
+    fn outage_is_the_longest_silence_after_the_fault() {
+        let found = outage(&injection((3.0, 4.5), 8.5)).unwrap();
+        assert_eq!(
+            (found.seconds, found.lasted, found.first_success),
+            (Some(1.5), false, Some(1.5))
+        );
+        let full = found.full_rate.unwrap();
+        assert!((full - 1.5).abs() < 0.3, "{full}");
+        assert!((found.lost_share - (15.0 * 10.0 + 40.0 * 4.0) / 1700.0).abs() < 0.01, "{found:?}");
+        let mut earlier = injection((1.0, 2.5), 2.5);
+        assert_eq!(outage(&earlier).unwrap().seconds, None, "it ended before the fault");
+        earlier.stage.measurement.silences[0] = Silence { from: 3.0, seconds: 0.011 };
+        let short = outage(&earlier).unwrap();
+        assert_eq!((short.seconds, short.length()), (None, short.shortest));
+    }
+
+    #[test]
+    fn outage_without_an_end_lasts_until_the_load_ends() {
+        let mut injection = injection((3.0, 20.0), 20.0);
+        injection.stage.measurement.silences.clear();
+        injection.stage.measurement.silent_from = Some(3.0);
+        let found = outage(&injection).unwrap();
+        assert_eq!((found.seconds, found.lasted), (Some(17.0), true));
+        assert_eq!((found.first_success, found.full_rate), (None, None));
+        injection.hits.clear();
+        assert_eq!(outage(&injection), None);
+    }
+}

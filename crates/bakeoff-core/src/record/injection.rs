@@ -1,0 +1,62 @@
+//! Defines an injection: one more run of the load, in which a fault happens.
+//!
+//! Injections are apart from the stages of a trial, which run undisturbed, so that no figure of a comparison holds a
+//! fault.
+//!
+//! Not here: the fault (`crate::study::Fault`), the figures of an injection (`crate::outage`).
+
+use serde::{Deserialize, Serialize};
+
+use super::StageRecord;
+use crate::verdict::Audit;
+
+/// Holds one injection of a fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Injection {
+    /// Name of the fault in the study.
+    pub fault: String,
+    /// Number of the injection among those of the fault in its trial, from 1.
+    pub repeat: u32,
+    /// Load during which the fault happened. Its measurement has steps.
+    pub stage: StageRecord,
+    /// Effects on nodes, in the order of their times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hits: Vec<FaultHit>,
+    /// Reason why the fault did not happen as planned, or is not proven. The trial is then not valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unproven: Option<String>,
+    /// Result of reading acknowledged keys back afterwards; `None` if nothing was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+}
+
+/// Describes what a fault did to nodes, with its proof. Times are seconds since measuring began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FaultHit {
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+    /// Time just before the fault was caused.
+    pub from: f64,
+    /// Time at which the fault was seen in effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<f64>,
+    /// Time at which the fault was seen to have ended: processes went on, or were started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<f64>,
+    /// Evidence of the beginning and the end: `61 threads stand still`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proof: Vec<String>,
+}
+
+impl Injection {
+    /// Returns the time of the first effect, in seconds since measuring began; `None` if nothing happened.
+    pub fn from(&self) -> Option<f64> {
+        self.hits.first().map(|hit| hit.from)
+    }
+
+    /// Returns the time at which the last effect had ended; `None` if one did not end.
+    pub fn healed(&self) -> Option<f64> {
+        let ends: Option<Vec<f64>> = self.hits.iter().map(|hit| hit.to).collect();
+        ends?.into_iter().reduce(f64::max)
+    }
+}

@@ -1,0 +1,265 @@
+//! Describes the faults of a study: what breaks, when, and when it heals.
+//!
+//! A load runs undisturbed first, and then once for each injection of a fault, all on the same cluster.
+//!
+//! Not here: making a fault happen (`bakeoff_trial`), what came of it (`crate::record::Injection`).
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Study, System};
+use crate::units::{self, duration_text};
+
+/// Describes a fault of a study.
+///
+/// Its fields are those of records, which stay flat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Name in the study.
+    pub name: String,
+    /// Event that happens to the nodes.
+    #[serde(flatten)]
+    pub action: FaultAction,
+    /// Nodes that it happens to.
+    #[serde(flatten)]
+    pub target: FaultTarget,
+    /// Time from the beginning of measuring to the fault.
+    #[serde(with = "units::duration")]
+    pub at: Duration,
+    /// Names of its systems; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
+}
+
+/// Names an event that happens to nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "action")]
+pub enum FaultAction {
+    /// SIGSTOP, then SIGCONT.
+    Pause {
+        /// Time between the two.
+        #[serde(rename = "for", with = "units::duration")]
+        lasts: Duration,
+    },
+    /// SIGKILL, then a start on the same data.
+    Kill {
+        /// Time between the two.
+        #[serde(with = "units::duration")]
+        restart_after: Duration,
+    },
+    /// The stop signal, then a start on the same data.
+    Stop {
+        /// Time from the signal to the start. A node that is still ending then is killed.
+        #[serde(with = "units::duration")]
+        restart_after: Duration,
+    },
+    /// Graceful stop and start of one node after another.
+    Restart {
+        /// Time from one node to the next.
+        #[serde(with = "units::duration")]
+        every: Duration,
+    },
+}
+
+impl FaultAction {
+    /// Returns its verb in a study: `pause`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pause { .. } => "pause",
+            Self::Kill { .. } => "kill",
+            Self::Stop { .. } => "stop",
+            Self::Restart { .. } => "restart",
+        }
+    }
+}
+
+/// Selects the nodes that a fault happens to, when it happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultTarget {
+    /// Role of the part that the nodes belong to; `None` for the system's own nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Nodes of the system or part.
+    pub node: FaultNode,
+}
+
+/// Selects nodes by their role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum FaultNode {
+    /// The leader, looked up at that moment; the only node of a system of one.
+    Leader,
+    /// A node that does not lead, by its place among these, from 1.
+    Follower(u32),
+    /// A node by its place in the cluster, from 1.
+    Numbered(u32),
+    /// All nodes: at the same time, or one after another in a restart.
+    Each,
+}
+
+impl FaultNode {
+    /// Returns the smallest number of nodes that have such a node.
+    pub fn nodes_min(self) -> u32 {
+        match self {
+            Self::Leader | Self::Each => 1,
+            Self::Follower(place) => place + 1,
+            Self::Numbered(place) => place,
+        }
+    }
+}
+
+impl fmt::Display for FaultNode {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leader => to.write_str("leader"),
+            Self::Follower(place) => write!(to, "follower-{place}"),
+            Self::Numbered(place) => write!(to, "node-{place}"),
+            Self::Each => to.write_str("each"),
+        }
+    }
+}
+
+impl FromStr for FaultNode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let place = |prefix: &str| {
+            let digits = text.strip_prefix(prefix)?;
+            let place = digits.parse::<u32>().ok().filter(|place| (1..=99).contains(place))?;
+            (place.to_string() == digits).then_some(place)
+        };
+        match text {
+            "leader" => Ok(Self::Leader),
+            "each" => Ok(Self::Each),
+            _ => place("follower-")
+                .map(Self::Follower)
+                .or_else(|| place("node-").map(Self::Numbered))
+                .ok_or_else(|| format!("`{}` is not a node", units::shown(text))),
+        }
+    }
+}
+
+impl TryFrom<String> for FaultNode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<FaultNode> for String {
+    fn from(node: FaultNode) -> Self {
+        node.to_string()
+    }
+}
+
+impl Fault {
+    /// Returns true if the fault happens to this system.
+    pub fn befalls(&self, system: &str) -> bool {
+        self.systems.is_empty() || self.systems.iter().any(|name| name == system)
+    }
+
+    /// Returns the time from the beginning of measuring to the last planned step, for a system or part of `nodes`
+    /// nodes.
+    pub fn heals_at(&self, nodes: u32) -> Duration {
+        self.at
+            + match self.action {
+                FaultAction::Pause { lasts } => lasts,
+                FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
+                    restart_after
+                }
+                FaultAction::Restart { every } => match self.target.node {
+                    FaultNode::Each => every * nodes.max(1),
+                    _ => every,
+                },
+            }
+    }
+
+    /// Describes the fault in a few words: `leader paused for 10s`.
+    pub fn text(&self) -> String {
+        let node = match self.target.node {
+            FaultNode::Each => match self.action {
+                FaultAction::Restart { .. } => "one node after another".to_owned(),
+                _ => "all nodes".to_owned(),
+            },
+            node => node.to_string(),
+        };
+        let whom = match &self.target.part {
+            Some(part) => format!("{node} of {part}"),
+            None => node,
+        };
+        match self.action {
+            FaultAction::Pause { lasts } => format!("{whom} paused for {}", duration_text(lasts)),
+            FaultAction::Kill { restart_after } => {
+                format!("{whom} killed, restarted after {}", duration_text(restart_after))
+            }
+            FaultAction::Stop { restart_after } => {
+                format!("{whom} stopped, restarted after {}", duration_text(restart_after))
+            }
+            FaultAction::Restart { every } => {
+                format!("{whom} restarted, one every {}", duration_text(every))
+            }
+        }
+    }
+}
+
+impl System {
+    /// Returns the number of nodes of the system or of one of its parts; `None` without such a part.
+    pub fn nodes_of(&self, part: Option<&str>) -> Option<u32> {
+        match part {
+            None => Some(self.nodes),
+            Some(role) => self.parts.get(role).map(|part| part.nodes),
+        }
+    }
+}
+
+impl Study {
+    /// Returns the faults that happen to a system.
+    pub fn faults_of(&self, system: &str) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(move |fault| fault.befalls(system))
+    }
+}
+
+/// Number of injections of each fault in a trial unless the study says otherwise.
+pub(super) fn repeat() -> u32 {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_read_and_write_the_words_of_a_study() {
+        for text in ["leader", "follower-1", "node-99", "each"] {
+            let node: FaultNode = text.parse().unwrap();
+            assert_eq!(node.to_string(), text);
+        }
+        for text in ["", "follower", "follower-0", "node-01", "node-100", "node--1", "Leader"] {
+            text.parse::<FaultNode>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn records_hold_a_fault_as_flat_fields() {
+        let fault = Fault {
+            name: "storage-killed".into(),
+            action: FaultAction::Kill { restart_after: Duration::from_secs(5) },
+            target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
+            at: Duration::from_secs(20),
+            systems: Vec::new(),
+        };
+        let value = serde_json::to_value(&fault).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"name": "storage-killed", "action": "kill", "restart_after": 5.0,
+                "part": "storage", "node": "leader", "at": 20.0})
+        );
+        assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), fault);
+        assert_eq!(fault.heals_at(3), Duration::from_secs(25));
+        assert_eq!(fault.text(), "leader of storage killed, restarted after 5s");
+    }
+}

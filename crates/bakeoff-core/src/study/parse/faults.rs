@@ -1,0 +1,237 @@
+//! Parses the faults of a study, and checks that each of them can happen.
+//!
+//! Not here: making faults happen (`bakeoff_trial`).
+
+use super::loads::ReadLoad;
+use super::systems::ReadSystem;
+use crate::study::fault::{Fault, FaultAction, FaultNode, FaultTarget};
+use crate::study::fields::{self, FAULT};
+use crate::study::reading::{Fields, seen, text};
+use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::study::{Arrivals, Load, Routing, Servers, Stop, Targets};
+use crate::suggest::suggest;
+use crate::units::{duration_text, plural, shown};
+
+/// Actions of a fault, each with the field that sets its time.
+const ACTIONS: [(&str, &str); 4] =
+    [("pause", "for"), ("kill", "restart-after"), ("stop", "restart-after"), ("restart", "every")];
+const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
+
+/// Holds the faults as far as they could be parsed.
+pub(super) struct ReadFaults {
+    /// `None` if any part is invalid.
+    pub(super) faults: Option<Vec<Fault>>,
+    /// Number of injections of each fault in a trial.
+    pub(super) repeat: Option<u32>,
+}
+
+pub(super) fn read(
+    sink: &mut DiagnosticSink<'_>,
+    top: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
+    loads: &[ReadLoad],
+) -> ReadFaults {
+    let repeat = top.whole(sink, "repeat").and_then(|repeat| u32::try_from(repeat).ok());
+    if top.node("faults").is_none() {
+        if top.node("repeat").is_some() {
+            let hint = "`repeat` is the number of injections of each fault; `trials` repeats loads";
+            sink.hint(top.key_at("repeat"), "the study has `repeat` and no `faults`", hint);
+        }
+        return ReadFaults { faults: Some(Vec::new()), repeat };
+    }
+    let known = sink.len();
+    for load in loads {
+        if let Some(resolved) = &load.load {
+            is_steady(sink, load, resolved);
+        }
+    }
+    let entries = top.named(sink, "faults", "fault");
+    let all: Vec<Option<Fault>> =
+        entries.into_iter().map(|entry| fault(sink, entry, systems, loads)).collect();
+    let faults = all.into_iter().collect::<Option<Vec<_>>>().filter(|_| sink.len() == known);
+    ReadFaults { faults, repeat }
+}
+
+fn fault(
+    sink: &mut DiagnosticSink<'_>,
+    entry: &Entry,
+    systems: &[ReadSystem<'_>],
+    loads: &[ReadLoad],
+) -> Option<Fault> {
+    let what = format!("fault `{}`", shown(&entry.key));
+    let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
+    let at = fields.duration(sink, "at");
+    let own = own_systems(sink, &fields, systems);
+    let (action, target, target_at) = action(sink, &fields)?;
+    let fault = Fault { name: entry.key.clone(), action, target, at: at?, systems: own? };
+    for system in systems.iter().filter(|system| fault.befalls(&system.name)) {
+        can_befall(sink, &fault, system, target_at);
+    }
+    for load in loads.iter().filter_map(|load| load.load.as_ref()) {
+        heals_in_time(sink, &fields, &fault, systems, load);
+    }
+    Some(fault)
+}
+
+/// Parses the action of a fault and its nodes, with the position of the nodes.
+fn action<'a>(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'a>,
+) -> Option<(FaultAction, FaultTarget, &'a At)> {
+    let mut given = ACTIONS.iter().filter(|(verb, _)| fields.node(verb).is_some());
+    let Some(&(verb, time)) = given.next() else {
+        let hint = "add `pause: leader`, `kill: leader`, `stop: leader` or `restart: each`";
+        sink.hint(&fields.at, format!("{} breaks nothing", fields.what), hint);
+        return None;
+    };
+    if let Some((other, _)) = given.next() {
+        let what = format!("{} has both `{verb}` and `{other}`", fields.what);
+        sink.hint(fields.key_at(other), what, "a fault is one action; write two faults");
+        return None;
+    }
+    for field in ["for", "restart-after", "every"] {
+        if field != time && fields.node(field).is_some() {
+            let what = format!("{} has `{verb}` and `{field}`", fields.what);
+            sink.hint(fields.key_at(field), what, format!("the time of `{verb}` is `{time}`"));
+        }
+    }
+    let lasts = fields.duration(sink, time);
+    if lasts.is_none() && fields.node(time).is_none() {
+        let what = format!("{} does not say when it heals", fields.what);
+        sink.hint(&fields.at, what, format!("add `{time}: 10s`"));
+    }
+    let node = fields.node(verb)?;
+    let target = target(sink, verb, fields.key_at(verb), node);
+    let (lasts, target) = (lasts?, target?);
+    let action = match verb {
+        "pause" => FaultAction::Pause { lasts },
+        "kill" => FaultAction::Kill { restart_after: lasts },
+        "stop" => FaultAction::Stop { restart_after: lasts },
+        _ => FaultAction::Restart { every: lasts },
+    };
+    Some((action, target, &node.at))
+}
+
+/// Parses the nodes of a fault: a word, or a part with a word.
+fn target(sink: &mut DiagnosticSink<'_>, verb: &str, at: &At, node: &Node) -> Option<FaultTarget> {
+    let word = |sink: &mut DiagnosticSink<'_>, written: &str, at: &At| {
+        let parsed = written.parse::<FaultNode>();
+        parsed.map_err(|why| sink.hint(at, format!("`{verb}`: {why}"), NODE_HINT)).ok()
+    };
+    match &node.value {
+        Value::Map(_) => {
+            let own = Fields::open(sink, &fields::FAULT_NODE, format!("`{verb}`"), at, node)?;
+            let part = own.text(sink, "part");
+            let written = own.text(sink, "node")?;
+            let node = word(sink, &written, own.value_at("node"));
+            Some(FaultTarget { part: Some(part?), node: node? })
+        }
+        Value::Scalar { .. } => {
+            let written = text(sink, verb, node)?;
+            Some(FaultTarget { part: None, node: word(sink, &written, &node.at)? })
+        }
+        Value::List(_) => {
+            sink.hint(&node.at, format!("`{verb}` must be a node, not {}", seen(node)), NODE_HINT);
+            None
+        }
+    }
+}
+
+fn own_systems(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
+) -> Option<Vec<String>> {
+    if fields.node("systems").is_none() {
+        return Some(Vec::new());
+    }
+    let items = fields.list(sink, "systems")?;
+    let mut names = Vec::new();
+    for item in items {
+        let Some(name) = text(sink, "systems", item) else { continue };
+        if systems.iter().any(|system| system.name == name) {
+            names.push(name);
+        } else {
+            let known = systems.iter().map(|system| system.name.as_str());
+            let hint = suggest(&name, known, "known systems:");
+            sink.unknown(&item.at, "system", &name, &fields.what, hint);
+        }
+    }
+    (names.len() == items.len()).then_some(names)
+}
+
+/// Checks that bakeoff can do this to the system.
+fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_>, target_at: &At) {
+    let Some(system) = &read.system else { return };
+    let (verb, name) = (fault.action.name(), &system.name);
+    let others = "name the others in the fault's `systems`";
+    if system.servers != Servers::Started {
+        let what = format!("bakeoff cannot `{verb}` nodes of system `{name}`, which runs already");
+        sink.hint(target_at, what, others);
+        return;
+    }
+    let FaultTarget { part, node } = &fault.target;
+    let Some(nodes) = system.nodes_of(part.as_deref()) else {
+        let role = part.as_deref().unwrap_or_default();
+        let what = format!("system `{name}` has no part `{}`", shown(role));
+        let hint = suggest(role, system.parts.keys().map(String::as_str), "its parts:");
+        sink.hint(target_at, what, if system.parts.is_empty() { others.to_owned() } else { hint });
+        return;
+    };
+    if nodes < node.nodes_min() {
+        let whose = part.as_ref().map_or(String::new(), |part| format!("part `{part}` of "));
+        let what = format!(
+            "{whose}system `{name}` has {}, and so no `{node}`",
+            plural(nodes.into(), "node")
+        );
+        sink.hint(target_at, what, format!("{NODE_HINT}, or {others}"));
+    }
+}
+
+/// Checks that the fault heals while the load runs.
+fn heals_in_time(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    fault: &Fault,
+    systems: &[ReadSystem<'_>],
+    load: &Load,
+) {
+    let Stop::After(time) = load.stop else { return };
+    let befallen = systems.iter().filter(|system| fault.befalls(&system.name));
+    let nodes = befallen.filter_map(|one| {
+        one.system.as_ref().and_then(|system| system.nodes_of(fault.target.part.as_deref()))
+    });
+    let heals = fault.heals_at(nodes.max().unwrap_or(1));
+    if heals >= time {
+        let what = format!(
+            "{} heals after {}, and load `{}` ends after {}",
+            fields.what,
+            duration_text(heals),
+            load.name,
+            duration_text(time)
+        );
+        let hint = "let the load run longer: the recovery after the fault is measured, too";
+        sink.hint(fields.value_at("at"), what, hint);
+    }
+}
+
+/// Checks that outages can be measured under the load.
+fn is_steady(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load) {
+    if load.arrivals == Arrivals::Closed {
+        let what = format!("load `{}` is closed, and the study has faults", load.name);
+        let hint = "a closed load sends nothing while its clients wait; add `rate: 1000/s`";
+        sink.hint(&read.at, what, hint);
+    }
+    if let Stop::Operations(_) = load.stop {
+        let what = format!("load `{}` ends by a count, and faults happen at set times", load.name);
+        sink.hint(&read.stop_at, what, "write `stop: {after: 60s}`");
+    }
+    if load.find.is_some() {
+        let what = format!("load `{}` searches for a rate, and the study has faults", load.name);
+        sink.hint(&read.at, what, "search in a study of its own");
+    }
+    if load.targets != Routing::Same(Targets::All) {
+        let what = format!("clients of load `{}` do not follow a new leader", load.name);
+        sink.hint(&read.targets_at, what, "with faults, write `targets: all`");
+    }
+}

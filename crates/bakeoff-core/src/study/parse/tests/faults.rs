@@ -1,0 +1,185 @@
+//! Tests the faults of a study.
+
+use std::time::Duration;
+
+use super::{BASE, check, parse, read};
+use crate::study::testing::kinds;
+use crate::study::{FaultAction, FaultNode};
+
+/// Makes the load of [`BASE`] open and long enough for faults.
+const OPEN: (&str, &str) = (
+    "    clients: 2\n    stop: {after: 1s}\n",
+    "    {clients: 2, rate: 9/s, warmup: 0s, stop: {after: 60s}}\n",
+);
+
+/// Expects this error of a study with these faults.
+#[track_caller]
+fn refused(faults: &str, expected: &str) {
+    let faults = format!("\nfaults:\n{faults}\nloads:");
+    check(&[OPEN, ("\nloads:", &faults)], expected);
+}
+
+#[test]
+fn faults_have_an_action_nodes_and_times() {
+    let text = BASE.replace(OPEN.0, OPEN.1)
+        + "faults:\n  paused: {pause: leader, at: 20s, for: 10s}\n  killed: {kill: each, at: 0s, \
+           restart-after: 1s}\n  stopped: {stop: follower-2, at: 1s, restart-after: 1s, systems: [three]}\n  \
+           rolling: {restart: each, at: 10s}\nrepeat: 9\n";
+    let study = read(&text);
+    assert_eq!(study.repeat, 9);
+    let second = Duration::from_secs(1);
+    let [paused, killed, stopped, rolling] = &study.faults[..] else {
+        panic!("{:?}", study.faults)
+    };
+    assert_eq!(paused.action, FaultAction::Pause { lasts: 10 * second });
+    assert_eq!((paused.target.node, paused.at), (FaultNode::Leader, 20 * second));
+    assert_eq!(killed.target.node, FaultNode::Each);
+    assert_eq!(stopped.target.node, FaultNode::Follower(2));
+    assert!(stopped.befalls("three") && !stopped.befalls("one"));
+    assert_eq!(rolling.action, FaultAction::Restart { every: 10 * second });
+    assert_eq!(rolling.heals_at(3), 40 * second);
+}
+
+#[test]
+fn fault_on_a_missing_node_is_rejected() {
+    refused(
+        "  paused: {pause: follower-3, at: 1s, for: 1s, systems: [three]}",
+        r"
+error: system `three` has 3 nodes, and so no `follower-3`
+  --> my.yaml:10:19
+   |
+10 |   paused: {pause: follower-3, at: 1s, for: 1s, systems: [three]}
+   |                   ^^^^^^^^^^
+hint: write `leader`, `follower-1`, `node-1` or `each`, or name the others in the fault's `systems`
+",
+    );
+    refused(
+        "  paused: {pause: {part: storage}, at: 1s, for: 1s, systems: [three]}",
+        r"
+error: system `three` has no part `storage`
+  --> my.yaml:10:19
+   |
+10 |   paused: {pause: {part: storage}, at: 1s, for: 1s, systems: [three]}
+   |                   ^^^^^^^^^^^^^^^
+hint: name the others in the fault's `systems`
+",
+    );
+    refused(
+        "  paused: {pause: boss, at: 1s, for: 1s}",
+        r"
+error: `pause`: `boss` is not a node
+  --> my.yaml:10:19
+   |
+10 |   paused: {pause: boss, at: 1s, for: 1s}
+   |                   ^^^^
+hint: write `leader`, `follower-1`, `node-1` or `each`
+",
+    );
+}
+
+#[test]
+fn fault_that_heals_after_the_load_is_rejected() {
+    refused(
+        "  killed: {kill: leader, at: 50s, restart-after: 10s}",
+        r"
+error: fault `killed` heals after 1m, and load `steady` ends after 1m
+  --> my.yaml:10:30
+   |
+10 |   killed: {kill: leader, at: 50s, restart-after: 10s}
+   |                              ^^^
+hint: let the load run longer: the recovery after the fault is measured, too
+",
+    );
+}
+
+#[test]
+fn actions_that_contradict_are_rejected() {
+    refused(
+        "  both: {kill: leader, pause: leader, at: 5s, for: 1s}",
+        r"
+error: fault `both` has both `pause` and `kill`
+  --> my.yaml:10:10
+   |
+10 |   both: {kill: leader, pause: leader, at: 5s, for: 1s}
+   |          ^^^^
+hint: a fault is one action; write two faults
+",
+    );
+    refused(
+        "  killed: {kill: leader, at: 5s, for: 1s, restart-after: 1s}",
+        r"
+error: fault `killed` has `kill` and `for`
+  --> my.yaml:10:34
+   |
+10 |   killed: {kill: leader, at: 5s, for: 1s, restart-after: 1s}
+   |                                  ^^^
+hint: the time of `kill` is `restart-after`
+",
+    );
+    refused(
+        "  killed: {kill: leader, at: 5s}",
+        r"
+error: fault `killed` does not say when it heals
+  --> my.yaml:10:3
+   |
+10 |   killed: {kill: leader, at: 5s}
+   |   ^^^^^^
+hint: add `restart-after: 10s`
+",
+    );
+}
+
+#[test]
+fn load_that_cannot_measure_outages_is_rejected() {
+    check(
+        &[("\nloads:", "\nfaults: {paused: {pause: leader, at: 100ms, for: 100ms}}\nloads:")],
+        r"
+error: load `steady` is closed, and the study has faults
+  --> my.yaml:11:3
+   |
+11 |   steady:
+   |   ^^^^^^
+hint: a closed load sends nothing while its clients wait; add `rate: 1000/s`
+",
+    );
+    check(
+        &[("\nloads:", "\nrepeat: 3\nloads:")],
+        r"
+error: the study has `repeat` and no `faults`
+ --> my.yaml:9:1
+  |
+9 | repeat: 3
+  | ^^^^^^
+hint: `repeat` is the number of injections of each fault; `trials` repeats loads
+",
+    );
+    for (more, expected) in [
+        ("targets: leader", "do not follow a new leader"),
+        ("find: {objective: p99 < 1s}", "searches for a rate"),
+    ] {
+        let text =
+            BASE.replace(OPEN.0, OPEN.1).replace("rate: 9/s", &format!("rate: 900/s, {more}"));
+        let text = text + "faults: {paused: {pause: leader, at: 1s, for: 1s}}\n";
+        let error = parse("my", "my.yaml", &text, &kinds()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn servers_that_run_already_are_not_broken() {
+    let text = BASE
+        .replace(OPEN.0, OPEN.1)
+        .replace("{kind: etcd, nodes: 3}", "{kind: etcd, endpoints: [\"http://127.0.0.1:2379\"]}");
+    let text = text + "faults: {paused: {pause: leader, at: 1s, for: 1s}}\n";
+    let error = parse("my", "my.yaml", &text, &kinds()).unwrap_err().to_string();
+    assert!(error.contains("bakeoff cannot `pause` nodes of system `three`"), "{error}");
+}
+
+#[test]
+fn unique_keys_last_for_all_injections() {
+    let text = BASE.replace(OPEN.0, OPEN.1).replace("{count: 100}", "{count: 1620, order: unique}");
+    let faults = "faults: {paused: {pause: leader, at: 1s, for: 1s}}\nrepeat: 2\n";
+    read(&(text.clone() + faults));
+    let error = parse("my", "my.yaml", &(text + &faults.replace('2', "3")), &kinds()).unwrap_err();
+    assert!(error.to_string().contains("2160 operations"), "{error}");
+}

@@ -1,0 +1,331 @@
+//! Injects the faults of a study: the load runs once more for each injection, and a node breaks in its midst.
+//!
+//! All injections of a trial run on one cluster, in an order that the trial's seed sets, the same for all systems. Each
+//! begins when all nodes serve again. What a fault did is proven by the state of processes and recorded with the time
+//! at which it was seen. Without proof the trial is not valid.
+//!
+//! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_core::check::{Audit, CheckName, Verdict};
+use bakeoff_core::observed::PhaseName;
+use bakeoff_core::plan;
+use bakeoff_core::record::{Check, FaultHit, Injection};
+use bakeoff_core::study::{Fault, FaultAction, FaultNode};
+use bakeoff_core::units::plural;
+use bakeoff_host::Process;
+
+use super::audit;
+use super::load::{Driven, is_over};
+use super::{Combination, Ended, TrialRunner};
+use crate::cluster::ReadyCluster;
+use crate::event::Event;
+
+/// Interval between checks whether the load still runs.
+const CHECK_EVERY: Duration = Duration::from_millis(2);
+/// Maximum time to find a leader at the moment of a fault.
+const LEADER_WITHIN: Duration = Duration::from_secs(2);
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
+
+impl TrialRunner<'_, '_> {
+    /// Runs the load once for each injection of each fault. Returns the cluster with all nodes serving.
+    pub(super) fn inject(
+        &mut self,
+        mut cluster: ReadyCluster,
+        driven: &Driven<'_>,
+    ) -> Result<ReadyCluster, Ended> {
+        let Combination { trial, contender, .. } = self.of;
+        let planned = plan::injections(self.context.study, trial);
+        if planned.is_empty() {
+            return Ok(cluster);
+        }
+        self.phase(PhaseName::Injecting);
+        for (fault, repeat) in planned {
+            let role = fault.target.part.as_ref();
+            let part = role.and_then(|role| contender.asked.parts.get(role));
+            let part = part.map(|part| part.name.as_str());
+            let injected = self.injection(&cluster, driven, (fault, repeat), part)?;
+            let over = is_over(&injected.stage);
+            self.record.injections.push(injected);
+            if self.context.interrupted.load(Ordering::Relaxed) {
+                return Err(Ended::Interrupted);
+            }
+            cluster = cluster.recovered(self.context.interrupted)?;
+            let audit = self.audit_injection(&cluster, driven, (fault, repeat));
+            let last = self.record.injections.last_mut();
+            last.expect("it was just added").audit = audit;
+            if over {
+                break;
+            }
+        }
+        let unproven = self.record.injections.iter().find_map(|one| {
+            let why = one.unproven.as_ref()?;
+            Some(format!("injection {} of `{}`: {why}", one.repeat, one.fault))
+        });
+        let verdict = unproven.map_or(Verdict::Passed, Verdict::Failed);
+        self.record.checks.push(Check::new(CheckName::Injections, verdict));
+        Ok(cluster)
+    }
+
+    /// Runs the load, with one fault.
+    fn injection(
+        &mut self,
+        cluster: &ReadyCluster,
+        driven: &Driven<'_>,
+        (fault, repeat): (&Fault, u32),
+        part: Option<&str>,
+    ) -> Result<Injection, Ended> {
+        let Combination { trial, load, .. } = self.of;
+        self.reporter.report(&Event::FaultStarted { fault, repeat });
+        let stages = plan::stages(load, &trial.system);
+        let stage = stages.first().expect("a load has a stage");
+        let (begun, over) = (&OnceLock::new(), &AtomicBool::new(false));
+        let interrupted = self.context.interrupted;
+        let injector = &Injector { fault, cluster, part, begun, over, interrupted };
+        let (driven, hits) = std::thread::scope(|scope| {
+            let injecting = scope.spawn(|| injector.run());
+            let driven = self.drive_stage(driven, stage, load.arrivals, &mut |measures| {
+                begun.set(measures).ok();
+            });
+            over.store(true, Ordering::Relaxed);
+            (driven, injecting.join())
+        });
+        let (stage, _) = driven?;
+        let (hits, unproven) = match hits {
+            Ok(Injected { hits, failed }) => (hits, failed),
+            Err(_) => (Vec::new(), Some("the injector ended unexpectedly".to_owned())),
+        };
+        Ok(Injection { fault: fault.name.clone(), repeat, stage, hits, unproven, audit: None })
+    }
+
+    /// Reads acknowledged keys back after an injection; `None` if the workload writes nothing.
+    fn audit_injection(
+        &mut self,
+        cluster: &ReadyCluster,
+        driven: &Driven<'_>,
+        (fault, repeat): (&Fault, u32),
+    ) -> Option<Audit> {
+        let Combination { contender, workload, .. } = self.of;
+        if !workload.writes() {
+            return None;
+        }
+        let when = format!("after injection {repeat} of {}", fault.name);
+        let audit = self.auditor(driven.generators).judge(cluster, &when);
+        let is_kill_of_all = fault.target.node == FaultNode::Each
+            && matches!(fault.action, FaultAction::Kill { .. });
+        Some(match is_kill_of_all {
+            true => audit::after_a_kill(audit, &contender.record.guarantees),
+            false => audit,
+        })
+    }
+}
+
+/// Causes one fault while a load runs.
+struct Injector<'a> {
+    fault: &'a Fault,
+    cluster: &'a ReadyCluster,
+    /// Name of the part that the nodes belong to; `None` for the system's own nodes.
+    part: Option<&'a str>,
+    /// Beginning of measuring, once it is known.
+    begun: &'a OnceLock<Instant>,
+    /// True once the load has ended.
+    over: &'a AtomicBool,
+    interrupted: &'a AtomicBool,
+}
+
+/// Effects of a fault, and the reason why it did not happen as planned.
+#[derive(Default)]
+struct Injected {
+    hits: Vec<FaultHit>,
+    failed: Option<String>,
+}
+
+impl Injector<'_> {
+    /// Waits for the time of the fault, causes it, and ends it. Ends it early if the load ends.
+    fn run(&self) -> Injected {
+        let mut injected = Injected::default();
+        if let Err(why) = self.try_run(&mut injected.hits) {
+            injected.failed = Some(why);
+        }
+        injected
+    }
+
+    fn try_run(&self, hits: &mut Vec<FaultHit>) -> Result<(), String> {
+        let measures = loop {
+            match self.begun.get() {
+                Some(measures) => break *measures,
+                None if self.is_over() => return Err("the load did not begin".to_owned()),
+                None => std::thread::sleep(CHECK_EVERY),
+            }
+        };
+        let at = measures + self.fault.at;
+        self.wait_until(at)?;
+        let targets = self.targets()?;
+        let since = |moment: Instant| moment.saturating_duration_since(measures).as_secs_f64();
+        match self.fault.action {
+            FaultAction::Pause { lasts } => {
+                self.break_and_heal(&targets, since, hits, lasts, pause, resume)
+            }
+            FaultAction::Kill { restart_after } => {
+                self.break_and_heal(&targets, since, hits, restart_after, kill, start)
+            }
+            FaultAction::Stop { restart_after } => {
+                let stop = |processes: &[&Process]| stop(processes, restart_after);
+                self.break_and_heal(&targets, since, hits, restart_after, stop, start)
+            }
+            FaultAction::Restart { every } => {
+                for (process, number) in targets.iter().zip(0..) {
+                    self.wait_until(at + every * number)?;
+                    let stop = |processes: &[&Process]| stop(processes, every);
+                    self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Breaks nodes by `begin`, waits for `lasts` from then on, and heals them by `end`, even if the load is over.
+    fn break_and_heal(
+        &self,
+        processes: &[&Process],
+        since: impl Fn(Instant) -> f64,
+        hits: &mut Vec<FaultHit>,
+        lasts: Duration,
+        begin: impl Fn(&[&Process]) -> Result<String, String>,
+        end: impl Fn(&[&Process]) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let began = clock::now();
+        let mut hit = FaultHit {
+            nodes: processes.iter().map(|process| process.name().to_owned()).collect(),
+            from: since(began),
+            ..FaultHit::default()
+        };
+        let broken = begin(processes);
+        hit.seen = broken.is_ok().then(|| since(clock::now()));
+        let waited = broken.as_ref().map_or(Ok(()), |_| self.wait_until(began + lasts));
+        let healed = end(processes);
+        hit.to = healed.is_ok().then(|| since(clock::now()));
+        hit.proof = [&broken, &healed].into_iter().flatten().cloned().collect();
+        hits.push(hit);
+        broken.and(healed).and(waited)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a moment, unless the load ends before.
+    fn wait_until(&self, moment: Instant) -> Result<(), String> {
+        loop {
+            let left = moment.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.is_over() {
+                return Err("the load ended before the fault did".to_owned());
+            }
+            std::thread::sleep(left.min(CHECK_EVERY));
+        }
+    }
+
+    /// Looks up the processes that the fault happens to.
+    fn targets(&self) -> Result<Vec<&Process>, String> {
+        let member = self.cluster.member(self.part).ok_or("the system has no such part")?;
+        let all = member.own_processes();
+        let leads = match self.fault.target.node {
+            FaultNode::Leader | FaultNode::Follower(_) if all.len() > 1 => {
+                Some(self.leader(member)?)
+            }
+            _ => None,
+        };
+        let place = match self.fault.target.node {
+            FaultNode::Each => return Ok(all.iter().collect()),
+            FaultNode::Numbered(place) => Some(place as usize - 1),
+            FaultNode::Leader => Some(leads.unwrap_or(0)),
+            FaultNode::Follower(place) => {
+                (0..all.len()).filter(|at| Some(*at) != leads).nth(place as usize - 1)
+            }
+        };
+        let process = place.and_then(|place| all.get(place));
+        process.map(|process| vec![process]).ok_or_else(|| {
+            format!(
+                "there is no {} among {}",
+                self.fault.target.node,
+                plural(all.len() as u64, "node")
+            )
+        })
+    }
+
+    /// Returns the leader's place among the nodes.
+    fn leader(&self, member: &ReadyCluster) -> Result<usize, String> {
+        let deadline = clock::now() + LEADER_WITHIN;
+        loop {
+            let seen = match member.leads_now() {
+                Ok(Some(leader)) => return Ok(leader),
+                Ok(None) => return Err("the system reports no leader".to_owned()),
+                Err(not_ready) => format!("no leader was found: {not_ready:?}"),
+            };
+            if clock::now() > deadline || self.is_over() {
+                return Err(seen);
+            }
+            std::thread::sleep(LEADER_PAUSE);
+        }
+    }
+}
+
+fn pause(processes: &[&Process]) -> Result<String, String> {
+    let threads = each(processes, |process| process.pause())?;
+    Ok(format!("{} stood still", plural(threads as u64, "thread")))
+}
+
+fn resume(processes: &[&Process]) -> Result<String, String> {
+    let threads = each(processes, |process| process.resume())?;
+    Ok(format!("{} went on", plural(threads as u64, "thread")))
+}
+
+/// Does something to each process, and adds up the results. Goes on after a failure, so that all are healed.
+fn each(
+    processes: &[&Process],
+    act: impl Fn(&Process) -> Result<usize, String>,
+) -> Result<usize, String> {
+    let acted = processes
+        .iter()
+        .map(|process| act(process).map_err(|why| format!("`{}`: {why}", process.name())));
+    acted.collect::<Vec<_>>().into_iter().sum()
+}
+
+fn kill(processes: &[&Process]) -> Result<String, String> {
+    // Send all signals first: waiting for an exit takes time.
+    processes.iter().for_each(|process| process.signal(rustix::process::Signal::KILL));
+    Ok(endings(processes, |process| process.kill9().to_string()))
+}
+
+/// Asks nodes to end, and kills those that still run after `within`.
+fn stop(processes: &[&Process], within: Duration) -> Result<String, String> {
+    processes.iter().for_each(|process| process.ask_to_end());
+    let deadline = clock::now() + within;
+    Ok(endings(processes, |process| {
+        let left = deadline.saturating_duration_since(clock::now());
+        let stopped = process.finish_within(left);
+        let forced = if stopped.forced { " after it had not ended by itself" } else { "" };
+        format!("{}{forced}", stopped.exit)
+    }))
+}
+
+fn endings(processes: &[&Process], end: impl Fn(&Process) -> String) -> String {
+    let each = processes.iter().map(|process| format!("`{}` {}", process.name(), end(process)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn start(processes: &[&Process]) -> Result<String, String> {
+    let mut started = Ok(());
+    for process in processes {
+        let result = process.restart().map_err(|error| error.to_string());
+        started = started.and(result);
+    }
+    started.map(|()| format!("started {} again", plural(processes.len() as u64, "process")))
+}
