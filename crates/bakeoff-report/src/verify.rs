@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Measurement, OperationFigures};
+use bakeoff_core::plan;
 use bakeoff_core::record::chain::Links;
 use bakeoff_core::record::{Complaint, Record, RoundCount, TrialRecord};
 use bakeoff_core::repeat::follows_plan;
@@ -123,6 +124,15 @@ fn trials(record: &Record) -> Verified {
             faults.push(format!("trial {} is not in the order of trials", name.number + 1));
         }
     }
+    for trial in &record.trials {
+        let planned = plan::injections(&header.study, &trial.trial);
+        let planned = planned.into_iter().map(|(fault, repeat)| (fault.name.as_str(), repeat));
+        let ran = trial.injections.iter().map(|one| (one.fault.as_str(), one.repeat));
+        if !planned.take(trial.injections.len()).eq(ran) {
+            let number = trial.trial.number + 1;
+            faults.push(format!("the injections of trial {number} do not follow from its seed"));
+        }
+    }
     let machines: Vec<&str> = header.environment.machines.iter().map(|one| &*one.name).collect();
     for trial in record.trials.iter().filter(|trial| !trial.stages.is_empty()) {
         let used: Vec<&str> = trial.machines.iter().map(|one| &*one.name).collect();
@@ -157,7 +167,8 @@ fn counts(record: &Record) -> Verified {
     let mut faults = Vec::new();
     let mut histograms = 0;
     for trial in &record.trials {
-        for stage in &trial.stages {
+        let injected = trial.injections.iter().map(|one| &one.stage);
+        for stage in trial.stages.iter().chain(injected) {
             for (name, figures) in &stage.measurement.operations {
                 let found = unlike_counts(&stage.measurement, name, figures);
                 let place = || format!("trial {}, {name}", trial.trial.number + 1);

@@ -181,7 +181,7 @@ fn middle_of(sorted: &[Figure]) -> Figure {
 }
 
 /// Returns the median of at least one sorted number.
-pub(crate) fn middle(sorted: &[f64]) -> f64 {
+pub fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }

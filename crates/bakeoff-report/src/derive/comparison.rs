@@ -15,8 +15,9 @@ use bakeoff_core::workload::mix64;
 
 use crate::derive::judgement::{self, Judgement, LedBy};
 use crate::derive::machine_baseline::Limits;
+use crate::derive::outages::FaultOutages;
 use crate::derive::position::Position;
-use crate::derive::{conditions, durability};
+use crate::derive::{conditions, durability, outages};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
@@ -32,6 +33,8 @@ pub(crate) struct Comparison {
     pub(crate) limits: Option<Limits>,
     /// Effect of the place within a round; `None` if it cannot be tested.
     pub(crate) position: Option<Position>,
+    /// Outages of each fault; empty without faults.
+    pub(crate) outages: Vec<FaultOutages>,
 }
 
 /// Returns true if an adaptive run that ends with this record needs no further round.
@@ -60,6 +63,7 @@ impl Comparison {
             ),
             limits: Limits::from_record(record, &contest),
             position: None,
+            outages: outages::outages(record, &contest),
             contest,
         };
         let mut all: Vec<Self> = (0..).zip(Contest::all(record)).map(judge).collect();

@@ -12,6 +12,7 @@ use bakeoff_core::units::{capitalized, trials_text};
 
 use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
+use super::outages;
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::quantity::Quantity;
@@ -35,7 +36,9 @@ pub(crate) struct Headline {
 /// Words the answer of a run. `scale`: a clause about scaled counts.
 pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
     let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
+    let with_faults = run.iter().find(|one| !one.outages.is_empty());
     let mut found = match run[..] {
+        _ if with_faults.is_some() => of_faults(&run),
         [] => Headline { verdict: "Not decided: nothing was measured".to_owned(), support: vec![] },
         [only] => of_one(only),
         _ => of_several(of, &run),
@@ -60,6 +63,23 @@ fn capital(text: &str, of: &[Comparison]) -> String {
         return text.to_owned();
     }
     capitalized(text)
+}
+
+/// Words the outages of the first fault under the first load, and then of the others.
+fn of_faults(run: &[&Comparison]) -> Headline {
+    let several = run.len() > 1;
+    let mut lines = run.iter().flat_map(|of| {
+        let place = if several { format!("{}, ", of.place()) } else { String::new() };
+        of.outages.iter().map(move |fault| outages::sentence(fault, &place))
+    });
+    let verdict = lines.next().unwrap_or_default();
+    let mut support: Vec<String> = lines.collect();
+    if let [of] = run {
+        support.push(format!("holds for {}: {}", of.place(), of.load_text()));
+        support.extend(leader::failed(of));
+        support.extend(of.of_these_servers());
+    }
+    Headline { verdict, support }
 }
 
 /// Words the answer under a single workload and load.

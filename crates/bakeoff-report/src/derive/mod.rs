@@ -18,6 +18,7 @@ pub mod machine_baseline;
 pub mod method;
 pub(crate) mod nodes;
 pub(crate) mod not_comparable;
+pub(crate) mod outages;
 pub(crate) mod position;
 pub(crate) mod ranking;
 pub(crate) mod staleness;

@@ -6,6 +6,7 @@ use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::units::share_text;
 
+use super::outages;
 use super::table::{Cell, Column, Table};
 use super::tables::shown;
 use crate::derive::comparison::Comparison;
@@ -65,6 +66,9 @@ pub(crate) fn matrix(report: &Report) -> Table {
 
 /// Returns the key figures of each system under one workload and load, in the order of its picture.
 pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
+    if !of.outages.is_empty() {
+        return outages::key_figures(of);
+    }
     let rows: Vec<&Contender> = picture
         .panels
         .first()

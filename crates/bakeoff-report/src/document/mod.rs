@@ -7,6 +7,7 @@
 
 pub(crate) mod matrix;
 pub(crate) mod nodes;
+pub(crate) mod outages;
 pub(crate) mod picture;
 pub(crate) mod report;
 pub(crate) mod rest;

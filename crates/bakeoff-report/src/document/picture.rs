@@ -11,6 +11,7 @@ use bakeoff_core::stats::and;
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::{capitalized, figure_text};
 
+use super::outages;
 use crate::derive::comparison::Comparison;
 use crate::derive::headline::counted;
 use crate::derive::judgement::{self, JudgedAs, Judgement};
@@ -30,6 +31,8 @@ pub(crate) struct Picture {
     pub(crate) panels: Vec<Panel>,
     /// True for a gate, which has a verdict of its own.
     pub(crate) is_gate: bool,
+    /// Meaning of a dot: `a trial`.
+    pub(crate) dot: &'static str,
 }
 
 /// The trials of all systems by one figure.
@@ -107,6 +110,9 @@ fn in_order(of: &Comparison) -> Vec<usize> {
 }
 
 fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
+    if !of.outages.is_empty() {
+        return outages::picture(of);
+    }
     let panels = match (of.is_split(), of.load.clients.len()) {
         (true, _) => Side::BOTH.map(Quantity::ThroughputOf).to_vec(),
         (false, 1) => vec![of.compared(), latency(of)],
@@ -129,6 +135,7 @@ fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
         load,
         order: rankings_text(of).filter(|_| !is_gate),
         is_gate,
+        dot: "a trial",
         panels: panels.into_iter().map(|quantity| panel(of, quantity, order)).collect(),
     }
 }

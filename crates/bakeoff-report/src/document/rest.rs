@@ -4,7 +4,7 @@
 
 use super::table::Tone;
 use super::{Block, item, tables, words};
-use super::{nodes, staleness as staleness_table};
+use super::{nodes, outages, staleness as staleness_table};
 use crate::derive::comparison::Comparison;
 use crate::derive::{log_findings, machine_baseline, method, staleness};
 use crate::document::report::Report;
@@ -72,5 +72,6 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         staleness_table::table(of),
     ];
     blocks.extend(more.into_iter().flatten().map(Block::Table));
+    blocks.extend(of.outages.iter().map(|fault| Block::Table(outages::table(fault))));
     blocks
 }

@@ -15,6 +15,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::leader::{Leader, leader, rankings_text};
 use crate::derive::method::Assessment;
+use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages};
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::report::Report;
@@ -89,7 +90,39 @@ fn comparison(of: &Comparison) -> Value {
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
         "floor": machine_baseline::bounds(of, of.limits.as_ref()),
+        "faults": of.outages.iter().map(fault).collect::<Vec<_>>(),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
+    })
+}
+
+/// Renders the outages of one fault. Times are in seconds.
+fn fault(of: &FaultOutages) -> Value {
+    let system = |one: &SystemOutages| {
+        json!({
+            "system": one.system,
+            "outage_median": one.outage(),
+            "outage_interval": one.interval,
+            "no_outage": one.is_none(),
+            "lost": one.lost(),
+            "injections": one.injections.iter().map(injection).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "fault": of.fault,
+        "shortest": of.best().map(|place| &of.systems[place].system),
+        "systems": of.systems.iter().map(system).collect::<Vec<_>>(),
+    })
+}
+
+fn injection(of: &InjectionFigures) -> Value {
+    json!({
+        "trial": of.place.0,
+        "repeat": of.place.1,
+        "from": of.from,
+        "healed": of.healed,
+        "outage": of.outage,
+        "lost": of.lost,
+        "untrue": of.untrue,
     })
 }
 

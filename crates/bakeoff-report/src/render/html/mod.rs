@@ -20,6 +20,7 @@ mod live;
 mod machine;
 mod method;
 mod nodes;
+mod outages;
 mod page;
 mod percentiles;
 mod picture;
@@ -64,6 +65,7 @@ fn rendered(report: &Report, record: Option<&Record>) -> String {
             sections.push(Section { id, heading, answer, body });
         }
     };
+    add("faults", "Faults", answers::faults(report), outages::section(report));
     add(
         "figures",
         "All figures",
@@ -132,6 +134,13 @@ mod answers {
                 plural(proven as u64, "difference")
             ),
         }
+    }
+
+    pub(super) fn faults(report: &Report) -> String {
+        let systems = report.comparisons.iter().flat_map(|one| &one.outages);
+        let systems = systems.flat_map(|fault| &fault.systems);
+        let injections: usize = systems.map(|one| one.injections.len()).sum();
+        format!("rate, p99 and failures around {}", plural(injections as u64, "injection"))
     }
 
     pub(super) fn fairness(report: &Report) -> String {

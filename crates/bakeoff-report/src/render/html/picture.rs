@@ -99,7 +99,8 @@ pub(super) fn legend(of: &[Picture]) -> String {
             )
         })
         .collect();
-    let mut entries = vec![(marks, "a trial".to_owned())];
+    let dot = of.first().map_or("a trial", |one| one.dot);
+    let mut entries = vec![(marks, dot.to_owned())];
     let mut add = |drawing: &str, text: String| {
         let svg = format!("<svg viewBox=\"0 0 26 16\" aria-hidden=\"true\">{drawing}</svg>");
         entries.push((svg, text));
@@ -108,7 +109,7 @@ pub(super) fn legend(of: &[Picture]) -> String {
         add(
             "<g transform=\"translate(13 8)\"><path class=\"mark hollow s0\" d=\"M-4.5 0a4.5 4.5 0 1 0 9 \
              0a4.5 4.5 0 1 0 -9 0z\"/><path class=\"cross\" d=\"M-6-6L6 6M-6 6L6-6\"/></g>",
-            "a trial that does not count".to_owned(),
+            format!("{dot} that does not count"),
         );
     }
     add("<line class=\"median\" x1=\"13\" x2=\"13\" y1=\"0\" y2=\"16\"/>", "median".to_owned());

@@ -1,0 +1,278 @@
+//! Compares what faults cost: each system's outages by fault, with intervals over injections.
+//!
+//! Injections of one trial share a cluster, so an interval describes repeated faults on the same servers and may be too
+//! narrow for others. Systems are judged by the injections of both, as one family over all faults of a load.
+//!
+//! Not here: the figures of one injection (`bakeoff_core::outage`), tables (`document::outages`).
+
+use bakeoff_core::check::{Cause, Verdict};
+use bakeoff_core::measurement::{ErrorKind, Steps};
+use bakeoff_core::outage::{Outage, outage};
+use bakeoff_core::record::{Injection, Record, TrialRecord};
+use bakeoff_core::stats::judge::{
+    Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
+};
+use bakeoff_core::stats::middle;
+use bakeoff_core::study::Fault;
+use bakeoff_core::units::{figure_text, plural};
+
+use crate::model::contest::Contest;
+
+/// A fault under one workload and load.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultOutages {
+    pub(crate) fault: Fault,
+    /// Systems that the fault happens to, in the study's order.
+    pub(crate) systems: Vec<SystemOutages>,
+    /// Judged pairs, by their places in `systems`.
+    pub(crate) pairs: Vec<(usize, usize, TestResult)>,
+}
+
+/// A system's injections of one fault.
+#[derive(Debug, Clone)]
+pub(crate) struct SystemOutages {
+    pub(crate) system: String,
+    /// Index in the study, which sets colour and mark.
+    pub(crate) look: usize,
+    pub(crate) injections: Vec<InjectionFigures>,
+    /// 95 % interval of the outage; `None` with too few injections.
+    pub(crate) interval: Option<(f64, f64)>,
+}
+
+/// One injection.
+#[derive(Debug, Clone)]
+pub(crate) struct InjectionFigures {
+    /// Number of the trial, from 1, and of the injection in it.
+    pub(crate) place: (u32, u32),
+    /// Time of the fault, and of its end if it ended, in seconds since measuring began.
+    pub(crate) from: f64,
+    pub(crate) healed: Option<f64>,
+    pub(crate) outage: Outage,
+    /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
+    pub(crate) lost: Option<u64>,
+    /// Reads of older values than the system guarantees, and wrong ones.
+    pub(crate) untrue: u64,
+    pub(crate) steps: Steps,
+    /// Whole seconds of the load, each with its p99 in milliseconds if it is known.
+    pub(crate) p99: Vec<(u32, Option<f64>)>,
+    /// Length of the load in seconds.
+    pub(crate) window: f64,
+}
+
+impl SystemOutages {
+    /// Returns the median of a figure over the injections; `None` if more than half of them have none.
+    pub(crate) fn median(&self, of: impl Fn(&InjectionFigures) -> Option<f64>) -> Option<f64> {
+        let value = |one: &InjectionFigures| of(one).unwrap_or(f64::INFINITY);
+        let mut values: Vec<f64> = self.injections.iter().map(value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let median = (!values.is_empty()).then(|| middle(&values));
+        median.filter(|value| value.is_finite())
+    }
+
+    /// Returns the median outage in seconds; `None` without injections.
+    pub(crate) fn outage(&self) -> Option<f64> {
+        self.median(|one| Some(one.outage.length()))
+    }
+
+    /// Returns true if most injections had no outage.
+    pub(crate) fn is_none(&self) -> bool {
+        let none = self.injections.iter().filter(|one| one.outage.seconds.is_none()).count();
+        none * 2 > self.injections.len()
+    }
+
+    /// Returns true if most outages lasted until the load ended.
+    pub(crate) fn lasted(&self) -> bool {
+        self.injections.iter().filter(|one| one.outage.lasted).count() * 2 > self.injections.len()
+    }
+
+    /// Returns a sum over all injections.
+    pub(crate) fn sum(&self, of: impl Fn(&InjectionFigures) -> u64) -> u64 {
+        self.injections.iter().map(of).sum()
+    }
+
+    /// Returns the lost keys of all injections; `None` if no injection was followed by an audit that could tell.
+    pub(crate) fn lost(&self) -> Option<u64> {
+        self.injections.iter().filter_map(|one| one.lost).reduce(|a, b| a + b)
+    }
+}
+
+impl FaultOutages {
+    /// Returns the place of the system whose outage is proven shorter than all others.
+    pub(crate) fn best(&self) -> Option<usize> {
+        let beats = |a: usize, b: usize| {
+            self.pairs.iter().any(|(one, other, answer)| match (*one, *other) {
+                pair if pair == (a, b) => answer.finding == Finding::Lower,
+                pair if pair == (b, a) => answer.finding == Finding::Higher,
+                _ => false,
+            })
+        };
+        let places = 0..self.systems.len();
+        places
+            .clone()
+            .find(|&a| self.systems.len() > 1 && places.clone().all(|b| a == b || beats(a, b)))
+    }
+
+    /// Returns true if a difference between any two systems is proven.
+    pub(crate) fn any_proven(&self) -> bool {
+        let is_proven =
+            |answer: &TestResult| matches!(answer.finding, Finding::Higher | Finding::Lower);
+        self.pairs.iter().any(|(.., answer)| is_proven(answer))
+    }
+}
+
+/// Returns the outages of all faults under one workload and load, in the study's order. Empty without injections.
+pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
+    let faults = record.header.study.faults.iter();
+    let mut all: Vec<FaultOutages> =
+        faults.map(|fault| fault_outages(record, contest, fault)).collect();
+    all.retain(|one| one.systems.iter().any(|system| !system.injections.is_empty()));
+    let mut questions = Vec::new();
+    let mut places = Vec::new();
+    for (number, of) in all.iter().enumerate() {
+        for (a, one) in of.systems.iter().enumerate() {
+            for (b, other) in of.systems.iter().enumerate().skip(a + 1) {
+                let lengths = |of: &SystemOutages| {
+                    of.injections.iter().map(|one| one.outage.length()).collect::<Vec<_>>()
+                };
+                let trials = Trials::Apart(lengths(one), lengths(other));
+                questions.push(Question { trials, leading: true, scale: Scale::Ratio });
+                places.push((number, a, b));
+            }
+        }
+    }
+    let answers = judge_at(&questions, Correction::Steps, record.false_alarms());
+    for ((number, a, b), answer) in places.into_iter().zip(answers) {
+        all[number].pairs.extend(answer.map(|answer| (a, b, answer)));
+    }
+    all
+}
+
+/// Words the outages of one fault: `leader killed: etcd was out for 1.21 s (95 % interval 1.13 to 1.29, 9 injections),
+/// consul for 7.9 s (…); neither lost an acknowledged write`. `place` is a clause about the load, or empty.
+pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
+    let measured: Vec<&SystemOutages> =
+        of.systems.iter().filter(|one| !one.injections.is_empty()).collect();
+    let clauses = measured.iter().enumerate().map(|(nth, one)| {
+        let was = if nth == 0 { " was out" } else { "" };
+        match one.is_none() {
+            true => {
+                let count = plural(one.injections.len() as u64, "injection");
+                let least = seconds_text(one.outage().unwrap_or_default());
+                format!("{} had no outage of {least} or more ({count})", one.system)
+            }
+            false => format!("{}{was} for {}", one.system, one.text(nth == 0)),
+        }
+    });
+    let clauses: Vec<String> = clauses.collect();
+    let undecided = match measured.len() > 1 && !of.any_proven() {
+        true => "; no difference is shown",
+        false => "",
+    };
+    format!(
+        "{place}{}: {}{undecided}; {}",
+        of.fault.text(),
+        clauses.join(", "),
+        lost_text(&measured)
+    )
+}
+
+/// Returns a clause about acknowledged writes.
+fn lost_text(of: &[&SystemOutages]) -> String {
+    let losers: Vec<String> = of
+        .iter()
+        .filter_map(|one| {
+            let lost = one.lost().filter(|lost| *lost > 0)?;
+            let keys = plural(lost, "acknowledged key");
+            Some(format!("{} lost {keys}", one.system))
+        })
+        .collect();
+    let unread = of.iter().any(|one| one.lost().is_none());
+    match (losers.is_empty(), unread, of.len()) {
+        (false, ..) => losers.join(", "),
+        (true, true, _) => "whether writes were lost is not checked for all".to_owned(),
+        (true, false, 1) => "no acknowledged write was lost".to_owned(),
+        (true, false, 2) => "neither lost an acknowledged write".to_owned(),
+        (true, false, _) => "none lost an acknowledged write".to_owned(),
+    }
+}
+
+/// Formats a time in seconds: `1.21 s`, `23 ms`.
+pub(crate) fn seconds_text(seconds: f64) -> String {
+    match seconds < 0.1 {
+        true => format!("{} ms", figure_text(seconds * 1e3)),
+        false => format!("{} s", figure_text(seconds)),
+    }
+}
+
+impl SystemOutages {
+    /// Formats the outage with its interval: `1.21 s (95 % interval 1.13 to 1.29, 9 injections)`.
+    fn text(&self, in_full: bool) -> String {
+        let Some(outage) = self.outage() else { return "an unknown time".to_owned() };
+        let at_least = if self.lasted() { "at least " } else { "" };
+        let named = if in_full { "95 % interval " } else { "" };
+        let interval = self
+            .interval
+            .map(|(low, high)| format!("{named}{} to {}", figure_text(low), figure_text(high)));
+        let count = self.injections.len() as u64;
+        let count = (in_full || interval.is_none()).then(|| plural(count, "injection"));
+        let in_brackets: Vec<String> = interval.into_iter().chain(count).collect();
+        // The interval is in the unit of the outage.
+        format!("{at_least}{} s ({})", figure_text(outage), in_brackets.join(", "))
+    }
+}
+
+fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOutages {
+    let befallen = contest.contenders.iter().filter(|one| fault.befalls(&one.system));
+    let systems = befallen.map(|one| {
+        let trials = record.trials.iter().filter(|trial| {
+            let of = &trial.trial;
+            of.system == one.system
+                && of.workload == contest.workload.name
+                && of.load == contest.load.name
+                && counts(trial)
+        });
+        let injections: Vec<InjectionFigures> =
+            trials.flat_map(|trial| figures(trial, fault)).collect();
+        let lengths: Vec<f64> = injections.iter().map(|one| one.outage.length()).collect();
+        SystemOutages {
+            system: one.system.clone(),
+            look: one.look,
+            interval: interval_alone(&lengths, Scale::Ratio),
+            injections,
+        }
+    });
+    FaultOutages { fault: fault.clone(), systems: systems.collect(), pairs: Vec::new() }
+}
+
+/// Returns true if a trial's injections count. A failure of the system itself is a result.
+fn counts(trial: &TrialRecord) -> bool {
+    matches!(trial.cause(), None | Some(Cause::System | Cause::Unclear))
+}
+
+fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
+    let of_fault = trial.injections.iter().filter(|one| one.fault == fault.name);
+    let one = |one: &Injection| {
+        let measurement = &one.stage.measurement;
+        let lost = one
+            .audit
+            .as_ref()
+            .filter(|audit| !matches!(audit.verdict, Verdict::NotChecked(_)) || audit.lost > 0);
+        let p99 = measurement.seconds.iter().map(|second| {
+            let p99 = second.responses().ok().and_then(|all| all.percentile(0.99).latency());
+            (second.second, p99.map(|p99| p99.as_secs_f64() * 1e3))
+        });
+        Some(InjectionFigures {
+            place: (trial.trial.number + 1, one.repeat),
+            from: one.from()?,
+            healed: one.healed(),
+            outage: outage(one)?,
+            lost: lost.map(|audit| audit.lost + audit.wrong),
+            untrue: measurement.errors_of(ErrorKind::StaleValue)
+                + measurement.errors_of(ErrorKind::WrongValue),
+            steps: measurement.steps.clone(),
+            p99: p99.collect(),
+            window: measurement.window.as_secs_f64(),
+        })
+    };
+    of_fault.filter_map(one).collect()
+}

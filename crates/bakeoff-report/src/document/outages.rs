@@ -1,0 +1,229 @@
+//! Outages as picture and tables: a panel for each fault, systems against faults, and all figures of a fault.
+//!
+//! Not here: the outages and their comparison (`derive::outages`), the charts (`render::html::outages`).
+
+use bakeoff_core::stats::and;
+use bakeoff_core::stats::judge::Finding;
+use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::units::{capitalized, count_text, figure_text, share_text};
+
+use super::picture::{Dot, Panel, Picture, Row, number};
+use super::table::{Cell, Column, Table};
+use super::tables::{shown, trials};
+use crate::derive::comparison::Comparison;
+use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages, seconds_text};
+use crate::model::contender::Contender;
+use crate::model::quantity::{Point, Quantity};
+
+/// Returns the picture of a load with faults: a panel for each fault, with a dot for each injection.
+pub(super) fn picture(of: &Comparison) -> Picture {
+    Picture {
+        place: of.place(),
+        load: format!("{}: the time from a fault until operations succeed again", of.load_text()),
+        order: None,
+        is_gate: false,
+        dot: "an injection",
+        panels: of.outages.iter().map(|fault| panel(of, fault)).collect(),
+    }
+}
+
+fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
+    let mut places: Vec<usize> = (0..of.systems.len()).collect();
+    let outage = |place: &usize| of.systems[*place].outage().unwrap_or(f64::INFINITY);
+    places.sort_by(|a, b| outage(a).total_cmp(&outage(b)));
+    let leader = places.first().copied().filter(|_| !of.pairs.is_empty());
+    let leads = leader.and_then(|place| Some((place, of.systems[place].outage()?)));
+    let rows = places.iter().map(|&place| {
+        let bar = leads.and_then(|(leader, median)| {
+            let (low, high) = against(of, place, leader)?.interval;
+            Some((low * median, high * median))
+        });
+        row(comparison, &of.systems[place], bar)
+    });
+    Panel {
+        title: capitalized(&format!("seconds without a success, {}", of.fault.text())),
+        better: Better::Less,
+        unit: " s",
+        rows: rows.collect(),
+        says: leads.map_or_else(String::new, |(leader, _)| says(of, leader, &places)),
+        leader: leads.map(|(place, median)| (of.systems[place].system.clone(), median)),
+        limit: None,
+    }
+}
+
+/// Returns the answer about a system relative to another one.
+fn against(
+    of: &FaultOutages,
+    place: usize,
+    leader: usize,
+) -> Option<bakeoff_core::stats::judge::TestResult> {
+    of.pairs.iter().find_map(|(a, b, answer)| match (*a, *b) {
+        pair if pair == (place, leader) => Some(*answer),
+        pair if pair == (leader, place) => Some(answer.turned()),
+        _ => None,
+    })
+}
+
+/// Returns what the bars show.
+fn says(of: &FaultOutages, leader: usize, places: &[usize]) -> String {
+    let name = |place: usize| of.systems[place].system.as_str();
+    let others = places.iter().copied().filter(|place| *place != leader);
+    let (proven, not_shown): (Vec<usize>, Vec<usize>) = others.partition(|place| {
+        against(of, *place, leader).is_some_and(|answer| answer.finding == Finding::Higher)
+    });
+    let clause = |text: &str, places: &[usize]| {
+        let names: Vec<&str> = places.iter().map(|place| name(*place)).collect();
+        (!names.is_empty()).then(|| format!("{text} than {}: {}.", name(leader), and(&names)))
+    };
+    let clauses = [clause("Proven longer", &proven), clause("Not shown longer", &not_shown)];
+    clauses.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> Row {
+    let dots = of.injections.iter().map(|one| {
+        let (trial, repeat) = one.place;
+        let value = one.outage.length();
+        let says = format!("{}, trial {trial:02}, injection {repeat}: {}", of.system, text(one));
+        Dot { value, valid: true, says }
+    });
+    let contender = comparison.contenders.iter().find(|one| one.system == of.system);
+    Row {
+        system: of.system.clone(),
+        sub: contender.and_then(|one| one.is.version.clone()).unwrap_or_default(),
+        look: of.look,
+        dots: dots.collect(),
+        median: of.outage(),
+        value: match of.outage() {
+            None => "not run".to_owned(),
+            Some(outage) if of.is_none() => format!("< {}", number(outage)),
+            Some(outage) if of.lasted() => format!("> {}", number(outage)),
+            Some(outage) => number(outage),
+        },
+        bar,
+        published: None,
+    }
+}
+
+/// Formats the outage of one injection.
+fn text(of: &InjectionFigures) -> String {
+    let outage = &of.outage;
+    match outage.seconds {
+        None => format!("none of {} or more", seconds_text(outage.shortest)),
+        Some(seconds) if outage.lasted => {
+            format!("{}, until the load ended", seconds_text(seconds))
+        }
+        Some(seconds) => seconds_text(seconds),
+    }
+}
+
+/// Returns the outages of each system by each fault, beside its undisturbed throughput and latency.
+pub(super) fn key_figures(of: &Comparison) -> Table {
+    let rows: Vec<&Contender> = of.contenders.iter().collect();
+    let column = |head: &str, cell: &dyn Fn(&Contender) -> Cell| {
+        let cells = rows.iter().map(|one| match (one.trials.is_empty(), one.valid_count()) {
+            (true, _) | (false, 0) => Cell::Missing,
+            _ => cell(one),
+        });
+        vec![Column { head: vec![head.to_owned()], cells: cells.collect() }]
+    };
+    let mut groups: Vec<Vec<Column>> = Vec::new();
+    for fault in &of.outages {
+        let best = fault.best();
+        let cells = rows.iter().map(|one| {
+            let place = fault.systems.iter().position(|system| system.system == one.system);
+            match place {
+                None => Cell::NotMeasured,
+                Some(place) => cell(&fault.systems[place], best == Some(place)),
+            }
+        });
+        groups.push(vec![Column { head: vec![fault.fault.name.clone()], cells: cells.collect() }]);
+    }
+    let lost = rows.iter().map(|one| {
+        let of_system = of.outages.iter().flat_map(|fault| &fault.systems);
+        let lost = of_system.filter(|system| system.system == one.system);
+        let lost = lost.filter_map(SystemOutages::lost).reduce(|a, b| a + b);
+        Cell::or_missing(lost.map(lost_text))
+    });
+    groups.push(vec![Column { head: vec!["writes lost".to_owned()], cells: lost.collect() }]);
+    for (head, quantity) in [
+        ("undisturbed /s", Quantity::ThroughputMean),
+        ("undisturbed p99", Quantity::Response(Point::P99)),
+    ] {
+        let cell = |one: &Contender| shown(one.shown(quantity), |figure| quantity.short(figure));
+        groups.push(column(head, &cell));
+    }
+    let count = |one: &&Contender| trials(one).into();
+    let counts = rows.iter().map(count).collect();
+    groups.push(vec![Column { head: vec!["trials".to_owned()], cells: counts }]);
+    Table {
+        title: Some(format!("{}: seconds without a success", of.place_and_load())),
+        corner: "system".to_owned(),
+        labels: rows.iter().map(|one| one.system.clone()).collect(),
+        groups,
+    }
+}
+
+fn lost_text(lost: u64) -> String {
+    if lost == 0 { "none".to_owned() } else { count_text(lost) }
+}
+
+/// Returns the outage of one system: `1.21 (1.13 to 1.29)`.
+fn cell(of: &SystemOutages, is_best: bool) -> Cell {
+    let Some(outage) = of.outage() else { return Cell::NotRun };
+    let before = match (of.is_none(), of.lasted()) {
+        (true, _) => "< ",
+        (_, true) => "> ",
+        _ => "",
+    };
+    let interval = of.interval.filter(|_| !of.is_none());
+    let interval = interval.map_or_else(String::new, |(low, high)| {
+        format!(" ({} to {})", figure_text(low), figure_text(high))
+    });
+    let text = format!("{before}{}{interval}", figure_text(outage));
+    if is_best { Cell::Best(text) } else { Cell::Text(text) }
+}
+
+/// A figure of a fault: its name and its text for a system.
+type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
+
+const FIGURES: [Shown; 13] = [
+    ("injections", |of| Some(count_text(of.injections.len() as u64))),
+    ("outage, median", |of| of.outage().map(seconds_text)),
+    ("outage, shortest", |of| least(of, |one| one.outage.length())),
+    ("outage, longest", |of| most(of, |one| one.outage.length())),
+    ("fault to first success", |of| of.median(|one| one.outage.first_success).map(seconds_text)),
+    ("end of the fault to full rate", |of| of.median(|one| one.outage.full_rate).map(seconds_text)),
+    ("end of the fault to p99 within twice of before", |of| {
+        of.median(|one| one.outage.p99_back).map(seconds_text)
+    }),
+    ("operations failed", |of| Some(count_text(of.sum(|one| one.outage.failed)))),
+    ("operations of unknown outcome", |of| Some(count_text(of.sum(|one| one.outage.unknown)))),
+    ("operations delayed", |of| Some(count_text(of.sum(|one| one.outage.delayed)))),
+    ("operations due and not done", |of| {
+        of.median(|one| Some(one.outage.lost_share)).map(share_text)
+    }),
+    ("wrong or stale answers", |of| Some(lost_text(of.sum(|one| one.untrue)))),
+    ("acknowledged keys lost or wrong", |of| of.lost().map(lost_text)),
+];
+
+fn least(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
+    of.injections.iter().map(figure).reduce(f64::min).map(seconds_text)
+}
+
+fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
+    of.injections.iter().map(figure).reduce(f64::max).map(seconds_text)
+}
+
+/// Returns all figures of a fault, with a column for each system.
+pub(crate) fn table(of: &FaultOutages) -> Table {
+    let column = |system: &SystemOutages| Column {
+        head: vec![system.system.clone()],
+        cells: FIGURES.iter().map(|(_, text)| Cell::or_missing(text(system))).collect(),
+    };
+    Table {
+        title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
+        corner: "figure".to_owned(),
+        labels: FIGURES.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
+    }
+}

@@ -1,0 +1,149 @@
+//! What happened around each fault: rate, p99 and failures of all injections, aligned at the fault, and all figures.
+//!
+//! Not here: the figures (`derive::outages`), their distribution (`document::outages`, `picture`).
+
+use crate::derive::comparison::Comparison;
+use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages};
+use crate::document::outages;
+use crate::document::report::Report;
+use bakeoff_core::measurement::STEP;
+use bakeoff_core::stats::middle;
+use bakeoff_core::units::capitalized;
+
+use super::frame::Frame;
+use super::page::{escape, figure, table};
+use super::place;
+use super::scale::{Axis, Unit};
+use super::svg::{LOOKS, legend, stroke, swatch};
+
+const FRAME: Frame = Frame { width: 480.0, left: 62.0, right: 466.0, top: 10.0 };
+const BOTTOM: f64 = 150.0;
+/// Longest time before the fault that is shown, in seconds.
+const BEFORE: f64 = 3.0;
+
+/// A point of a line: seconds since the fault, and a value. NaN is a gap.
+type Point = (f64, f64);
+
+/// A chart of all injections.
+struct Chart {
+    title: &'static str,
+    unit: Unit,
+    line: fn(&InjectionFigures) -> Vec<Point>,
+}
+
+const CHARTS: [Chart; 3] = [
+    Chart { title: "successes per second", unit: Unit::Count, line: successes },
+    Chart { title: "p99 response time", unit: Unit::Latency, line: p99 },
+    Chart { title: "failures per second", unit: Unit::Count, line: failures },
+];
+
+pub(super) fn section(report: &Report) -> String {
+    let with_faults = report.comparisons.iter().filter(|one| !one.outages.is_empty());
+    with_faults.map(load).collect()
+}
+
+fn load(of: &Comparison) -> String {
+    let mut html = String::new();
+    for fault in &of.outages {
+        let heading = capitalized(&fault.fault.text());
+        html.push_str(&format!("<h3>{}</h3><div class=\"charts\">", escape(&heading)));
+        html.extend(CHARTS.iter().map(|one| chart(one, of, fault)));
+        html.push_str("</div>");
+        let caption = format!("{}, {}", fault.fault.name, place(of));
+        html.push_str(&table(&caption, &outages::table(fault)));
+    }
+    html
+}
+
+fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
+    let title = format!("{}: {}", of.fault.name, chart.title);
+    let systems: Vec<(&SystemOutages, Vec<Vec<Point>>)> = of
+        .systems
+        .iter()
+        .map(|one| (one, one.injections.iter().map(chart.line).collect()))
+        .collect();
+    let points = || systems.iter().flat_map(|(_, lines)| lines.iter().flatten());
+    let known: Vec<f64> = points().map(|point| point.1).filter(|value| !value.is_nan()).collect();
+    if known.is_empty() {
+        return figure(&title, "", "", "No second has enough operations.", "");
+    }
+    let farthest = points().map(|point| point.0).fold(1.0, f64::max);
+    let earliest = points().map(|point| point.0).fold(0.0, f64::min);
+    let x = FRAME.across(Axis::stretch(Unit::Seconds, earliest, farthest, 7));
+    let y = match chart.unit {
+        Unit::Count => Axis::linear(Unit::Count, known.iter().copied().fold(0.0, f64::max), 4),
+        unit => Axis::fitting(unit, &known, 4),
+    };
+    let y = y.between(BOTTOM, FRAME.top);
+    let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "seconds since the fault");
+    let lasts = of.systems.iter().flat_map(|one| &one.injections);
+    let lasts: Vec<f64> = lasts.filter_map(|one| Some(one.healed? - one.from)).collect();
+    if let Some(longest) = lasts.into_iter().reduce(f64::max) {
+        let (from, to) = (x.at(0.0), x.at(longest));
+        svg.rect("band", from, FRAME.top, to - from, BOTTOM - FRAME.top);
+    }
+    let at = |line: &[Point]| -> Vec<(f64, f64)> {
+        line.iter().map(|&(time, value)| (x.at(time), y.at_or_gap(value))).collect()
+    };
+    for (one, lines) in &systems {
+        let thin = format!("line thin injection s{}", one.look % LOOKS);
+        lines.iter().for_each(|line| svg.path(&thin, at(line).into_iter()));
+        svg.path(&stroke(one.look), at(&median(lines)).into_iter());
+    }
+    let entries = systems.iter().map(|(one, _)| {
+        let line = |svg: &mut super::svg::Svg| {
+            svg.path(&stroke(one.look), [(1.0, 7.0), (29.0, 7.0)].into_iter());
+        };
+        (swatch(line), format!("{}, median", one.system))
+    });
+    let mut entries: Vec<_> = entries.collect();
+    entries.push((swatch(|svg| svg.rect("band", 1.0, 1.0, 28.0, 12.0)), "the fault".to_owned()));
+    let count: usize = of.systems.iter().map(|one| one.injections.len()).sum();
+    let says = format!("{count} injections, aligned at the fault, under {}", comparison.place());
+    figure(&title, &legend(&entries), &svg.finish(&title, &says), "", "")
+}
+
+/// Returns the successes per second of each step.
+fn successes(of: &InjectionFigures) -> Vec<Point> {
+    steps(of, |place| of.steps.at(place).verified)
+}
+
+fn failures(of: &InjectionFigures) -> Vec<Point> {
+    steps(of, |place| of.steps.at(place).errors)
+}
+
+fn steps(of: &InjectionFigures, count: impl Fn(usize) -> u64) -> Vec<Point> {
+    let step = STEP.as_secs_f64();
+    let shift = (of.from / step).floor();
+    let places = (of.window / step) as usize;
+    (0..places)
+        .map(|place| ((place as f64 - shift) * step, count(place) as f64 / step))
+        .filter(|point| point.0 >= -BEFORE)
+        .collect()
+}
+
+fn p99(of: &InjectionFigures) -> Vec<Point> {
+    let second = |(second, p99): &(u32, Option<f64>)| {
+        (f64::from(*second) - of.from.floor(), p99.unwrap_or(f64::NAN))
+    };
+    let mut points: Vec<Point> = of.p99.iter().map(second).collect();
+    points.retain(|point| point.0 >= -BEFORE);
+    points
+}
+
+/// Returns the median of lines whose points have the same times.
+fn median(lines: &[Vec<Point>]) -> Vec<Point> {
+    let Some(longest) = lines.iter().max_by_key(|line| line.len()) else { return Vec::new() };
+    let at = |time: f64| {
+        let same = |point: &&Point| (point.0 - time).abs() < 1e-6;
+        let mut values: Vec<f64> = lines
+            .iter()
+            .filter_map(|line| line.iter().find(same))
+            .map(|point| point.1)
+            .filter(|value| !value.is_nan())
+            .collect();
+        values.sort_unstable_by(f64::total_cmp);
+        if values.len() * 2 < lines.len() { f64::NAN } else { middle(&values) }
+    };
+    longest.iter().map(|&(time, _)| (time, at(time))).collect()
+}
