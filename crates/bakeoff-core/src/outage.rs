@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::measurement::{ErrorKind, Measurement, STEP, Second};
 use crate::record::Injection;
 use crate::stats::middle;
+use crate::units::figure_text;
 
 /// Share of the earlier rate from which the rate counts as full.
 pub const FULL_RATE: f64 = 0.95;
@@ -20,6 +21,9 @@ pub const FULL_RATE: f64 = 0.95;
 const FULL_STEPS: usize = 10;
 /// Factor of the earlier p99 up to which the latency counts as back.
 pub const BACK_TIMES: f64 = 2.0;
+
+/// Stall of the generator, as a share of an outage, above which the outage does not count.
+const BLAMED_SHARE: f64 = 0.01;
 
 /// Holds the figures of one injection. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -94,6 +98,20 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
     })
 }
 
+/// Returns why an outage may be the generator's own: a thread of it stood still when the outage ended, for more than 1 %
+/// of the outage. `None` if the outage is the system's. Stalls are known from
+/// [`STALL_MIN`](crate::measurement::STALL_MIN) on.
+pub fn blamed_on_generator(injection: &Injection, of: &Outage) -> Option<String> {
+    let end = injection.from()? + of.first_success?;
+    let most = of.seconds? * BLAMED_SHARE;
+    let stalls = &injection.stage.measurement.stalls;
+    let stall = stalls.iter().find(|stall| {
+        stall.seconds > most && stall.from <= end && end <= stall.from + stall.seconds + most
+    })?;
+    let (stood, out) = (figure_text(stall.seconds * 1e3), figure_text(of.seconds? * 1e3));
+    Some(format!("the generator stood still for {stood} ms at the end of an outage of {out} ms"))
+}
+
 /// Returns the number of the step at a time in seconds.
 fn step_of(seconds: f64) -> usize {
     (seconds / STEP.as_secs_f64()) as usize
@@ -157,7 +175,7 @@ fn delayed(measurement: &Measurement, p99: Duration, from: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{Silence, Step};
+    use crate::measurement::{GeneratorStall, Silence, Step};
     use crate::record::{FaultHit, StageRecord};
 
     /// Returns an injection of a pause from 3 s to 7 s in a load of 20 s at 100/s, without a success from `silence`.
@@ -209,6 +227,24 @@ mod tests {
         earlier.stage.measurement.silences[0] = Silence { from: 3.0, seconds: 0.011 };
         let short = outage(&earlier).unwrap();
         assert_eq!((short.seconds, short.length()), (None, short.shortest));
+    }
+
+    #[test]
+    fn outage_that_ends_with_a_stall_of_the_generator_does_not_count() {
+        let mut injection = injection((3.0, 4.5), 8.5);
+        let blamed =
+            |injection: &Injection| blamed_on_generator(injection, &outage(injection).unwrap());
+        let mut stall = |from: f64, seconds: f64| {
+            injection.stage.measurement.stalls = vec![GeneratorStall { thread: 0, from, seconds }];
+            blamed(&injection)
+        };
+        assert_eq!(stall(3.1, 1.0), None, "it was over long before the end");
+        assert_eq!(stall(4.49, 0.014), None, "it is a hundredth of the outage");
+        let why = stall(4.3, 0.2).unwrap();
+        assert!(
+            why.contains("stood still for 200 ms at the end of an outage of 1,500 ms"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub(crate) struct RunArgs {
     pub(crate) study: Option<String>,
     /// Resume an interrupted or killed run: run its missing trials, and repeat the rounds that the machine disturbed
     #[arg(long, value_name = "RUN")]
-    #[arg(conflicts_with_all = ["study", "scale", "trials", "seed", "threads", "out"])]
+    #[arg(conflicts_with_all = ["study", "scale", "trials", "faults", "repeat", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,
     /// Resume a run that another user recorded or could have changed; its record names the programs to execute
     #[arg(long, requires = "resume")]
@@ -228,6 +228,12 @@ pub(crate) struct RunArgs {
     /// Trials of each combination [default: until the leading questions are answered, at most the study's number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) trials: Option<u32>,
+    /// Inject only these faults of the study
+    #[arg(long, value_name = "FAULT,…", value_delimiter = ',')]
+    pub(crate) faults: Vec<String>,
+    /// Injections of each fault in a trial [default: the study's number]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: Option<u32>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }

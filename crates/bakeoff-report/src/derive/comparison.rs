@@ -85,6 +85,7 @@ impl Comparison {
         pairs.len() == systems * systems.saturating_sub(1) / 2
             && leading.peek().is_some()
             && leading.all(Judgement::is_answered)
+            && self.outages.iter().all(FaultOutages::is_answered)
     }
 
     /// Returns the finding as a sentence without its full stop; `None` if no trial ran.

@@ -7,12 +7,12 @@
 
 use bakeoff_core::check::{Cause, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Steps};
-use bakeoff_core::outage::{Outage, outage};
+use bakeoff_core::outage::{Outage, blamed_on_generator, outage};
 use bakeoff_core::record::{Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
 };
-use bakeoff_core::stats::middle;
+use bakeoff_core::stats::{middle, sequential};
 use bakeoff_core::study::Fault;
 use bakeoff_core::units::{figure_text, plural};
 
@@ -48,6 +48,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) from: f64,
     pub(crate) healed: Option<f64>,
     pub(crate) outage: Outage,
+    /// Reason why it does not count.
+    pub(crate) left_out: Option<String>,
     /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
     pub(crate) lost: Option<u64>,
     /// Reads of older values than the system guarantees, and wrong ones.
@@ -60,10 +62,20 @@ pub(crate) struct InjectionFigures {
 }
 
 impl SystemOutages {
+    /// Returns the injections that count.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &InjectionFigures> {
+        self.injections.iter().filter(|one| one.left_out.is_none())
+    }
+
+    /// Returns the length of each outage that counts, in seconds.
+    fn lengths(&self) -> Vec<f64> {
+        self.counted().map(|one| one.outage.length()).collect()
+    }
+
     /// Returns the median of a figure over the injections; `None` if more than half of them have none.
     pub(crate) fn median(&self, of: impl Fn(&InjectionFigures) -> Option<f64>) -> Option<f64> {
         let value = |one: &InjectionFigures| of(one).unwrap_or(f64::INFINITY);
-        let mut values: Vec<f64> = self.injections.iter().map(value).collect();
+        let mut values: Vec<f64> = self.counted().map(value).collect();
         values.sort_unstable_by(f64::total_cmp);
         let median = (!values.is_empty()).then(|| middle(&values));
         median.filter(|value| value.is_finite())
@@ -76,13 +88,13 @@ impl SystemOutages {
 
     /// Returns true if most injections had no outage.
     pub(crate) fn is_none(&self) -> bool {
-        let none = self.injections.iter().filter(|one| one.outage.seconds.is_none()).count();
-        none * 2 > self.injections.len()
+        let none = self.counted().filter(|one| one.outage.seconds.is_none()).count();
+        none * 2 > self.counted().count()
     }
 
     /// Returns true if most outages lasted until the load ended.
     pub(crate) fn lasted(&self) -> bool {
-        self.injections.iter().filter(|one| one.outage.lasted).count() * 2 > self.injections.len()
+        self.counted().filter(|one| one.outage.lasted).count() * 2 > self.counted().count()
     }
 
     /// Returns a sum over all injections.
@@ -112,6 +124,13 @@ impl FaultOutages {
             .find(|&a| self.systems.len() > 1 && places.clone().all(|b| a == b || beats(a, b)))
     }
 
+    /// Returns true if further injections could add nothing: each pair of systems has an answer.
+    pub(crate) fn is_answered(&self) -> bool {
+        let systems = self.systems.len();
+        self.pairs.len() == systems * systems.saturating_sub(1) / 2
+            && self.pairs.iter().all(|(.., answer)| sequential::is_answered(answer))
+    }
+
     /// Returns true if a difference between any two systems is proven.
     pub(crate) fn any_proven(&self) -> bool {
         let is_proven =
@@ -131,10 +150,7 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
     for (number, of) in all.iter().enumerate() {
         for (a, one) in of.systems.iter().enumerate() {
             for (b, other) in of.systems.iter().enumerate().skip(a + 1) {
-                let lengths = |of: &SystemOutages| {
-                    of.injections.iter().map(|one| one.outage.length()).collect::<Vec<_>>()
-                };
-                let trials = Trials::Apart(lengths(one), lengths(other));
+                let trials = Trials::Apart(one.lengths(), other.lengths());
                 questions.push(Question { trials, leading: true, scale: Scale::Ratio });
                 places.push((number, a, b));
             }
@@ -151,12 +167,12 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
 /// consul for 7.9 s (…); neither lost an acknowledged write`. `place` is a clause about the load, or empty.
 pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let measured: Vec<&SystemOutages> =
-        of.systems.iter().filter(|one| !one.injections.is_empty()).collect();
+        of.systems.iter().filter(|one| one.counted().next().is_some()).collect();
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
         let was = if nth == 0 { " was out" } else { "" };
         match one.is_none() {
             true => {
-                let count = plural(one.injections.len() as u64, "injection");
+                let count = plural(one.counted().count() as u64, "injection");
                 let least = seconds_text(one.outage().unwrap_or_default());
                 format!("{} had no outage of {least} or more ({count})", one.system)
             }
@@ -164,9 +180,10 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         }
     });
     let clauses: Vec<String> = clauses.collect();
-    let undecided = match measured.len() > 1 && !of.any_proven() {
-        true => "; no difference is shown",
-        false => "",
+    let undecided = match (measured.len() > 1, of.pairs.is_empty(), of.any_proven()) {
+        (true, true, _) => "; too few injections to compare",
+        (true, false, false) => "; no difference is shown",
+        _ => "",
     };
     format!(
         "{place}{}: {}{undecided}; {}",
@@ -198,9 +215,10 @@ fn lost_text(of: &[&SystemOutages]) -> String {
 
 /// Formats a time in seconds: `1.21 s`, `23 ms`.
 pub(crate) fn seconds_text(seconds: f64) -> String {
-    match seconds < 0.1 {
-        true => format!("{} ms", figure_text(seconds * 1e3)),
-        false => format!("{} s", figure_text(seconds)),
+    match seconds {
+        0.0 => "0 s".to_owned(),
+        _ if seconds < 0.1 => format!("{} ms", figure_text(seconds * 1e3)),
+        _ => format!("{} s", figure_text(seconds)),
     }
 }
 
@@ -213,7 +231,7 @@ impl SystemOutages {
         let interval = self
             .interval
             .map(|(low, high)| format!("{named}{} to {}", figure_text(low), figure_text(high)));
-        let count = self.injections.len() as u64;
+        let count = self.counted().count() as u64;
         let count = (in_full || interval.is_none()).then(|| plural(count, "injection"));
         let in_brackets: Vec<String> = interval.into_iter().chain(count).collect();
         // The interval is in the unit of the outage.
@@ -233,13 +251,9 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
         });
         let injections: Vec<InjectionFigures> =
             trials.flat_map(|trial| figures(trial, fault)).collect();
-        let lengths: Vec<f64> = injections.iter().map(|one| one.outage.length()).collect();
-        SystemOutages {
-            system: one.system.clone(),
-            look: one.look,
-            interval: interval_alone(&lengths, Scale::Ratio),
-            injections,
-        }
+        let (system, look) = (one.system.clone(), one.look);
+        let all = SystemOutages { system, look, injections, interval: None };
+        SystemOutages { interval: interval_alone(&all.lengths(), Scale::Ratio), ..all }
     });
     FaultOutages { fault: fault.clone(), systems: systems.collect(), pairs: Vec::new() }
 }
@@ -261,11 +275,13 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             let p99 = second.responses().ok().and_then(|all| all.percentile(0.99).latency());
             (second.second, p99.map(|p99| p99.as_secs_f64() * 1e3))
         });
+        let outage = outage(one)?;
         Some(InjectionFigures {
+            left_out: one.unproven.clone().or_else(|| blamed_on_generator(one, &outage)),
             place: (trial.trial.number + 1, one.repeat),
             from: one.from()?,
             healed: one.healed(),
-            outage: outage(one)?,
+            outage,
             lost: lost.map(|audit| audit.lost + audit.wrong),
             untrue: measurement.errors_of(ErrorKind::StaleValue)
                 + measurement.errors_of(ErrorKind::WrongValue),

@@ -84,7 +84,10 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         let (trial, repeat) = one.place;
         let value = one.outage.length();
         let says = format!("{}, trial {trial:02}, injection {repeat}: {}", of.system, text(one));
-        Dot { value, valid: true, says }
+        let valid = one.left_out.is_none();
+        let why =
+            one.left_out.as_ref().map_or_else(String::new, |why| format!("; left out: {why}"));
+        Dot { value, valid, says: says + &why }
     });
     let contender = comparison.contenders.iter().find(|one| one.system == of.system);
     Row {
@@ -163,6 +166,14 @@ pub(super) fn key_figures(of: &Comparison) -> Table {
     }
 }
 
+fn counted_text(of: &SystemOutages) -> String {
+    let (counted, all) = (of.counted().count() as u64, of.injections.len() as u64);
+    match counted == all {
+        true => count_text(all),
+        false => format!("{} of {}", count_text(counted), count_text(all)),
+    }
+}
+
 fn lost_text(lost: u64) -> String {
     if lost == 0 { "none".to_owned() } else { count_text(lost) }
 }
@@ -187,7 +198,7 @@ fn cell(of: &SystemOutages, is_best: bool) -> Cell {
 type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
 const FIGURES: [Shown; 13] = [
-    ("injections", |of| Some(count_text(of.injections.len() as u64))),
+    ("injections", |of| Some(counted_text(of))),
     ("outage, median", |of| of.outage().map(seconds_text)),
     ("outage, shortest", |of| least(of, |one| one.outage.length())),
     ("outage, longest", |of| most(of, |one| one.outage.length())),
@@ -207,11 +218,11 @@ const FIGURES: [Shown; 13] = [
 ];
 
 fn least(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
-    of.injections.iter().map(figure).reduce(f64::min).map(seconds_text)
+    of.counted().map(figure).reduce(f64::min).map(seconds_text)
 }
 
 fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
-    of.injections.iter().map(figure).reduce(f64::max).map(seconds_text)
+    of.counted().map(figure).reduce(f64::max).map(seconds_text)
 }
 
 /// Returns all figures of a fault, with a column for each system.

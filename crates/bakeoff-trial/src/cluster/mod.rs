@@ -542,6 +542,11 @@ impl ReadyCluster {
         &self.processes
     }
 
+    /// Returns true if the system and its parts serve. The probe opens what starts closed.
+    pub(crate) fn all_serve(&self) -> bool {
+        self.members().all(|member| member.system.probe(&member.nodes).is_ok())
+    }
+
     /// Looks up the current leader's place among the nodes.
     ///
     /// # Errors

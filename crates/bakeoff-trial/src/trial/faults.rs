@@ -171,20 +171,34 @@ impl Injector<'_> {
                 self.break_and_heal(&targets, since, hits, lasts, pause, resume)
             }
             FaultAction::Kill { restart_after } => {
-                self.break_and_heal(&targets, since, hits, restart_after, kill, start)
+                self.break_and_heal(&targets, since, hits, restart_after, kill, start)?;
+                self.open(None);
+                Ok(())
             }
             FaultAction::Stop { restart_after } => {
                 let stop = |processes: &[&Process]| stop(processes, restart_after);
-                self.break_and_heal(&targets, since, hits, restart_after, stop, start)
+                self.break_and_heal(&targets, since, hits, restart_after, stop, start)?;
+                self.open(None);
+                Ok(())
             }
             FaultAction::Restart { every } => {
                 for (process, number) in targets.iter().zip(0..) {
                     self.wait_until(at + every * number)?;
                     let stop = |processes: &[&Process]| stop(processes, every);
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
+                    let is_last = number as usize + 1 == targets.len();
+                    self.open((!is_last).then(|| at + every * (number + 1)));
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Opens started nodes, as an operator would: a secret store starts sealed. Ends at `until` or with the load.
+    fn open(&self, until: Option<Instant>) {
+        let is_late = || until.is_some_and(|until| clock::now() >= until);
+        while !self.is_over() && !is_late() && !self.cluster.all_serve() {
+            std::thread::sleep(LEADER_PAUSE);
         }
     }
 

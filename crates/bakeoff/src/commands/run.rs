@@ -9,7 +9,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::record::{RoundCount, TrialOutcome, TrialRecord};
 use bakeoff_core::repeat::is_repeated;
-use bakeoff_core::study::Study;
+use bakeoff_core::study::{self, Study};
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder::{self, RunFolder};
 use bakeoff_trial::run::{RunSettings, Runner, seeded_plan};
@@ -120,7 +120,7 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
     })
 }
 
-/// Returns the study, changed by `--scale` and `--trials`.
+/// Returns the study, changed by `--scale`, `--trials`, `--faults` and `--repeat`.
 fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
     let mut study = load_study(study)?;
     if let Some(scale) = args.scale {
@@ -129,5 +129,24 @@ fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
     if let Some(trials) = args.trials {
         study.trials = trials;
     }
+    keep_faults(&mut study, &args.faults)?;
+    if let Some(repeat) = args.repeat.filter(|_| !study.faults.is_empty()) {
+        study.repeat = repeat;
+    }
     Ok(study)
+}
+
+/// Keeps only the named faults of a study, in the study's order; all without names.
+fn keep_faults(study: &mut Study, names: &[String]) -> Result<(), Failure> {
+    let known = || study.faults.iter().map(|fault| fault.name.as_str());
+    if let Some(unknown) = names.iter().find(|name| known().all(|known| known != *name)) {
+        let what = format!("study `{}` has no fault `{unknown}`", study.name);
+        let hint = match study.faults.is_empty() {
+            true => "add `faults` to the study".to_owned(),
+            false => study::suggest(unknown, known(), "its faults:"),
+        };
+        return Err(Failure::input(what, hint));
+    }
+    study.faults.retain(|fault| names.is_empty() || names.contains(&fault.name));
+    Ok(())
 }

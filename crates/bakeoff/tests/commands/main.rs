@@ -18,6 +18,7 @@ mod diagnostics;
 mod durability;
 mod engine;
 mod fairness;
+mod faults;
 mod gate;
 mod hey;
 mod hostile_http;

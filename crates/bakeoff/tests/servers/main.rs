@@ -11,6 +11,7 @@ mod contract;
 mod dbtester;
 mod durability;
 mod exports;
+mod faults;
 mod ingress;
 mod kubernetes;
 mod machine;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         dbtester::tests(&skipped),
         durability::tests(&skipped),
         exports::tests(&skipped),
+        faults::tests(&skipped),
         ingress::tests(&skipped),
         kubernetes::tests(&skipped),
         machine::tests(&skipped),

@@ -186,7 +186,12 @@ impl Bench {
 
     /// Runs the study to its end. Its output and files must match the schemas.
     pub(crate) fn run(self) -> Run {
-        let ran = Ran::run(self.command().arg("--json"));
+        self.run_with(&[])
+    }
+
+    /// Runs the study to its end, with these further arguments.
+    pub(crate) fn run_with(self, words: &[&str]) -> Run {
+        let ran = Ran::run(self.command().arg("--json").args(words));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });

@@ -20,6 +20,8 @@ const FRAME: Frame = Frame { width: 480.0, left: 62.0, right: 466.0, top: 10.0 }
 const BOTTOM: f64 = 150.0;
 /// Longest time before the fault that is shown, in seconds.
 const BEFORE: f64 = 3.0;
+/// Height of an axis of counts, as a multiple of the most before the fault.
+const BURST: f64 = 3.0;
 
 /// A point of a line: seconds since the fault, and a value. NaN is a gap.
 type Point = (f64, f64);
@@ -70,9 +72,16 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     let farthest = points().map(|point| point.0).fold(1.0, f64::max);
     let earliest = points().map(|point| point.0).fold(0.0, f64::min);
     let x = FRAME.across(Axis::stretch(Unit::Seconds, earliest, farthest, 7));
-    let y = match chart.unit {
-        Unit::Count => Axis::linear(Unit::Count, known.iter().copied().fold(0.0, f64::max), 4),
-        unit => Axis::fitting(unit, &known, 4),
+    let usual: Vec<f64> = points().filter(|point| point.0 < 0.0).map(|point| point.1).collect();
+    let usual = usual.into_iter().filter(|value| !value.is_nan()).fold(0.0, f64::max);
+    let most = known.iter().copied().fold(0.0, f64::max);
+    let (y, note) = match chart.unit {
+        // What waited is answered in one burst, which would hide all else.
+        Unit::Count if usual > 0.0 && most > usual * BURST => {
+            (Axis::linear(Unit::Count, usual * BURST, 4), "Peaks beyond the axis are cut.")
+        }
+        Unit::Count => (Axis::linear(Unit::Count, most, 4), ""),
+        unit => (Axis::fitting(unit, &known, 4), ""),
     };
     let y = y.between(BOTTOM, FRAME.top);
     let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "seconds since the fault");
@@ -100,7 +109,7 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     entries.push((swatch(|svg| svg.rect("band", 1.0, 1.0, 28.0, 12.0)), "the fault".to_owned()));
     let count: usize = of.systems.iter().map(|one| one.injections.len()).sum();
     let says = format!("{count} injections, aligned at the fault, under {}", comparison.place());
-    figure(&title, &legend(&entries), &svg.finish(&title, &says), "", "")
+    figure(&title, &legend(&entries), &svg.finish(&title, &says), note, "")
 }
 
 /// Returns the successes per second of each step.

@@ -1,0 +1,176 @@
+//! Tests faults during a load: what was done to nodes is proven, and what came of it is measured.
+//!
+//! Not here: real systems (`servers`), the figures of an outage (`bakeoff_core::outage`).
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bakeoff_core::outage::outage;
+use bakeoff_core::record::Injection;
+use serde_json::Value;
+
+use crate::support::{
+    Bench, Ran, Run, array, nothing_runs_in, path_to_ours, processes_of, text, wait_for,
+};
+
+/// Returns a study of one canary with faults. The load is open and takes three seconds.
+fn study(canary: &str, faults: &str) -> String {
+    format!(
+        "title: t\nsystems:\n  canary: {{kind: canary, {canary}}}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 200}}}}}}\n\
+         loads: {{steady: {{rate: 1000/s, clients: 12, warmup: 200ms, timeout: 1s, stop: {{after: 3s}}}}}}\n\
+         faults: {{{faults}}}\ntrials: 1\n"
+    )
+}
+
+fn injections(run: &Run) -> Vec<Value> {
+    let record = run.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    array(&trial["injections"]).to_vec()
+}
+
+/// Returns the outage of a fault's first injection in seconds, and the time from the fault to its end.
+fn outage_of(run: &Run, fault: &str) -> (f64, f64) {
+    let all = injections(run);
+    let one = all.iter().find(|one| one["fault"] == fault).expect("an injection");
+    let injection: Injection = serde_json::from_value(one.clone()).expect("an injection");
+    let (from, healed) = (injection.from().unwrap(), injection.healed().unwrap());
+    let outage = outage(&injection).expect("the fault happened");
+    (outage.seconds.unwrap_or_else(|| panic!("{outage:?}")), healed - from)
+}
+
+#[test]
+fn faults_are_proven_and_their_outages_measured() {
+    let faults = "paused: {pause: leader, at: 500ms, for: 700ms}, \
+                  killed: {kill: leader, at: 500ms, restart-after: 500ms}, \
+                  stopped: {stop: node-1, at: 500ms, restart-after: 500ms}, \
+                  rolling: {restart: each, at: 500ms, every: 500ms}";
+    let run = Bench::new(&study("options: {sync: each}", faults)).run();
+    nothing_runs_in(run.bench.path());
+    assert!(!run.invalid_because().contains("injection"), "{}", run.invalid_because());
+    let injections = injections(&run);
+    assert_eq!(injections.len(), 4, "{injections:#?}");
+    for injection in &injections {
+        let hits = array(&injection["hits"]);
+        assert_eq!((hits.len(), &injection["unproven"]), (1, &Value::Null), "{injection:#}");
+        let number = |name: &str| hits[0][name].as_f64().unwrap();
+        assert!(number("from") >= 0.5, "{injection:#}");
+        assert!(number("from") <= number("seen") && number("seen") <= number("to"));
+        assert_eq!(array(&hits[0]["nodes"]), ["canary-1"]);
+        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{injection:#}");
+    }
+    let proof = |fault: &str| {
+        let one = injections.iter().find(|one| one["fault"] == fault).unwrap();
+        array(&one["hits"][0]["proof"]).iter().map(text).collect::<Vec<_>>().join("; ")
+    };
+    assert!(proof("paused").contains("stood still; "), "{}", proof("paused"));
+    assert!(proof("killed").contains("`canary-1` was killed by SIGKILL"), "{}", proof("killed"));
+    assert!(proof("stopped").contains("SIGTERM") || proof("stopped").contains("exit code"));
+    // The only node was down from the fault to its end.
+    for fault in ["paused", "killed", "stopped"] {
+        let (outage, lasted) = outage_of(&run, fault);
+        assert!(outage > lasted * 0.8, "{fault}: {outage} of {lasted}");
+        assert!(lasted > 0.45, "{fault}: {lasted}");
+    }
+    // No figure of the comparison holds a fault.
+    assert_eq!(run.figure("errors"), 0.0);
+}
+
+#[test]
+fn injections_are_repeated_in_one_order_for_all_systems() {
+    let faults = "a: {pause: leader, at: 100ms, for: 50ms}, b: {kill: leader, at: 100ms, restart-after: 50ms}";
+    let study = study("nodes: 1", faults).replace("after: 3s", "after: 500ms");
+    let study = study.replace("systems:\n", "systems:\n  other: {kind: canary}\n") + "repeat: 2\n";
+    let run = Bench::new(&study).run();
+    let orders: Vec<Vec<(String, u64)>> = run
+        .record()
+        .iter()
+        .filter(|line| line["line"] == "trial")
+        .map(|trial| {
+            let of =
+                |one: &Value| (text(&one["fault"]).to_owned(), one["repeat"].as_u64().unwrap());
+            array(&trial["injections"]).iter().map(of).collect()
+        })
+        .collect();
+    assert_eq!(orders[0], orders[1]);
+    let repeats: Vec<u64> = orders[0].iter().map(|(_, repeat)| *repeat).collect();
+    assert_eq!(repeats, [1, 1, 2, 2]);
+    assert_ne!(orders[0][0].0, orders[0][1].0);
+}
+
+#[test]
+fn write_lost_in_a_fault_is_found_after_it() {
+    let faults = "killed: {kill: leader, at: 1s, restart-after: 100ms}";
+    let run = Bench::new(&study("options: {lose-on-restart: 50%}", faults)).run();
+    let audit = &injections(&run)[0]["audit"];
+    assert_eq!(audit["when"], "after injection 1 of killed");
+    assert_eq!(audit["verdict"]["verdict"], "failed", "{audit:#}");
+    let reasons = run.invalid_because();
+    assert!(reasons.contains("after injection 1 of killed"), "{reasons}");
+    let verdict = text(&run.report["verdict"]);
+    assert!(verdict.contains("canary lost ") && verdict.contains("acknowledged key"), "{verdict}");
+}
+
+#[test]
+fn fault_without_proof_makes_the_trial_not_valid() {
+    // A command of one's own has nodes, but no leader that bakeoff could find.
+    let command = "[bakeoff, __canary, --listen, \"{address}:{port}\", --data, \"{dir}/data\"]";
+    let bench = Bench::new(&format!(
+        "title: t\nsystems:\n  web: {{kind: process, nodes: 2, process: {{command: {command}, ready: /health}}}}\n\
+         workloads: {{work: {{mix: {{request: 1}}, request: {{path: /health}}}}}}\n\
+         loads: {{steady: {{rate: 100/s, clients: 2, warmup: 0s, stop: {{after: 1s}}}}}}\n\
+         faults: {{paused: {{pause: leader, at: 100ms, for: 50ms}}}}\ntrials: 1\n"
+    ));
+    let ran = Ran::run(bench.command().arg("--json").env("PATH", path_to_ours()));
+    let record = bench.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let why = &trial["injections"][0]["unproven"];
+    assert_eq!(why, "the system reports no leader", "{}", ran.stderr);
+    let checks = array(&trial["checks"]);
+    let check = checks.iter().find(|check| check["name"] == "injections").expect("the check");
+    assert_eq!(check["verdict"]["verdict"], "failed", "{check:#}");
+}
+
+#[test]
+fn fault_reaches_servers_of_another_machine() {
+    let faults = "paused: {pause: leader, at: 500ms, for: 700ms}";
+    let bench = Bench::new(&study("nodes: 1", faults));
+    let places = bench.path().join("places.yaml");
+    std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
+        .unwrap();
+    let run = bench.run_with(&["--on", places.to_str().unwrap()]);
+    assert!(!run.invalid_because().contains("injection"), "{}", run.invalid_because());
+    let (outage, lasted) = outage_of(&run, "paused");
+    assert!(outage > lasted * 0.8, "{outage} of {lasted}");
+    nothing_runs_in(run.bench.path());
+}
+
+#[test]
+fn kill_9_of_bakeoff_during_a_pause_leaves_nothing() {
+    let faults = "paused: {pause: leader, at: 200ms, for: 2500ms}";
+    let bench = Bench::new(&study("nodes: 1", faults));
+    let mut child = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_stopped = |process: &String| {
+        let pid = process.split(':').next().unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with('T'))
+    };
+    wait_for("the pause", Duration::from_secs(60), || {
+        processes_of(bench.path()).iter().any(is_stopped)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    nothing_runs_in(bench.path());
+}
+
+#[test]
+fn option_chooses_faults() {
+    let faults = "a: {pause: leader, at: 100ms, for: 50ms}, b: {kill: leader, at: 100ms, restart-after: 50ms}";
+    let study = study("nodes: 1", faults).replace("after: 3s", "after: 500ms");
+    let run = Bench::new(&study).run_with(&["--faults", "b", "--repeat", "2"]);
+    let names: Vec<Value> = injections(&run).iter().map(|one| one["fault"].clone()).collect();
+    assert_eq!(names, ["b", "b"]);
+    let bench = Bench::new(&study);
+    let ran = Ran::run(bench.command().args(["--faults", "other"]));
+    ran.ends_with(2).complains(&["has no fault `other`", "its faults: `a` and `b`"]);
+}
