@@ -10,6 +10,7 @@ mod compared;
 mod conditions;
 mod durability;
 mod fairness;
+mod faults;
 mod headline;
 mod html;
 mod large;

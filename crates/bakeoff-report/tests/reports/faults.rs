@@ -1,0 +1,139 @@
+//! Tests reports of faults: verdict, figures of each system, injections that do not count.
+
+use std::time::Duration;
+
+use bakeoff_core::measurement::{GeneratorStall, Silence, Step};
+use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord};
+use bakeoff_core::study::{
+    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
+};
+use bakeoff_report::{self as report, Extent, Report};
+use serde_json::Value;
+
+use super::building::{Trials as _, audit, closed, measured, record, study, workload};
+use super::{PLAIN, after_title};
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Returns a record of paused leaders. `outages` has the seconds of each system's injections.
+fn paused(outages: &[(&str, &[f64])]) -> Record {
+    let rate = Arrivals::Constant { rate: 1000.0 };
+    let load = Load { arrivals: rate, ..closed("steady", &[8], Stop::After(WINDOW)) };
+    let work = workload("write", &[(Operation::Put, 1)], "steady");
+    let systems: Vec<&str> = outages.iter().map(|(system, _)| *system).collect();
+    let mut study = study(&systems, work, load, 1);
+    study.repeat = outages.iter().map(|(_, all)| all.len() as u32).max().unwrap_or(1);
+    study.faults = vec![Fault {
+        name: "leader-paused".into(),
+        action: FaultAction::Pause { lasts: Duration::from_secs(3) },
+        target: FaultTarget { part: None, node: FaultNode::Leader },
+        at: Duration::from_secs(2),
+        systems: Vec::new(),
+    }];
+    let mut record = record(study);
+    for (system, lengths) in outages {
+        let of = measured("put", 1000, WINDOW, Duration::from_millis(1));
+        let trial = record.run(system, vec![(8, of)]);
+        trial.injections = (1..).zip(*lengths).map(|(at, &length)| injection(at, length)).collect();
+    }
+    record
+}
+
+fn injection(repeat: u32, outage: f64) -> Injection {
+    let mut measurement = measured("put", 1000, WINDOW, Duration::from_millis(1));
+    measurement.silences = vec![Silence { from: 2.0, seconds: outage }];
+    for at in 0..100u32 {
+        let time = f64::from(at) / 10.0;
+        let verified = if (2.0..2.0 + outage).contains(&time) { 0 } else { 100 };
+        measurement.steps.add(at, &Step { verified, errors: 0 });
+    }
+    let hit = FaultHit {
+        nodes: vec!["etcd-1".into()],
+        from: 2.0,
+        seen: Some(2.001),
+        to: Some(5.0),
+        proof: vec!["9 threads stood still".into(), "9 threads went on".into()],
+    };
+    Injection {
+        fault: "leader-paused".into(),
+        repeat,
+        stage: StageRecord {
+            clients: 8,
+            began: 20.0,
+            measured_from: Some(21.0),
+            measurement,
+            tried: None,
+        },
+        hits: vec![hit],
+        unproven: None,
+        audit: Some(audit("after injection 1 of leader-paused")),
+    }
+}
+
+fn verdict(record: &Record) -> String {
+    report::json(&Report::new(record))["verdict"].as_str().expect("a text").to_owned()
+}
+
+fn systems(record: &Record) -> Vec<Value> {
+    let report = report::json(&Report::new(record));
+    report["comparisons"][0]["faults"][0]["systems"].as_array().expect("systems").clone()
+}
+
+#[test]
+fn verdict_has_each_outage_with_its_interval() {
+    let record = paused(&[("etcd", &[1.2, 1.1, 1.3, 1.2]), ("consul", &[2.9, 3.0, 3.1, 3.0])]);
+    let verdict = verdict(&record);
+    assert!(
+        verdict.starts_with("Leader paused for 3s: etcd was out for 1.20 s (95 % interval 1.0")
+    );
+    assert!(verdict.contains(", 4 injections), consul for 3.00 s (2.8"), "{verdict}");
+    assert!(verdict.ends_with("; neither lost an acknowledged write."), "{verdict}");
+    let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Glance);
+    assert!(after_title(&text).starts_with("Leader paused for 3s: "), "{text}");
+    assert!(text.contains("leader-paused  writes lost"), "{text}");
+    let row = text.lines().find(|line| line.starts_with(" etcd")).expect("a row");
+    assert!(row.contains("1.20 (1.0") && row.contains(") *"), "{row}");
+}
+
+#[test]
+fn difference_that_is_not_proven_is_not_claimed() {
+    let alike = paused(&[("etcd", &[1.2, 2.1, 1.6]), ("consul", &[1.9, 1.1, 2.2])]);
+    assert!(verdict(&alike).contains("; no difference is shown; "), "{}", verdict(&alike));
+    let few = paused(&[("etcd", &[1.2, 1.1]), ("consul", &[3.0, 3.1])]);
+    assert!(verdict(&few).contains("; too few injections to compare; "), "{}", verdict(&few));
+}
+
+#[test]
+fn outage_that_ended_with_a_stall_of_the_generator_does_not_count() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 2.9])]);
+    let stall = GeneratorStall { thread: 0, from: 3.2, seconds: 1.8 };
+    record.trials[0].injections[2].stage.measurement.stalls = vec![stall];
+    let system = &systems(&record)[0];
+    let median = system["outage_median"].as_f64().expect("a median");
+    assert!((median - 1.15).abs() < 1e-9, "{median}");
+    let why = system["injections"][2]["left_out"].as_str().expect("a reason");
+    assert!(why.starts_with("the generator stood still for 1,800 ms"), "{why}");
+    let html = report::html(&Report::new(&record), &record);
+    assert!(html.contains("2 of 3"), "the table says how many count");
+}
+
+#[test]
+fn lost_write_is_in_the_verdict_although_its_trial_is_not_valid() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[3.0, 3.1, 2.9])]);
+    let audit = record.trials[1].injections[1].audit.as_mut().expect("an audit");
+    audit.lost = 12;
+    audit.verdict = bakeoff_core::check::Verdict::Failed("12 are lost".into());
+    let verdict = verdict(&record);
+    assert!(verdict.ends_with("; consul lost 12 acknowledged keys."), "{verdict}");
+}
+
+#[test]
+fn outage_until_the_end_of_the_load_is_a_lower_bound() {
+    let mut record = paused(&[("etcd", &[1.2, 1.2, 1.2])]);
+    for one in &mut record.trials[0].injections {
+        one.stage.measurement.silences.clear();
+        one.stage.measurement.silent_from = Some(2.0);
+    }
+    let verdict = verdict(&record);
+    assert!(verdict.contains("etcd was out for at least 8.00 s ("), "{verdict}");
+}
