@@ -172,6 +172,8 @@ pub enum WriteOutcome {
     Unknown,
     /// It certainly did not happen, because it was never sent.
     NotSent,
+    /// It certainly did not happen, because the system refused it.
+    Refused,
 }
 
 /// Describes why a read is wrong.
@@ -238,7 +240,7 @@ impl KeyHistory {
     pub fn end(&mut self, sequence: u32, outcome: WriteOutcome, at: impl FnOnce() -> Duration) {
         let Some(Open { write, .. }) = self.find(sequence) else { return };
         match outcome {
-            WriteOutcome::NotSent => self.remove(sequence),
+            WriteOutcome::NotSent | WriteOutcome::Refused => self.remove(sequence),
             WriteOutcome::Unknown => {
                 self.remove(sequence);
                 let rare = self.rare.get_or_insert_default();

@@ -92,7 +92,7 @@ impl Register {
                 self.written[at].state = match outcome {
                     WriteOutcome::Acknowledged => State::Acknowledged { at: self.now },
                     WriteOutcome::Unknown => State::Unknown,
-                    WriteOutcome::NotSent => State::NotSent,
+                    WriteOutcome::NotSent | WriteOutcome::Refused => State::NotSent,
                 };
                 let time = self.time();
                 self.history.end(at as u32 + 1, outcome, || time);

@@ -9,9 +9,16 @@
 //! - A failed write must not be read.
 //! - One operation precedes another if it ended strictly before the other started. One clock measures both.
 //!
-//! Not here: recording histories, deletes (they need a witness of their order).
+//! `history` judges all keys of a load with it, and `judged` holds the verdict.
+//!
+//! Not here: recording histories (the engine), deletes (they need a witness of their order).
+
+pub mod history;
+pub mod judged;
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// One operation on the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +79,8 @@ pub struct LinearizabilityViolation {
 }
 
 /// Kinds of violations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ViolationKind {
     /// A read saw a value without a write.
     NeverWritten,
@@ -86,6 +94,20 @@ pub enum ViolationKind {
     AfterReplaced,
     /// Two writes must each precede the other.
     Disordered,
+}
+
+impl ViolationKind {
+    /// Returns the violation in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NeverWritten => "a read returned a value that nothing wrote",
+            Self::DirtyRead => "a read returned a write that the system had refused",
+            Self::ReadBeforeWrite => "a read returned a value before its write began",
+            Self::LostUpdate => "two compare-and-sets replaced the same value",
+            Self::AfterReplaced => "a value was met after the one that replaced it",
+            Self::Disordered => "two writes must each precede the other",
+        }
+    }
 }
 
 /// The times of a block that bound its place, each with the operation that has it. Times are one later than in the

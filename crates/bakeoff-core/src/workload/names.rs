@@ -58,6 +58,14 @@ impl KeySpace {
         if self.per_directory == 0 { 0 } else { self.count.div_ceil(self.per_directory) }
     }
 
+    /// Returns the name of key `index` for messages, at most 48 bytes. The rest of a longer name is filler.
+    pub fn short_name(&self, index: u64) -> String {
+        let mut name = Vec::new();
+        self.write_key(index, &mut name);
+        name.truncate(48);
+        name.escape_ascii().to_string()
+    }
+
     /// Appends the name of key `index` to `out`. Names sort in the order of their numbers.
     #[inline]
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {

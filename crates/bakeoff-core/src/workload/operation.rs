@@ -142,6 +142,11 @@ impl Operation {
         )
     }
 
+    /// Returns true if it reads the value of a single key.
+    pub fn reads_one_key(self) -> bool {
+        self == Self::Get || self.reads_first()
+    }
+
     /// Returns true if it sends the workload's `request`.
     pub fn asks_over_http(self) -> bool {
         matches!(self, Self::Request | Self::Denied)
