@@ -148,6 +148,8 @@ pub enum PhaseName {
     Load,
     /// The load runs again, with faults.
     Injecting,
+    /// The history of the load is judged.
+    JudgingHistory,
     /// Syncs are counted during a few writes.
     CountingSyncs,
     /// The audit reads written keys.
@@ -161,11 +163,12 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Starting,
         Self::Filling,
         Self::Load,
         Self::Injecting,
+        Self::JudgingHistory,
         Self::CountingSyncs,
         Self::ReadingBack,
         Self::KillingUnderLoad,
@@ -180,6 +183,7 @@ impl PhaseName {
             Self::Filling => "filling",
             Self::Load => "load",
             Self::Injecting => "injecting faults",
+            Self::JudgingHistory => "judging history",
             Self::CountingSyncs => "counting syncs",
             Self::ReadingBack => "reading back",
             Self::KillingUnderLoad => "killing under load",

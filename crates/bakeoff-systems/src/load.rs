@@ -45,15 +45,17 @@ impl KvLoad<'_> {
         let one_each = drive.connections == Connections::OneEach;
         let works = &mut |share| {
             let connect = connect.clone();
-            let nodes = nodes.to_vec();
+            let of_session = nodes.to_vec();
             let session = move |_client: u32, node: usize| -> Box<dyn KvSession> {
-                let mut session = connect(&nodes[node]);
+                let mut session = connect(&of_session[node]);
                 if one_each {
                     session.only_one();
                 }
                 Box::new(session)
             };
+            let names = nodes.iter().map(|node| node.name.clone());
             KvWork::new(keyed.clone(), source(share), reading, share, Box::new(session))
+                .recording(names)
         };
         let peers: Vec<Peer> = nodes.iter().map(Access::peer).collect();
         keyed::drive(&peers, drive, together, works, interrupted, progress)

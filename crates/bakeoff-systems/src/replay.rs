@@ -109,6 +109,7 @@ fn text(answer: Answer<'_>) -> String {
             debug("pairs", pairs.map(|(key, _)| value(key)).collect::<Vec<_>>())
         }
         Answer::Unprocessed(why) => format!("unprocessed: {why}"),
+        Answer::Refused(_, why) => format!("refused: {why}"),
         Answer::Failed(_, why) => format!("failed: {why}"),
     }
 }

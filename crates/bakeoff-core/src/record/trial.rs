@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{BaselineAppends, Durability, Injection};
+use crate::linearizability::judged::JudgedHistory;
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::memory::NodesMemory;
@@ -66,6 +67,9 @@ pub struct TrialRecord {
     pub audits: Vec<Audit>,
     /// All other checks.
     pub checks: Vec<Check>,
+    /// Verdict on the history of its operations; `None` unless the study checks linearizability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linearizability: Option<JudgedHistory>,
     /// Syncs observed for acknowledged writes of a system that claims disks; since format 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,

@@ -450,14 +450,30 @@ pub(super) static AUDIT: Table = Table {
     name: "audit",
     meaning: "How bakeoff audits acknowledged writes.",
     one_of: &[],
-    fields: &[maybe(
-        "kill",
-        Form::Word(Kill::NAMES),
-        "under-load",
-        "When bakeoff kills all nodes: `under-load` during further, unmeasured writes, or `at-rest` after \
-         it has read the keys back. By default, it kills key-value stores under load and all other \
-         systems at rest.",
-    )],
+    fields: &[
+        maybe(
+            "kill",
+            Form::Word(Kill::NAMES),
+            "under-load",
+            "When bakeoff kills all nodes: `under-load` during further, unmeasured writes, or `at-rest` after \
+             it has read the keys back. By default, it kills key-value stores under load and all other \
+             systems at rest.",
+        ),
+        default(
+            "linearizability",
+            Form::Flag,
+            "false",
+            "Whether bakeoff records each operation on a single key, and judges whether some order explains \
+             every answer.",
+        ),
+        default(
+            "history",
+            Form::Flag,
+            "false",
+            "Whether bakeoff keeps each recorded history in the run's folder; by default, only one with a \
+             violation. Needs `linearizability: true`.",
+        ),
+    ],
 };
 
 pub(super) static PUBLICATION: Table = Table {

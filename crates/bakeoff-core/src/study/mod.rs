@@ -82,6 +82,9 @@ pub struct Study {
     /// Time of the kill before the audit; `None` uses the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill: Option<Kill>,
+    /// Check of each key's history.
+    #[serde(default, skip_serializing_if = "LinearizabilityCheck::is_off")]
+    pub linearizability: LinearizabilityCheck,
     /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
@@ -126,6 +129,26 @@ pub enum Kill {
     AtRest,
     /// During further, unmeasured writes.
     UnderLoad,
+}
+
+/// Selects whether the histories of keys are checked for linearizability.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinearizabilityCheck {
+    /// They are not recorded.
+    #[default]
+    Off,
+    /// They are recorded and judged. One with a violation is kept in the run's folder.
+    On,
+    /// They are recorded, judged and always kept.
+    KeepingHistory,
+}
+
+impl LinearizabilityCheck {
+    /// Returns true if histories are not recorded.
+    pub fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
 }
 
 /// Selects the initial state of each trial.

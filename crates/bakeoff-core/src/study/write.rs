@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::{
     Arrivals, Credentials, Diagnostic, Diagnostics, Fault, FaultAction, HttpRequest, KeyOrder,
-    Keys, Kind, Limits, Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study,
+    Keys, Kind, Limits, LinearizabilityCheck, Load, Payload, Process, Routing, SecretSource,
+    Servers, Stop, Study,
     System, Tls, ValueSizes, Workload, parse,
 };
 
@@ -57,7 +58,12 @@ fn yaml(study: &Study) -> String {
     top.option("repeat", (!study.faults.is_empty()).then_some(study.repeat));
     top.add("trials", study.trials);
     top.add("audit-keys", study.audit_keys);
-    top.option("audit", study.kill.map(|kill| map([("kill", quoted(kill.name()))])));
+    let mut audit = Entries::default();
+    audit.option("kill", study.kill.map(|kill| quoted(kill.name())));
+    audit.option("linearizability", (!study.linearizability.is_off()).then_some(true));
+    let keeps_history = study.linearizability == LinearizabilityCheck::KeepingHistory;
+    audit.option("history", keeps_history.then_some(true));
+    top.option("audit", (!audit.is_empty()).then(|| audit.text()));
     top.add("sample-every", duration(study.sample_every));
     top.add("clusters", quoted(study.clusters.name()));
     top.text()
@@ -284,6 +290,10 @@ impl Entries {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn text(self) -> String {
         format!("{{{}}}", self.0.join(", "))
     }
@@ -358,7 +368,7 @@ loads:
   split: {clients: 4, stop: {after: 2s}, targets: {writes: leader, reads: followers}}
   found: {rate: 1000/s, clients: 4, stop: {after: 10s}, find: {objective: [p99 < 50ms, errors < 1%]}}
 trials: 3
-audit: {kill: at-rest}
+audit: {kill: at-rest, linearizability: true, history: true}
 sample-every: 250ms
 clusters: kept
 "#;

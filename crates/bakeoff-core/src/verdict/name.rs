@@ -100,6 +100,8 @@ checks! {
     Errors = "errors", System;
     /// Answers were wrong, or older than guaranteed.
     Answers = "answers", System;
+    /// No order of the operations on a key explains every answer.
+    Linearizability = "linearizability", System;
     /// No operation succeeded, or none of some clients.
     Successes = "successes", System;
     /// A server ended by itself during the load, or left daemons running.
@@ -115,7 +117,7 @@ checks! {
 impl CheckName {
     /// Returns true if a disturbed machine does not excuse a failure: answers must never be wrong.
     pub fn is_of_correctness(self) -> bool {
-        self == Self::Answers
+        matches!(self, Self::Answers | Self::Linearizability)
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
@@ -18,7 +19,8 @@ use bakeoff_engine::works::keyed::Keyed;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start, Unread,
+    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, ReadBackAsk, StageAsk, Start,
+    Unread,
 };
 use super::local::LocalGenerator;
 use super::remote::RemoteGenerator;
@@ -138,6 +140,18 @@ impl<'a> Generators<'a> {
             all.stride = all.stride.max(ledger.stride);
         }
         Ok(all)
+    }
+
+    /// Judges the history of all keys, each by the generator that used it, and ends recording.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
+        let mut all = JudgedHistory::default();
+        for one in &self.each {
+            all += one.judge_history(file)?;
+        }
+        Ok(all.concluded())
     }
 
     /// Reads back acknowledged keys, each by the generator that wrote it; at most `keys_max` keys in all.

@@ -2,12 +2,14 @@
 //!
 //! Not here: the generator in this process (`local`), behind a pipe (`remote`), all of a trial (`all`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::record::GeneratorPart;
@@ -44,6 +46,17 @@ pub(crate) trait Generator: Sync {
         ask: &ReadBackAsk<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError>;
+
+    /// Judges the history of its keys, and ends recording. Only a generator in this process keeps it in a file.
+    fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError>;
+}
+
+/// The file for a history.
+pub struct HistoryFile {
+    /// Path of the file. Its folder is created.
+    pub path: PathBuf,
+    /// True to keep a history without a violation, too.
+    pub always: bool,
 }
 
 /// A result that is decoded on demand: the encoded form takes a tenth of the memory.

@@ -4,11 +4,16 @@
 //!
 //! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), CPU affinity (`machines::affinity`).
 
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::ledger::audited;
+use bakeoff_core::linearizability::history::History;
+use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::read_write_split;
@@ -24,11 +29,12 @@ use bakeoff_systems::declaration::fitting_clients;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start,
+    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, ReadBackAsk, StageAsk, Start,
 };
 use super::http;
 use super::split_load::{self, SplitLoad};
 use crate::machines::order::{LedgerSize, NEWEST, ReadBack};
+use crate::warnings;
 
 /// Time ahead at which this process sets the start of its load.
 const LEAD: Duration = Duration::from_millis(5);
@@ -144,6 +150,31 @@ impl LocalGenerator {
         LedgerSize { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
     }
 
+    /// Judges the history of its keys, and ends recording. Keeps it in `file` if it has a violation or must be kept.
+    pub(super) fn judge_keys(&self, file: Option<&HistoryFile>) -> JudgedHistory {
+        let Some(recorded) = self.keyed.history() else {
+            let why = "the generator recorded no history".to_owned();
+            let verdict = HistoryVerdict::NotChecked(why);
+            return JudgedHistory { verdict, ..JudgedHistory::default() };
+        };
+        let name = |key: u32| self.keyed.space.short_name(key.into());
+        let mut history = recorded.take();
+        let mut judged = history.judge(&name);
+        let violated = judged.verdict == HistoryVerdict::Violated;
+        if let Some(HistoryFile { path, always }) = file
+            && (violated || *always)
+        {
+            match write_history(path, &history, &name) {
+                Ok(()) => judged.file = Some(path.display().to_string()),
+                Err(why) => {
+                    let path = path.display();
+                    warnings::warn(&format!("cannot keep the history in `{path}`: {why}"));
+                }
+            }
+        }
+        judged
+    }
+
     /// Reads back each of its acknowledged keys once, or the `keys_max` chosen by [`audited::choose`].
     pub(super) fn read_keys(
         &self,
@@ -219,6 +250,27 @@ impl Generator for LocalGenerator {
     ) -> Result<ReadBack, GeneratorError> {
         Ok(self.read_keys(ask, stop)?)
     }
+
+    fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
+        Ok(self.judge_keys(Some(file)))
+    }
+}
+
+/// Writes a history, one operation a line.
+fn write_history(
+    path: &Path,
+    history: &History,
+    name: &dyn Fn(u32) -> String,
+) -> Result<(), io::Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = BufWriter::new(File::create(path)?);
+    for line in history.lines(name) {
+        serde_json::to_writer(&mut file, &line)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
 }
 
 /// Returns the settings for a stage, without arrivals, threads and share.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_agent::{Agent, Exchange, Incoming, LoadLine, Offset, read_json};
 use bakeoff_clock as clock;
+use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
@@ -17,7 +18,8 @@ use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, Loaded, ReadBackAsk, StageAsk, Start,
+    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, Loaded, ReadBackAsk, StageAsk,
+    Start,
 };
 use crate::machines::Machine;
 use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageResult, To};
@@ -172,6 +174,10 @@ impl Generator for RemoteGenerator<'_> {
         let control = Control { stop, live: &mut |_| {} };
         let Heard { exchange, body, .. } = self.give(&order, None, control)?;
         Ok(exchange.read_answer(&body)?)
+    }
+
+    fn judge_history(&self, _: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
+        Ok(crate::machines::order::duty(self.agent, &Order::JudgeHistory)?)
     }
 }
 

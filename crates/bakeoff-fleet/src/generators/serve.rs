@@ -71,6 +71,7 @@ impl Duties for Generator {
                     false => StalenessTracking::NotMeasured,
                 };
                 let keyed = Keyed::new(&order.workload, order.seed, staleness).owned(order.share);
+                let keyed = if order.history { keyed.with_history() } else { keyed };
                 let keys = LocalGenerator::new(Arc::new(keyed), order.workload);
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
                 Ok(Value::Null)
@@ -89,6 +90,7 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
+            Order::JudgeHistory => to_json(&self.keys()?.judge_keys(None)),
             Order::ReleaseFiles { folders } => {
                 folders.iter().for_each(|folder| page_cache::release(folder));
                 Ok(Value::Null)

@@ -47,6 +47,8 @@ pub(crate) enum Order {
     Acknowledged,
     /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
     ReadBack { to: To, keys_max: u64, seed: u64 },
+    /// Judges the history of its keys, and ends recording.
+    JudgeHistory,
     /// Drops the files in these folders from the page cache.
     ReleaseFiles { folders: Vec<PathBuf> },
     /// Reads the limits of its container.
@@ -176,6 +178,9 @@ pub struct KeysOrder {
     pub seed: u64,
     /// True to measure staleness.
     pub staleness: bool,
+    /// True to record the history of each key.
+    #[serde(default)]
+    pub history: bool,
     /// Share of the load, and of the keys, of the generator.
     pub share: LoadShare,
 }

@@ -5,6 +5,7 @@
 //!
 //! Not here: figures (`model`), verdicts (`derive`), formats (`render`), charts (`render::html`).
 
+pub(crate) mod linearizability;
 pub(crate) mod matrix;
 pub(crate) mod nodes;
 pub(crate) mod outages;

@@ -4,7 +4,7 @@
 
 use super::table::Tone;
 use super::{Block, item, tables, words};
-use super::{nodes, outages, staleness as staleness_table};
+use super::{linearizability, nodes, outages, staleness as staleness_table};
 use crate::derive::comparison::Comparison;
 use crate::derive::{log_findings, machine_baseline, method, staleness};
 use crate::document::report::Report;
@@ -60,6 +60,10 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         let tone = if line.failed { Tone::Alarm } else { Tone::Plain };
         lines(tone, "audit: ", vec![line.text]);
     }
+    for line in linearizability::lines(of) {
+        let tone = if line.failed { Tone::Alarm } else { Tone::Plain };
+        lines(tone, "", vec![line.text]);
+    }
     lines(Tone::Plain, "", words::unchecked(of));
     lines(Tone::Plain, "", staleness::lines(of));
     lines(Tone::Faint, "error: ", words::errors(of));
@@ -71,7 +75,8 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         tables::operations(of),
         staleness_table::table(of),
     ];
-    blocks.extend(more.into_iter().flatten().map(Block::Table));
-    blocks.extend(of.outages.iter().map(|fault| Block::Table(outages::table(fault))));
+    let more = more.into_iter().flatten().chain(linearizability::tables(of));
+    let more = more.chain(of.outages.iter().map(outages::table));
+    blocks.extend(more.map(Block::Table));
     blocks
 }

@@ -5,6 +5,7 @@
 //! Not here: the audits of each system (`words::audits`), the rules (`derive::method`).
 
 use bakeoff_core::check::{Audit, Audited};
+use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::units::{count_text, trials_text};
 
 use crate::derive::method::Met;
@@ -23,6 +24,7 @@ pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
     if audits.iter().any(|audit| audit.of == Audited::Passages) {
         facts.push(("requests let through", read_back(&audits, Audited::Passages)));
     }
+    facts.extend(histories(&trials).map(|text| ("linearizability", text)));
     let sum = |quantity| -> f64 { trials.iter().map(|trial| trial.number_of(quantity)).sum() };
     let number = |value: f64| count_text(value as u64);
     let (verified, requests) = (sum(Quantity::Verified), sum(Quantity::Requests));
@@ -69,6 +71,28 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
         }
         Audited::Passages => format!("{}, all granted{partly}", count_text(read)),
     }
+}
+
+/// Returns the verdict on the histories of all trials; `None` if none was to be judged.
+fn histories(trials: &[&TrialFigures]) -> Option<String> {
+    let all: Vec<&JudgedHistory> =
+        trials.iter().filter_map(|trial| trial.verdicts.history.as_ref()).collect();
+    let count =
+        |holds: &dyn Fn(&JudgedHistory) -> bool| all.iter().filter(|one| holds(one)).count();
+    let violated = |one: &JudgedHistory| one.verdict == HistoryVerdict::Violated;
+    let broken = count(&|one| violated(one) && !one.unguaranteed);
+    let allowed = count(&|one| violated(one) && one.unguaranteed);
+    let held = count(&|one| one.verdict == HistoryVerdict::Linearizable);
+    Some(match (broken, allowed, held, all.len()) {
+        (_, _, _, 0) => return None,
+        (0, 0, 0, _) => "not decided".to_owned(),
+        (0, 0, held, all) => {
+            let partly = if held < all { "; partly not decided" } else { "" };
+            format!("held in {}{partly}", trials_text(held))
+        }
+        (0, allowed, ..) => format!("not held in {}, as allowed", trials_text(allowed)),
+        (broken, ..) => format!("violated in {}", trials_text(broken)),
+    })
 }
 
 /// Returns how many published rules the run meets.

@@ -5,7 +5,7 @@
 mod audits;
 mod workload;
 
-pub(crate) use audits::audits;
+pub(crate) use audits::{AuditLine, audits};
 pub(crate) use workload::{heading, workload};
 
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audit, Cause};
+use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{DelayedAcks, ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::memory::MemoryOf;
@@ -74,6 +75,8 @@ pub(crate) struct Measured {
 pub(crate) struct Verdicts {
     pub(crate) audits: Vec<Audit>,
     pub(crate) checks: Vec<Check>,
+    /// Verdict on the history of its operations; `None` if it was not to be judged.
+    pub(crate) history: Option<JudgedHistory>,
 }
 
 /// Errors of a trial's operations and connections.
@@ -149,6 +152,7 @@ impl TrialFigures {
             verdicts: Verdicts {
                 audits: record.all_audits().cloned().collect(),
                 checks: record.checks.clone(),
+                history: record.linearizability.clone(),
             },
             errors: TrialErrors {
                 examples: whole.as_ref().map_or_else(Vec::new, examples),

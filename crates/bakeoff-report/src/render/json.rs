@@ -282,6 +282,7 @@ fn trial(of: &TrialFigures) -> Value {
         })).collect::<Vec<_>>(),
         "audits": of.verdicts.audits.iter().map(audit).collect::<Vec<_>>(),
         "checks": of.verdicts.checks,
+        "linearizability": of.verdicts.history,
     })
 }
 

@@ -15,8 +15,8 @@ use bakeoff_core::record::{
     TrialOutcome, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
-    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, Payload, ReadConsistency, Routing, Stop,
-    Study, System, Targets, ValueSizes, Workload,
+    Arrivals, Clusters, KeyOrder, Keys, LinearizabilityCheck, Load, Operation, Payload,
+    ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -50,6 +50,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         trials,
         audit_keys: 1000,
         kill: None,
+        linearizability: LinearizabilityCheck::Off,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

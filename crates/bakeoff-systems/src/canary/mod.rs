@@ -57,6 +57,16 @@ const OPTIONS: &[KindOption] = &[
     share("truncate", "share of values returned shorter than announced"),
     share("stale", "share of reads answered with the value before the last"),
     time("old", "replication lag of every node but the first"),
+    share("deny", "share of writes refused with 409 and not applied, which is honest"),
+    share("dirty", "share of writes refused with 409 and applied nevertheless"),
+    share(
+        "reorder",
+        "share of writes acknowledged at once, and applied after the next write of their key",
+    ),
+    time(
+        "split-after",
+        "time until further nodes have a copy of their own, since the first started",
+    ),
     share("refuse", "share of requests answered by closing the connection"),
     share("error", "share of requests answered 500"),
     time("error-after", "delay of such an answer; none when absent"),
@@ -140,7 +150,8 @@ impl System for Canary {
             first = first.or(Some(seat.at(client)));
             for (option, value) in &asked.system.options {
                 let delay = option.starts_with("delay") || option == "warm-up";
-                let here = option == "old" || if delay { number == slow } else { number == 1 };
+                let everywhere = option == "old" || option == "split-after";
+                let here = everywhere || if delay { number == slow } else { number == 1 };
                 if here && option != SLOW_NODE {
                     args.extend([format!("--{option}"), value.clone()]);
                 }
@@ -233,6 +244,9 @@ impl Mapping for Paths {
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
+            (Operation::Put | Operation::Delete, 409) => {
+                on(Answer::Refused(ErrorKind::Status, super::http_status_text(status, body)));
+            }
             (Operation::Get, 200) => on(Answer::Value(body)),
             (_, 404) => on(Answer::Missing),
             (Operation::List, 200) => {

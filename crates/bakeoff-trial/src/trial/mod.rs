@@ -8,6 +8,7 @@ pub(crate) mod crash;
 pub(crate) mod durability;
 mod ended;
 mod faults;
+mod history;
 pub(crate) mod load;
 pub(crate) mod neighbours;
 pub(crate) mod rights;
@@ -161,6 +162,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         memory: None,
         audits: Vec::new(),
         checks: Vec::new(),
+        linearizability: None,
         outcome: TrialOutcome::Completed,
         observed: None,
         log_findings: Vec::new(),
@@ -186,6 +188,8 @@ struct TrialRunner<'a, 'b> {
     of: Combination<'a>,
     /// Folder of the cluster's data and logs.
     home: PathBuf,
+    /// Folder of the trial itself, also if its cluster is kept.
+    own: PathBuf,
     record: TrialRecord,
     sampling: Sampling<'b>,
     /// Share of each generator, by stage. Empty if this process is the generator.
@@ -217,7 +221,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let record = begun(trial, utc_now());
         let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
         let of = Combination { contender, trial, workload, load };
-        Self { context, of, home, record, sampling, parts: Vec::new(), next_ticket: 0, reporter }
+        let parts = Vec::new();
+        Self { context, of, home, own, record, sampling, parts, next_ticket: 0, reporter }
     }
 
     /// Ends a trial: judges the samples, reports a failure, and deletes the data.
@@ -389,6 +394,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             workload: workload.clone(),
             seed: trial.seed,
             staleness: staleness == StalenessTracking::Measured,
+            history: keyed.history().is_some(),
             share: LoadShare::WHOLE,
         };
         Generators::begin(self.context.fleet, keyed, keys)
@@ -406,7 +412,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             true => StalenessTracking::Measured,
             false => StalenessTracking::NotMeasured,
         };
-        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let keyed = Keyed::new(workload, trial.seed, staleness);
+        let is_recorded = history::is_recorded(self.context.study, workload);
+        let keyed = Arc::new(if is_recorded { keyed.with_history() } else { keyed });
         let generators = &self.generators(&keyed, staleness)?;
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
@@ -444,6 +452,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let cluster = self.inject(cluster, &driven)?;
         drop(affinity);
 
+        self.judge_history(generators);
         let cluster = self.audit(cluster, &nodes, generators)?;
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);

@@ -34,6 +34,14 @@ pub(crate) struct Faults {
     pub(crate) stale: f64,
     /// Replication lag of every node but the first: gets return the store's state from this long ago.
     pub(crate) old: Duration,
+    /// Share of writes that are refused with 409 and not applied. That is honest.
+    pub(crate) deny: f64,
+    /// Share of writes that are refused with 409 and applied nevertheless.
+    pub(crate) dirty: f64,
+    /// Share of writes that are acknowledged at once, and applied after the next write of their key.
+    pub(crate) reorder: f64,
+    /// Time from the start after which further nodes apply writes to a copy of their own; zero for never.
+    pub(crate) split_after: Duration,
     /// Share of requests whose connection is closed instead of an answer.
     pub(crate) refuse: f64,
     /// Share of requests that are answered with 500 and not executed.
@@ -76,6 +84,9 @@ pub(super) enum Fate {
     Corrupt,
     Truncate,
     Stale,
+    Deny,
+    Dirty,
+    Reorder,
     Refuse,
     Error,
     Garbage,
@@ -96,6 +107,14 @@ pub(super) struct Tally {
     pub(super) corrupted: u64,
     pub(super) truncated: u64,
     pub(super) stale: u64,
+    /// Refused writes that were not applied, as they should not be.
+    pub(super) denied: u64,
+    /// Refused writes that were applied.
+    pub(super) dirty: u64,
+    /// Writes that were applied after a later one.
+    pub(super) reordered: u64,
+    /// Writes that only further nodes have.
+    pub(super) split: u64,
     /// Gets through further nodes whose answer differed from the current state.
     pub(super) old: u64,
     pub(super) refused: u64,
@@ -108,7 +127,7 @@ pub(super) struct Tally {
 }
 
 impl Faults {
-    fn shares(&self, kind: Kind) -> [(Fate, f64); 6] {
+    fn shares(&self, kind: Kind) -> [(Fate, f64); 8] {
         let any =
             [(Fate::Refuse, self.refuse), (Fate::Error, self.error), (Fate::Garbage, self.garbage)];
         let [a, b, c] = any;
@@ -119,7 +138,9 @@ impl Faults {
                 c,
                 (Fate::Lose, self.lose),
                 (Fate::LoseOnRestart, self.lose_on_restart),
-                (Fate::Honest, 0.0),
+                (Fate::Deny, self.deny),
+                (Fate::Dirty, self.dirty),
+                (Fate::Reorder, self.reorder),
             ],
             Kind::Read => [
                 a,
@@ -128,6 +149,8 @@ impl Faults {
                 (Fate::Corrupt, self.corrupt),
                 (Fate::Truncate, self.truncate),
                 (Fate::Stale, self.stale),
+                (Fate::Honest, 0.0),
+                (Fate::Honest, 0.0),
             ],
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Head<'a> {
     pub(super) path: &'a str,
     /// True if a further node asks for an older state.
     pub(super) old: bool,
+    /// True if a further node asks that may have a copy of its own.
+    pub(super) split: bool,
     /// Bytes of the head.
     pub(super) length: usize,
     pub(super) body_length: usize,
@@ -47,6 +49,7 @@ pub(super) enum Status {
     BadRequest,
     NotFound,
     MethodNotAllowed,
+    Conflict,
     LengthRequired,
     ContentTooLarge,
     HeadersTooLarge,
@@ -56,6 +59,8 @@ pub(super) enum Status {
 
 /// Query by which a further node asks the first for an older state.
 pub(super) const OLD: &str = "old";
+/// Query of the requests of a further node that may have a copy of its own.
+pub(super) const SPLIT: &str = "split";
 
 /// Interim answer that makes a client send its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -104,9 +109,18 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
         return Parsed::Bad(Status::ContentTooLarge);
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let old = query == OLD;
+    let (old, split) = (query == OLD, query == SPLIT);
     let body_length = body_length as usize;
-    Parsed::Head(Head { method, path, old, length, body_length, keep_alive, expects_continue })
+    Parsed::Head(Head {
+        method,
+        path,
+        old,
+        split,
+        length,
+        body_length,
+        keep_alive,
+        expects_continue,
+    })
 }
 
 /// Parses digits only: `+5` is a number, but not a valid Content-Length.
@@ -163,6 +177,7 @@ impl Status {
             Self::BadRequest => b"HTTP/1.1 400 Bad Request\r\n",
             Self::NotFound => b"HTTP/1.1 404 Not Found\r\n",
             Self::MethodNotAllowed => b"HTTP/1.1 405 Method Not Allowed\r\n",
+            Self::Conflict => b"HTTP/1.1 409 Conflict\r\n",
             Self::LengthRequired => b"HTTP/1.1 411 Length Required\r\n",
             Self::ContentTooLarge => b"HTTP/1.1 413 Content Too Large\r\n",
             Self::HeadersTooLarge => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",

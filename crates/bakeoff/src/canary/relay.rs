@@ -83,13 +83,18 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     loop {
         let Some(request) = request(&mut client, &mut asked)? else { return Ok(()) };
-        match request.get_target {
-            Some(end) if !faults.old.is_zero() => {
+        let query = match request.is_get {
+            true if !faults.old.is_zero() => Some(http::OLD),
+            _ if !faults.split_after.is_zero() => Some(http::SPLIT),
+            _ => None,
+        };
+        match request.target.zip(query) {
+            Some((end, query)) => {
                 first.write_all(&asked[..end])?;
-                first.write_all(format!("?{}", http::OLD).as_bytes())?;
+                first.write_all(format!("?{query}").as_bytes())?;
                 first.write_all(&asked[end..request.length])?;
             }
-            _ => first.write_all(&asked[..request.length])?,
+            None => first.write_all(&asked[..request.length])?,
         }
         asked.drain(..request.length);
         let length = answer(&mut first, &mut answered)?;
@@ -110,8 +115,9 @@ struct Request {
     keep_alive: bool,
     /// True for requests of keys. Readiness and counters have no faults.
     data: bool,
-    /// End of the target of a key's get; `None` for other requests, and if it has a query.
-    get_target: Option<usize>,
+    is_get: bool,
+    /// End of the target of a key; `None` for other requests, and if it has a query.
+    target: Option<usize>,
 }
 
 /// Reads until the buffer begins with a complete request. `None` if the client closed the connection.
@@ -122,10 +128,11 @@ fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<R
                 let data = head.path.starts_with("/kv/") || head.path.starts_with("/list/");
                 let length = head.length + head.body_length;
                 let end = head.method.len() + 1 + head.path.len();
-                let get = head.method == "GET" && head.path.starts_with("/kv/");
-                let get_target = (get && buffer.get(end) == Some(&b' ')).then_some(end);
+                let is_get = head.method == "GET";
+                let of_key = head.path.starts_with("/kv/") && buffer.get(end) == Some(&b' ');
+                let target = of_key.then_some(end);
                 let keep_alive = head.keep_alive;
-                return Ok(Some(Request { length, keep_alive, data, get_target }));
+                return Ok(Some(Request { length, keep_alive, data, is_get, target }));
             }
             Parsed::Head(head) if head.expects_continue && buffer.len() == head.length => {
                 client.write_all(http::CONTINUE)?;

@@ -1,6 +1,7 @@
 //! Answers requests with the store and the faults. Has no sockets.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,12 @@ pub(super) enum Answer {
 pub(super) struct Service {
     store: Store,
     faults: Faults,
+    /// Writes to apply after the next one of their key.
+    held_back: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    /// Values that further nodes wrote after the split; `None` for a deleted key.
+    other_side: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    /// Time from which further nodes have a copy of their own.
+    split_at: Option<Instant>,
     dice: Dice,
     delay_source: Option<DelaySource>,
     /// Answer to other paths.
@@ -88,7 +95,10 @@ impl Service {
         Ok(Self {
             store,
             committed_at: began,
+            split_at: (!faults.split_after.is_zero()).then(|| began + faults.split_after),
             faults,
+            held_back: BTreeMap::new(),
+            other_side: BTreeMap::new(),
             dice,
             delay_source,
             fixed: answer.map(filler),
@@ -294,12 +304,38 @@ impl Service {
         self.counters.deletes += u64::from(!put);
         self.counters.faults.lost += u64::from(fate == Fate::Lose);
         self.counters.faults.lost_on_restart += u64::from(fate == Fate::LoseOnRestart);
+        if fate == Fate::Deny {
+            self.counters.faults.denied += 1;
+            return whole(out, Status::Conflict, b"", head);
+        }
+        if self.is_on_the_other_side(head) {
+            self.counters.faults.split += 1;
+            self.other_side.insert(key.into(), put.then(|| body.into()));
+            return whole(out, Status::NoContent, b"", head);
+        }
+        let held_back = self.held_back.remove(key);
         match (fate, put) {
             (Fate::Lose, _) => {}
+            (Fate::Reorder, true) if held_back.is_none() => {
+                self.held_back.insert(key.into(), body.into());
+            }
             (_, true) => self.store.put(key, body, logged, now),
             (_, false) => self.store.delete(key, logged, now),
         }
+        if let Some(earlier) = held_back {
+            self.counters.faults.reordered += 1;
+            self.store.put(key, &earlier, logged, now);
+        }
+        if fate == Fate::Dirty {
+            self.counters.faults.dirty += 1;
+            return whole(out, Status::Conflict, b"", head);
+        }
         whole(out, Status::NoContent, b"", head)
+    }
+
+    /// Returns true if the request comes from a further node, after the split.
+    fn is_on_the_other_side(&self, head: &Head<'_>) -> bool {
+        head.split && self.split_at.is_some_and(|at| clock::now() >= at)
     }
 
     fn read(
@@ -320,7 +356,11 @@ impl Service {
             Some(&*self.names)
         } else {
             self.counters.gets += 1;
+            let split = self.is_on_the_other_side(head);
             match self.store.previous(key) {
+                _ if split && self.other_side.contains_key(key) => {
+                    self.other_side.get(key).and_then(Option::as_deref)
+                }
                 _ if head.old && !self.faults.old.is_zero() => {
                     let (value, is_old) = self.store.a_while_ago(key, clock::now());
                     self.counters.faults.old += u64::from(is_old);

@@ -28,7 +28,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
 use super::reading::Fields;
 use super::tree::{self, At, DiagnosticSink, Node};
-use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
+use super::{Clusters, Kill, Kind, LinearizabilityCheck, Publication, SAMPLE_EVERY_MIN, Study};
 use crate::units::{duration_text, shown};
 
 /// Parses the study `name` from `text`. `file` is its source in messages; `kinds` declares the abilities of each kind
@@ -101,8 +101,9 @@ fn study(
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");
     let audit = top.table(sink, "audit");
-    let kill = audit.filter(|audit| audit.node("kill").is_some());
+    let kill = audit.as_ref().filter(|audit| audit.node("kill").is_some());
     let kill = kill.map(|audit| audit.word(sink, "kill", Kill::ALL));
+    let linearizability = linearizability(sink, audit.as_ref());
     let sample_every = sample_every(sink, &top);
     let publication = top
         .table(sink, "publication")
@@ -120,12 +121,32 @@ fn study(
         trials: u32::try_from(trials?).ok()?,
         audit_keys: audit_keys?,
         kill: kill.map_or(Some(None), |kill| kill.map(Some))?,
+        linearizability: linearizability?,
         sample_every: sample_every?,
         clusters: clusters?,
         publication,
         published,
         scale: 1.0,
     })
+}
+
+/// Reads whether histories are checked, and kept.
+fn linearizability(
+    sink: &mut DiagnosticSink<'_>,
+    audit: Option<&Fields<'_>>,
+) -> Option<LinearizabilityCheck> {
+    let Some(audit) = audit else { return Some(LinearizabilityCheck::Off) };
+    let judged = audit.flag(sink, "linearizability")?;
+    match (judged, audit.flag(sink, "history")?) {
+        (false, false) => Some(LinearizabilityCheck::Off),
+        (true, false) => Some(LinearizabilityCheck::On),
+        (true, true) => Some(LinearizabilityCheck::KeepingHistory),
+        (false, true) => {
+            let what = "`history` needs the check that records it";
+            sink.hint(audit.value_at("history"), what, "add `linearizability: true` to `audit`");
+            None
+        }
+    }
 }
 
 fn sample_every(sink: &mut DiagnosticSink<'_>, top: &Fields<'_>) -> Option<Duration> {

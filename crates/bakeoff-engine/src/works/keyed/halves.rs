@@ -135,10 +135,14 @@ impl KvWork {
     pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
         match (pending.halves, answer) {
             (_, Answer::Unprocessed(what)) => {
-                self.end_write(&pending, WriteOutcome::NotSent);
+                self.end_write(&pending, WriteOutcome::Refused);
                 Step::Done(Err(Failure::unprocessed(what)))
             }
             (Halves::One, answer) => Step::Done(self.judge(&pending, answer)),
+            (_, Answer::Refused(kind, what)) => {
+                self.end_write(&pending, WriteOutcome::Refused);
+                Step::Done(Err(Failure::new(kind, what)))
+            }
             (_, Answer::Failed(kind, what)) => {
                 self.end_write(&pending, WriteOutcome::Unknown);
                 Step::Done(Err(Failure::new(kind, what)))
@@ -148,7 +152,7 @@ impl KvWork {
                 if pending.operation == Operation::CompareAndSet =>
             {
                 // The system reports that the write did not happen.
-                self.end_write(&pending, WriteOutcome::NotSent);
+                self.end_write(&pending, WriteOutcome::Refused);
                 pending.sequence = 0;
                 if tries >= TRIES_MAX {
                     let what = format!("gave up after {tries} conflicts with concurrent writes");
@@ -193,9 +197,7 @@ impl KvWork {
         };
         let hit = value.is_some();
         let judged = match value {
-            None => self
-                .judge_read(&pending, |history| history.judge_missing(&pending.began))
-                .map(|_| None),
+            None => self.judge_missing(&pending).map(|_| None),
             Some(value) => self.stamp(&pending, value).and_then(|stamp| {
                 self.judge_stamp(&pending, stamp)?;
                 Ok(Some(stamp))
@@ -262,7 +264,7 @@ impl KvWork {
         session.request(tag, &request, out)
     }
 
-    /// Records the start of a read or a write in the ledger. Other requests have no history, and would only contend
+    /// Records the start of a read or a write in the ledger, and its time for a history. Other requests have no history, and would only contend
     /// for the lock of key 0.
     fn note_begin(&self, pending: &mut Pending, half: Half) {
         let ledger = &self.keyed.ledger;
@@ -275,6 +277,11 @@ impl KvWork {
             let history = ledger.history(pending.key);
             let began = history.map(|history| history.begin_read(|| ledger.time()));
             pending.began = began.unwrap_or_default();
+        } else {
+            return;
+        }
+        if let Some(history) = &self.history {
+            pending.started = if ledger.tracks(pending.key) { history.now() } else { 0 };
         }
     }
 }

@@ -10,6 +10,7 @@
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
 mod halves;
+mod history;
 mod scan;
 mod shared;
 mod source;
@@ -19,6 +20,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
@@ -30,6 +32,8 @@ use bakeoff_wire::ProtocolError;
 use serde::{Deserialize, Serialize};
 
 use self::halves::{Half, Halves, Step};
+pub use self::history::HistoryCollector;
+use self::history::HistoryRecorder;
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
@@ -90,6 +94,8 @@ pub enum Answer<'a> {
     Names(&'a mut dyn Iterator<Item = &'a [u8]>),
     /// The system certainly did not process it, so it may be sent again.
     Unprocessed(String),
+    /// Refusal that proves that nothing was changed. An error that does not prove it is [`Self::Failed`].
+    Refused(ErrorKind, String),
     /// Failure, refusal or wrong answer.
     Failed(ErrorKind, String),
 }
@@ -148,6 +154,8 @@ pub struct KvWork {
     value: Vec<u8>,
     /// Operations whose next request must be written.
     goes_on: Vec<(Tag, Pending, Half)>,
+    /// Records operations for the linearizability check; `None` without that check.
+    history: Option<HistoryRecorder>,
 }
 
 /// Drives keyed work. All loads of `together` begin at the same time. `works` makes each worker's work. Returns the
@@ -178,6 +186,8 @@ pub(crate) struct Pending {
     client: u32,
     /// Number within the load.
     ticket: u64,
+    /// Time of the call of its current request, on the history's clock; 0 if it is not recorded.
+    started: u64,
     halves: Halves,
 }
 
@@ -192,7 +202,13 @@ impl KvWork {
     ) -> Self {
         let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
-        Self { keyed, source, reading, connect, numbers, key, value, goes_on }
+        Self { keyed, source, reading, connect, numbers, key, value, goes_on, history: None }
+    }
+
+    /// Also records its operations, if the trial records a history. `nodes`: names of the nodes that it connects to.
+    pub fn recording(mut self, nodes: impl Iterator<Item = String>) -> Self {
+        self.history = self.keyed.history.as_ref().and_then(|history| history.recorder(nodes));
+        self
     }
 }
 
@@ -209,7 +225,13 @@ impl Tickets for KvWork {
     }
 }
 
-impl Course for KvWork {}
+impl Course for KvWork {
+    fn begin(&mut self, start: Instant, _: Instant) {
+        if let (Source::Mix { .. }, Some(history)) = (&self.source, &self.history) {
+            history.begins(start);
+        }
+    }
+}
 
 impl Work for KvWork {
     type Session = dyn KvSession;
@@ -229,6 +251,9 @@ impl Work for KvWork {
         // Some loads reconnect for each operation. Only those with watches should pay for numbering.
         if self.source.operations().contains(&Operation::Watch) {
             self.numbers.add(client);
+        }
+        if let Some(history) = &mut self.history {
+            history.connects(client, node);
         }
         (self.connect)(client, node)
     }
@@ -261,8 +286,9 @@ impl Work for KvWork {
             true => Halves::Reading { tries: 1 },
             false => Halves::One,
         };
-        let (began, sequence) = (ReadBegan::default(), 0);
-        let mut pending = Pending { operation, key, began, sequence, client, ticket, halves };
+        let (began, sequence, started) = (ReadBegan::default(), 0, 0);
+        let mut pending =
+            Pending { operation, key, began, sequence, client, ticket, started, halves };
         let first = Half::first(operation, self.source.creates());
         if self.request(session, tag, &mut pending, first, out) {
             Ok(Issued { operation: place, pending })
@@ -366,10 +392,11 @@ impl ClientNumbers {
 }
 
 impl KvWork {
-    fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
+    fn judge(&mut self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure::new(kind, what));
+        let is_refused = matches!(answer, Answer::Refused(..));
         let result = match (pending.operation, answer) {
-            (_, Answer::Failed(kind, what)) => failure(kind, what),
+            (_, Answer::Failed(kind, what) | Answer::Refused(kind, what)) => failure(kind, what),
             (Operation::Put | Operation::Insert, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
             (Operation::Get, Answer::Value(value)) => {
@@ -391,8 +418,7 @@ impl KvWork {
             }
             (_, Answer::Done) => Ok(Success::default()),
             (Operation::Get, Answer::Missing) => {
-                let missing = |history: &KeyHistory| history.judge_missing(&pending.began);
-                self.judge_read(pending, missing).map(|of| of.of_read(false))
+                self.judge_missing(pending).map(|of| of.of_read(false))
             }
             (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
             (Operation::List, Answer::Missing) => {
@@ -403,18 +429,25 @@ impl KvWork {
                 failure(ErrorKind::Protocol, format!("unexpected answer to a `{name}`"))
             }
         };
-        // The write may have happened despite an error answer.
-        let outcome =
-            if result.is_ok() { WriteOutcome::Acknowledged } else { WriteOutcome::Unknown };
+        let outcome = match &result {
+            Ok(_) => WriteOutcome::Acknowledged,
+            Err(_) if is_refused => WriteOutcome::Refused,
+            // The write may have happened despite an error answer.
+            Err(_) => WriteOutcome::Unknown,
+        };
         self.end_write(pending, outcome);
         result
     }
 
     /// Records the outcome of a write in the ledger; does nothing for a read.
-    fn end_write(&self, pending: &Pending, outcome: WriteOutcome) {
-        if pending.operation.writes()
-            && let Some(mut history) = self.keyed.ledger.history(pending.key)
-        {
+    fn end_write(&mut self, pending: &Pending, outcome: WriteOutcome) {
+        if !pending.operation.writes() {
+            return;
+        }
+        if let Some(history) = &mut self.history {
+            history.write(pending, outcome);
+        }
+        if let Some(mut history) = self.keyed.ledger.history(pending.key) {
             history.end(pending.sequence, outcome, || self.keyed.ledger.time());
             if outcome == WriteOutcome::Acknowledged {
                 history.acknowledged_at(self.keyed.ledger.time_ms());
@@ -422,8 +455,9 @@ impl KvWork {
         }
     }
 
-    fn judge_value(&self, pending: &Pending, value: &[u8]) -> Result<Success, Failure> {
-        self.judge_stamp(pending, self.stamp(pending, value)?)
+    fn judge_value(&mut self, pending: &Pending, value: &[u8]) -> Result<Success, Failure> {
+        let stamp = self.stamp(pending, value)?;
+        self.judge_stamp(pending, stamp)
     }
 
     /// Returns the stamp of a value of the operation's key.
@@ -434,8 +468,18 @@ impl KvWork {
         })
     }
 
-    fn judge_stamp(&self, pending: &Pending, stamp: Stamp) -> Result<Success, Failure> {
+    fn judge_stamp(&mut self, pending: &Pending, stamp: Stamp) -> Result<Success, Failure> {
+        if let Some(history) = &mut self.history {
+            history.read(pending, Some(stamp.sequence));
+        }
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
+    }
+
+    fn judge_missing(&mut self, pending: &Pending) -> Result<Success, Failure> {
+        if let Some(history) = &mut self.history {
+            history.read(pending, None);
+        }
+        self.judge_read(pending, |history| history.judge_missing(&pending.began))
     }
 
     fn judge_read(
@@ -533,10 +577,7 @@ impl KvWork {
 
     /// Describes a wrong key, and adds it to the findings of an audit.
     fn find(&self, key: u64, lost: bool, what: &str) -> String {
-        let mut name = Vec::new();
-        self.keyed.space.write_key(key, &mut name);
-        name.truncate(48); // the rest is filler
-        let text = format!("key `{}`: {what}", name.escape_ascii());
+        let text = format!("key `{}`: {what}", self.keyed.space.short_name(key));
         if let Source::Audit(_, findings) = &self.source {
             let mut findings = lock(findings);
             findings.read += 1;

@@ -2,7 +2,7 @@
 //!
 //! Not here: judging one read or write (`bakeoff_core::ledger`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::KeyHistory;
@@ -12,6 +12,7 @@ use bakeoff_core::study::{ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
 use super::halves::Replaced;
+use super::history::HistoryCollector;
 use crate::clock;
 
 /// Maximum number of keys with a history. Larger key spaces keep an evenly spaced sample.
@@ -90,12 +91,22 @@ impl Ledger {
     }
 
     pub(super) fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
+        let Place(history) = self.place(key)?;
+        Some(history.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns true if the key has a history.
+    pub(super) fn tracks(&self, key: u64) -> bool {
+        self.place(key).is_some()
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> Option<&Place> {
         let place = key.checked_sub(self.offset).filter(|_| self.share.has(key))?;
         if !place.is_multiple_of(self.stride) {
             return None;
         }
-        let Place(history) = self.histories.get((place / self.stride) as usize)?;
-        Some(history.lock().unwrap_or_else(PoisonError::into_inner))
+        self.histories.get((place / self.stride) as usize)
     }
 
     /// Returns the keys that must hold acknowledged writes, in order of key number.
@@ -133,6 +144,8 @@ pub struct Keyed {
     /// Number of keys of a `scan`.
     pub scan: u32,
     pub(super) replaced: Replaced,
+    /// History of its keys; `None` if it is not recorded.
+    pub(super) history: Option<Arc<HistoryCollector>>,
 }
 
 /// Default number of keys of a `scan`.
@@ -149,6 +162,7 @@ impl Keyed {
             ledger: Ledger::new(workload.keys.count, seed, staleness),
             scan: workload.with.get("scan").and_then(|text| text.parse().ok()).unwrap_or(SCAN),
             replaced: Replaced::default(),
+            history: None,
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline;
 use crate::document::report::Report;
-use crate::document::{sentences, tables, words};
+use crate::document::{linearizability, sentences, tables, words};
 
 use super::page::{escape, list, paragraph, table};
 use super::{first, picture, place};
@@ -43,9 +43,8 @@ fn one(report: &Report, of: &Comparison, picture: Option<usize>) -> String {
     }
     html.push_str(&words::combination(of).map_or(String::new(), |text| paragraph("how", &text)));
     html.push_str(&table(&format!("All figures, {heading}"), &tables::main(of, true)));
-    for more in
-        [tables::tries(of), tables::stages(of), tables::operations(of)].into_iter().flatten()
-    {
+    let more = [tables::tries(of), tables::stages(of), tables::operations(of)].into_iter();
+    for more in more.flatten().chain(linearizability::tables(of)) {
         let caption = format!("{}, {}", place(of), more.title.as_deref().unwrap_or_default());
         html.push_str(&table(&caption, &more));
     }
@@ -55,6 +54,7 @@ fn one(report: &Report, of: &Comparison, picture: Option<usize>) -> String {
         .chain(words::seconds(of))
         .chain(words::latencies(of))
         .chain(words::audits(of).into_iter().map(|line| format!("audit: {}", line.text)))
+        .chain(linearizability::lines(of).into_iter().map(|line| line.text))
         .chain(words::unchecked(of))
         .collect();
     html.push_str(&list("notes", &notes));

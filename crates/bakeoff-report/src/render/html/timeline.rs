@@ -406,6 +406,7 @@ fn marks(svg: &mut Svg, x: &Axis, events: &[Event], bottom: f64) {
 fn short_name(name: &str) -> &str {
     match PhaseName::read(name) {
         Some(PhaseName::KillingAndRestarting) => "kill",
+        Some(PhaseName::JudgingHistory) => "judge",
         Some(PhaseName::CountingSyncs) => "sync",
         Some(PhaseName::Injecting) => "faults",
         Some(PhaseName::ReadingBack) => "read",

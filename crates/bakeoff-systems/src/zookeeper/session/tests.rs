@@ -57,6 +57,7 @@ fn heard(session: &mut ZooKeeperSession, bytes: &[u8]) -> Vec<String> {
         let answer = match answer {
             Answer::Names(names) => format!("{} names", names.count()),
             Answer::Unprocessed(why) => format!("not processed: {why}"),
+            Answer::Refused(_, why) => format!("refused: {why}"),
             Answer::Failed(_, why) => why,
             _ => "another".to_owned(),
         };

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bakeoff_compat::dbtester::{Benchmark, Database, Flag, Group, Product, WorkType};
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::study::{
-    self, Arrivals, Clusters, DiagnosticSink, Diagnostics, ERRORS_MAX, KeyOrder, Keys, Load,
-    Operation, Payload, ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes,
-    Workload,
+    self, Arrivals, Clusters, DiagnosticSink, Diagnostics, ERRORS_MAX, KeyOrder, Keys,
+    LinearizabilityCheck, Load, Operation, Payload, ReadConsistency, Routing, Stop, Study, System,
+    Targets, ValueSizes, Workload,
 };
 use bakeoff_core::units::{ByteCount, plural};
 use bakeoff_core::workload::{VALUE_SIZE_MIN, bare_size};
@@ -508,6 +508,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         trials: 1,
         audit_keys: AUDIT_KEYS,
         kill: None,
+        linearizability: LinearizabilityCheck::Off,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

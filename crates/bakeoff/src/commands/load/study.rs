@@ -11,8 +11,9 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::SystemRecord;
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::study::{
-    Arrivals, Clusters, ERRORS_MAX, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
-    Payload, ReadConsistency, Routing, Servers, Study, System, Targets, Tls, Workload,
+    Arrivals, Clusters, ERRORS_MAX, Endpoint, Find, HttpRequest, KeyOrder, Keys,
+    LinearizabilityCheck, Load, Operation, Payload, ReadConsistency, Routing, Servers, Study,
+    System, Targets, Tls, Workload,
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::works::http::Url;
@@ -125,6 +126,7 @@ pub(super) fn study(asked: &Asked) -> Study {
         trials: 1,
         audit_keys: 0,
         kill: None,
+        linearizability: LinearizabilityCheck::Off,
         sample_every: SAMPLE_EVERY,
         clusters: Clusters::Fresh,
         publication: None,

@@ -1,0 +1,226 @@
+//! Records the operations on single keys, for the linearizability check.
+//!
+//! Each worker fills a batch of its own and hands it over when it is full, so the loop takes no lock. Without the check
+//! there is no recorder, and no clock is read. The ledger numbers the writes of a key, so only its keys have a history.
+//!
+//! Times are those of one process. A key belongs to one generator, so one clock measures all operations on it. The
+//! recorder reads the clock before a request is written and after its answer was read. Intervals are therefore too long
+//! rather than too short, which accuses no system wrongly.
+//!
+//! Not here: judging (`bakeoff_core::linearizability`).
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use bakeoff_core::ledger::WriteOutcome;
+use bakeoff_core::linearizability::history::{
+    HISTORY_MAX, History, RecordedAction, RecordedOperation,
+};
+use bakeoff_core::linearizability::judged::OperationOutcome;
+use bakeoff_core::study::Operation;
+
+use super::halves::Halves;
+use super::{Keyed, Pending};
+use crate::clock;
+
+/// Operations of a batch: 160 KB.
+const BATCH: usize = 4096;
+
+type Batch = Vec<RecordedOperation>;
+
+/// Collects the operations that all workers of a trial record.
+pub struct HistoryCollector {
+    /// Origin of its times.
+    since: Instant,
+    /// Start of the load, after the fill.
+    began: OnceLock<Instant>,
+    /// True once the history was taken: later operations are not recorded.
+    is_closed: AtomicBool,
+    /// Number of operations handed over or dropped.
+    recorded: AtomicU64,
+    /// Most operations that it keeps.
+    max: u64,
+    nodes: Mutex<Vec<String>>,
+    /// Both ends of the way of the batches.
+    batches: Mutex<(Sender<Batch>, Receiver<Batch>)>,
+}
+
+impl Default for HistoryCollector {
+    fn default() -> Self {
+        Self::keeping(HISTORY_MAX)
+    }
+}
+
+impl HistoryCollector {
+    /// Creates a collector that keeps at most `max` operations.
+    fn keeping(max: u64) -> Self {
+        Self {
+            since: clock::now(),
+            began: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+            recorded: AtomicU64::new(0),
+            max,
+            nodes: Mutex::default(),
+            batches: Mutex::new(channel()),
+        }
+    }
+
+    /// Returns the time of the history's clock, in nanoseconds. It is never 0, which marks operations without history.
+    fn time(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.since).as_nanos() as u64 + 1
+    }
+
+    /// Notes the start of the load. Later loads of the trial change nothing.
+    pub(super) fn begins(&self, at: Instant) {
+        self.began.get_or_init(|| at);
+    }
+
+    /// Ends recording, and returns all operations. The workers must have ended.
+    pub fn take(&self) -> History {
+        self.is_closed.store(true, Ordering::Relaxed);
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = self.recorded.load(Ordering::Relaxed);
+        let mut operations = Vec::with_capacity(recorded.min(self.max) as usize);
+        batches.1.try_iter().for_each(|mut batch| operations.append(&mut batch));
+        History {
+            operations,
+            recorded,
+            nodes: self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            began: self.began.get().map_or(0, |&began| self.time(began)),
+        }
+    }
+
+    /// Returns a worker's recorder, for clients of these nodes. `None` once the history was taken.
+    pub(super) fn recorder(
+        self: &Arc<Self>,
+        names: impl Iterator<Item = String>,
+    ) -> Option<HistoryRecorder> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut known = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = |name: String| {
+            let place = known.iter().position(|one| *one == name).unwrap_or(known.len());
+            if place == known.len() {
+                known.push(name);
+            }
+            u16::try_from(place).unwrap_or(u16::MAX)
+        };
+        let nodes = names.map(&mut place).collect();
+        let to = self.batches.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+        let (clients, batch) = (Vec::new(), Vec::with_capacity(BATCH));
+        Some(HistoryRecorder { collector: Arc::clone(self), to, nodes, clients, batch })
+    }
+}
+
+/// Records the operations of one worker.
+pub(super) struct HistoryRecorder {
+    collector: Arc<HistoryCollector>,
+    to: Sender<Batch>,
+    /// Index of each node of the load among all nodes.
+    nodes: Vec<u16>,
+    /// Node of each client, by its number.
+    clients: Vec<u16>,
+    batch: Batch,
+}
+
+impl HistoryRecorder {
+    /// Returns the current time for [`Pending::started`].
+    pub(super) fn now(&self) -> u64 {
+        self.collector.time(clock::now())
+    }
+
+    /// Notes the start of the load.
+    pub(super) fn begins(&self, at: Instant) {
+        self.collector.begins(at);
+    }
+
+    /// Notes that a client connects to a node.
+    pub(super) fn connects(&mut self, client: u32, node: usize) {
+        let client = client as usize;
+        if self.clients.len() <= client {
+            self.clients.resize(client + 1, u16::MAX);
+        }
+        self.clients[client] = self.nodes.get(node).copied().unwrap_or(u16::MAX);
+    }
+
+    /// Records a read that returned the write with this number, or found nothing.
+    pub(super) fn read(&mut self, pending: &Pending, seen: Option<u64>) {
+        // Numbers that the ledger never gave are wrong answers, which another check reports.
+        if let Ok(seen) = u32::try_from(seen.unwrap_or(0)) {
+            self.record(pending, RecordedAction::Read(seen), OperationOutcome::Done);
+        }
+    }
+
+    /// Records the end of a write or a delete.
+    pub(super) fn write(&mut self, pending: &Pending, outcome: WriteOutcome) {
+        let value = pending.sequence;
+        if value == 0 {
+            return;
+        }
+        let outcome = match outcome {
+            WriteOutcome::Acknowledged => OperationOutcome::Done,
+            WriteOutcome::Refused => OperationOutcome::Refused,
+            WriteOutcome::Unknown => OperationOutcome::Unknown,
+            WriteOutcome::NotSent => return,
+        };
+        let action = match (pending.operation, pending.halves) {
+            (Operation::Delete, _) => RecordedAction::Delete,
+            (Operation::CompareAndSet, Halves::Writing { replaced, hit, .. })
+                if hit == (replaced != 0) =>
+            {
+                RecordedAction::CompareAndSet { expected: replaced, value }
+            }
+            _ => RecordedAction::Write(value),
+        };
+        self.record(pending, action, outcome);
+    }
+
+    fn record(&mut self, pending: &Pending, action: RecordedAction, outcome: OperationOutcome) {
+        let (Ok(key), 1..) = (u32::try_from(pending.key), pending.started) else { return };
+        self.batch.push(RecordedOperation {
+            start: pending.started,
+            end: self.now(),
+            key,
+            client: pending.client,
+            action,
+            node: self.clients.get(pending.client as usize).copied().unwrap_or(u16::MAX),
+            outcome,
+        });
+        if self.batch.len() == BATCH {
+            let full = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+            self.hand_over(full);
+        }
+    }
+
+    fn hand_over(&self, batch: Batch) {
+        let count = batch.len() as u64;
+        let before = self.collector.recorded.fetch_add(count, Ordering::Relaxed);
+        if before + count <= self.collector.max {
+            self.to.send(batch).ok();
+        }
+    }
+}
+
+impl Drop for HistoryRecorder {
+    fn drop(&mut self) {
+        let last = mem::take(&mut self.batch);
+        self.hand_over(last);
+    }
+}
+
+impl Keyed {
+    /// Also records the history of its keys, for [`Self::history`].
+    pub fn with_history(mut self) -> Self {
+        self.history = Some(Arc::default());
+        self
+    }
+
+    /// Returns the history of its keys; `None` if it is not recorded.
+    pub fn history(&self) -> Option<&HistoryCollector> {
+        self.history.as_deref()
+    }
+}
