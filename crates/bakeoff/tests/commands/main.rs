@@ -24,6 +24,7 @@ mod hey;
 mod hostile_http;
 mod hostile_runs;
 mod json_schemas;
+mod linearizability;
 mod live;
 mod load;
 mod load_addresses;

@@ -1,0 +1,236 @@
+//! Tests the linearizability check against canaries that violate it in each known way, and against honest ones.
+//!
+//! One run has all violators beside honest canaries, so the check must name the right ones.
+//!
+//! Not here: judging a history (`bakeoff_core::linearizability`), porcupine's verdicts (`tests/servers/porcupine`).
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::schema::Schemas;
+use crate::support::{Bench, Ran, array, bakeoff, record, text};
+
+/// Few keys, so that operations on one overlap. Without a fill, which any failure would end.
+const WORK: &str = "{mix: {put: 50, get: 50}, keys: {count: 5}, values: {size: 64}, fill: false}";
+const LOAD: &str = "{clients: 6, warmup: 200ms, stop: {after: 1s}, errors-max: 100%}";
+
+/// A run of several canaries under one load, with the check.
+struct Checked {
+    bench: Bench,
+    trials: Vec<Value>,
+}
+
+impl Checked {
+    /// Runs systems, each with its name and settings. `audit`: further settings of the audit.
+    fn run(systems: &[(&str, &str)], workload: &str, load: &str, audit: &str) -> Self {
+        let systems = systems.iter().map(|(name, settings)| {
+            let comma = if settings.is_empty() { "" } else { ", " };
+            format!("  {name}: {{kind: canary{comma}{settings}}}\n")
+        });
+        let bench = Bench::new(&format!(
+            "title: Canaries\nsystems:\n{}workloads: {{work: {workload}}}\nloads: {{load: {load}}}\n\
+             audit: {{kill: at-rest, linearizability: true{audit}}}\ntrials: 1\n",
+            systems.collect::<String>(),
+        ));
+        let ran = Ran::run(bench.command().args(["--threads", "2"]));
+        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+        let lines = bench.record();
+        let schemas = Schemas::read();
+        lines.iter().for_each(|line| schemas.allow("record", line));
+        let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect();
+        Self { bench, trials }
+    }
+
+    fn trial(&self, system: &str) -> &Value {
+        let of = |trial: &&Value| trial["trial"]["system"] == system;
+        self.trials.iter().find(of).unwrap_or_else(|| panic!("no trial of {system}"))
+    }
+
+    fn judged(&self, system: &str) -> &Value {
+        &self.trial(system)["linearizability"]
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        self.bench.runs()[0].clone()
+    }
+
+    /// Returns the verdict of the check `linearizability`, and its reason.
+    fn check(&self, system: &str) -> (&str, &str) {
+        let checks = array(&self.trial(system)["checks"]);
+        let check = checks.iter().find(|check| check["name"] == "linearizability");
+        let verdict = &check.expect("it was checked")["verdict"];
+        (text(&verdict["verdict"]), text(&verdict["why"]))
+    }
+
+    /// Asserts that a system is accused of this kind of violation, and returns the actions that show it.
+    #[track_caller]
+    fn violates(&self, system: &str, kind: &str) -> Vec<String> {
+        let judged = self.judged(system);
+        assert_eq!(judged["found"], "violated", "{system}: {judged}");
+        let shown = &judged["violation"];
+        assert_eq!(shown["kind"], kind, "{system}: {shown}");
+        let (verdict, why) = self.check(system);
+        assert_eq!(verdict, "failed");
+        assert!(why.contains("no order that explains every answer; key `bakeoff/"), "{why}");
+        let operations = array(&shown["operations"]);
+        assert!((1..=6).contains(&operations.len()), "{system}: {shown}");
+        let legal = |name: &str| shown["legal"][name].as_u64().unwrap();
+        assert!(legal("operations") < legal("of"), "{shown}");
+        let file = self.folder().join(text(&judged["file"]));
+        assert_eq!(lines(&file).len() as u64, judged["operations"].as_u64().unwrap(), "{file:?}");
+        operations.iter().map(|one| text(&one["action"]).to_owned()).collect()
+    }
+
+    #[track_caller]
+    fn is_linearizable(&self, system: &str) -> &Value {
+        let judged = self.judged(system);
+        assert_eq!(judged["found"], "linearizable", "{system}: {judged}");
+        assert_eq!(self.check(system), ("passed", ""));
+        judged
+    }
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|why| panic!("{path:?}: {why}"));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_violation_is_caught_beside_honest_canaries() {
+    let run = Checked::run(
+        &[
+            ("stale-read", "options: {sync: none, stale: 2%}"),
+            ("honest", "options: {sync: none}"),
+            ("lost-update", "options: {sync: none, lose: 2%}"),
+            ("dirty-read", "options: {sync: none, dirty: 2%}"),
+            ("denying", "options: {sync: none, deny: 10%}"),
+            ("reordering", "options: {sync: none, reorder: 2%}"),
+            ("split-brain", "nodes: 3, options: {sync: none, split-after: 1ms}"),
+            ("three-nodes", "nodes: 3, options: {sync: none}"),
+        ],
+        WORK,
+        LOAD,
+        "",
+    );
+    for system in ["stale-read", "lost-update", "reordering", "split-brain"] {
+        let actions = run.violates(system, "disordered");
+        assert!(actions.iter().any(|one| one == "read"), "{system}: {actions:?}");
+        assert!(actions.iter().any(|one| one == "write"), "{system}: {actions:?}");
+    }
+    let actions = run.violates("dirty-read", "dirty-read");
+    assert_eq!(actions, ["write", "read"]);
+    let shown = &run.judged("dirty-read")["violation"]["operations"];
+    assert_eq!(shown[0]["outcome"], "refused");
+    assert_eq!(shown[0]["value"], shown[1]["value"]);
+    for system in ["honest", "three-nodes"] {
+        let judged = run.is_linearizable(system);
+        assert!(judged["operations"].as_u64().unwrap() > 500, "{judged}");
+        assert_eq!(judged["keys"], 5);
+        assert!(judged.get("file").is_none(), "{judged}");
+    }
+    assert!(run.is_linearizable("denying")["refused"].as_u64().unwrap() > 10);
+    reports_show(&run);
+}
+
+/// Asserts that each form of the report has the verdicts and the operations that show a violation.
+fn reports_show(run: &Checked) {
+    let report = |form: &[&str]| Ran::run(bakeoff().arg("report").args(form).arg(run.folder()));
+    let terminal = report(&["--all"]).stdout;
+    for part in [
+        "honest: linearizable: some order explains every answer of ",
+        "stale-read: NOT LINEARIZABLE (trial ",
+        "which began after it had ended; linearizable up to ",
+        "a read returned a write that the system had refused",
+        "operations that show it: stale-read, trial ",
+        " at stale-read-1 ",
+        "├",
+        "linearizability: violated in 5 trials",
+    ] {
+        assert!(terminal.contains(part), "`{part}` is not in:\n{terminal}");
+    }
+    let schemas = Schemas::read();
+    let folder = run.folder();
+    let json = std::fs::read_to_string(folder.join("report.json")).unwrap();
+    schemas.allow("run", &serde_json::from_str(&json).unwrap());
+    let html = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(html.contains("operations that show it: stale-read, trial "));
+}
+
+#[test]
+fn honest_canary_in_trouble_is_never_accused() {
+    let troubled = "options: {sync: none, error: 5%, refuse: 3%, deny: 3%, garbage: 1%, truncate: 1%, \
+                    delay: 60ms, delay-share: 3%}";
+    let load = "{clients: 8, warmup: 200ms, stop: {after: 2s}, timeout: 30ms, errors-max: 100%}";
+    let once = load.replace("timeout", "keep-alive: off, timeout");
+    for load in [load, &once] {
+        let systems = [("one", troubled), ("three", &*format!("nodes: 3, {troubled}"))];
+        let run = Checked::run(&systems, WORK, load, "");
+        for system in ["one", "three"] {
+            let judged = run.is_linearizable(system);
+            assert!(judged["unknown"].as_u64().unwrap() > 10, "{judged}");
+            assert!(judged["refused"].as_u64().unwrap() > 3, "{judged}");
+        }
+    }
+}
+
+#[test]
+fn stale_reads_are_reported_as_information_if_nothing_guarantees_fresh_ones() {
+    let workload = WORK.replace("fill: false", "reads: stale, fill: true");
+    let load = "{clients: 6, rate: 300/s, warmup: 0s, stop: {after: 2s}}";
+    let lagging = "nodes: 3, options: {sync: none, old: 100ms}";
+    let run = Checked::run(&[("lagging", lagging)], &workload, load, "");
+    let judged = run.judged("lagging");
+    assert_eq!((&judged["found"], &judged["unguaranteed"]), (&"violated".into(), &true.into()));
+    let (verdict, why) = run.check("lagging");
+    assert_eq!(verdict, "not-checked");
+    assert!(why.contains("breaks no guarantee"), "{why}");
+    let operations = array(&judged["violation"]["operations"]);
+    let filled = |one: &Value| one["start_ms"].as_f64().unwrap() < 0.0;
+    assert!(operations.iter().all(|one| one["end_ms"].as_f64() < Some(60_000.0)), "{judged}");
+    assert!(!operations.iter().all(filled), "the load shows it: {judged}");
+}
+
+#[test]
+fn history_is_kept_on_request_and_keys_with_deletes_are_not_judged() {
+    let workload = "{mix: {put: 50, get: 40, list: 5, delete: 5}, keys: {count: 3, per-directory: 3}, \
+                    values: {size: 64}}";
+    let load = "{clients: 2, stop: {operations: 600}}";
+    let run =
+        Checked::run(&[("honest", "options: {sync: none}")], workload, load, ", history: true");
+    let judged = run.judged("honest");
+    assert_eq!(judged["found"], "not-checked", "{judged}");
+    assert_eq!((&judged["keys"], &judged["keys_deleted"]), (&0.into(), &3.into()));
+    assert_eq!(run.check("honest").0, "not-checked");
+    let lines = lines(&run.folder().join(text(&judged["file"])));
+    let of = |action: &str| lines.iter().filter(|line| line["action"] == action).count();
+    assert_eq!(lines.len() as u64, judged["operations"].as_u64().unwrap());
+    let measured = &run.trial("honest")["stages"][0]["measurement"];
+    let lists = measured["operations"]["list"]["verified"].as_u64().unwrap() as usize;
+    let warmup = measured["warmup_operations"].as_u64().unwrap() as usize;
+    assert!(lists > 0 && of("delete") > 0, "{judged}");
+    // Three keys were filled; lists are in no history, whether they were measured or not.
+    assert!(lines.len() <= 3 + 600 + warmup - lists, "{} lines", lines.len());
+    let first = lines.iter().find(|line| line["action"] == "write" && line["value"] == 1);
+    assert!(first.is_some_and(|line| line["end_ns"].as_u64() > line["start_ns"].as_u64()));
+}
+
+#[test]
+fn agent_judges_the_keys_that_it_owns() {
+    for (options, found) in [("", "linearizable"), (", lose: 5%", "violated")] {
+        let bench = Bench::new(&format!(
+            "title: A canary\nsystems: {{canary: {{kind: canary, options: {{sync: none{options}}}}}}}\n\
+             workloads: {{work: {WORK}}}\nloads: {{load: {LOAD}}}\n\
+             audit: {{kill: at-rest, linearizability: true}}\ntrials: 1\n"
+        ));
+        let places = bench.path().join("places.yaml");
+        let here = "machines: {me: {here: true, servers: true, generator: true}}\n";
+        std::fs::write(&places, here).unwrap();
+        let ran = Ran::run(bench.command().arg("--on").arg(places));
+        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+        let trial = &record(&bench.runs()[0])[1];
+        let judged = &trial["linearizability"];
+        assert_eq!(judged["found"], found, "{judged}");
+        assert_eq!(judged["keys"], 5, "{judged}");
+    }
+}
