@@ -20,6 +20,7 @@ mod machines_commands;
 mod machines_scale;
 mod own_clusters;
 mod own_credentials;
+mod porcupine;
 mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         machines_commands::tests(&skipped),
         own_clusters::tests(&skipped),
         own_credentials::tests(&skipped),
+        porcupine::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),

@@ -1,0 +1,97 @@
+//! Compares the linearizability check with porcupine, on histories of real etcd and of canaries that violate it.
+//!
+//! Porcupine is the checker of etcd's own robustness tests. It searches for an order, while bakeoff compares zones.
+//!
+//! Not here: the check against canaries (`tests/commands`), against a search on random histories
+//! (`bakeoff_core::linearizability`).
+
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::contract::ETCD_ALONE;
+use crate::support::case::{Case, case, with};
+use crate::support::go_tool::{GoMain, GoTool};
+use crate::support::skip::{Lacking, Skipped};
+use crate::support::{Bench, Ran, text};
+
+const PORCUPINE: GoTool = GoTool {
+    name: "porcupine",
+    requires: &["github.com/anishathalye/porcupine@v1.3.1"],
+    main: GoMain::Text(include_str!("porcupine/main.go")),
+    tags: "",
+};
+
+const ETCD: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
+
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+    vec![
+        with("porcupine_judges_histories_as_bakeoff_does", ETCD_ALONE, skipped, judges_etcd_alike),
+        with("porcupine_judges_histories_as_bakeoff_does", ETCD, skipped, judges_etcd_alike),
+        skipped.unless_lacking("porcupine_judges_histories_of_canaries_as_bakeoff_does", canaries),
+    ]
+}
+
+/// Runs a study that keeps histories, and compares the verdicts of each trial. Returns the trials.
+fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking> {
+    let porcupine = PORCUPINE.program()?;
+    let bench = Bench::new(&format!(
+        "title: Histories\nsystems:\n{systems}workloads: {{work: {{mix: {mix}, keys: {{count: 10}}, \
+         values: {{size: 64}}, fill: false}}}}\nloads: {{load: {load}}}\n\
+         audit: {{kill: at-rest, linearizability: true, history: true}}\ntrials: 1\n"
+    ));
+    let ran = Ran::run(bench.command().args(["--threads", "2"]));
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let trials: Vec<Value> =
+        bench.record().into_iter().filter(|line| line["line"] == "trial").collect();
+    for trial in &trials {
+        let judged = &trial["linearizability"];
+        let file = bench.runs()[0].join(text(&judged["file"]));
+        let theirs = Ran::run(Command::new(&porcupine).arg(&file)).ends_with(0).stdout;
+        let count = |verdict: &str| {
+            theirs.lines().filter(|line| line.split(' ').next() == Some(verdict)).count() as u64
+        };
+        let ours = |name: &str| judged[name].as_u64().unwrap_or(0);
+        assert_eq!(count("violated"), ours("keys_violated"), "{trial}\n{theirs}");
+        assert_eq!(count("linearizable"), ours("keys") - ours("keys_violated"), "{theirs}");
+        let shown = format!("violated {}", text(&judged["violation"]["key"]));
+        assert!(judged["found"] == "linearizable" || theirs.contains(&shown), "{shown}: {theirs}");
+    }
+    Ok(trials)
+}
+
+fn judges_etcd_alike(case: &Case) -> Result<(), Lacking> {
+    let mix = "{put: 40, get: 40, compare-and-set: 20}";
+    // Some operations time out.
+    for timeout in ["10s", "12ms"] {
+        let load = format!(
+            "{{clients: 8, warmup: 0s, stop: {{after: 2s}}, timeout: {timeout}, errors-max: 100%}}"
+        );
+        let trials = compared(&format!("  {}\n", case.in_study()), mix, &load)?;
+        let judged = &trials[0]["linearizability"];
+        assert_eq!(judged["found"], "linearizable", "{judged}");
+        assert!(judged["operations"].as_u64().unwrap() > 100, "{judged}");
+        assert_eq!(judged["keys"], 10, "{judged}");
+    }
+    Ok(())
+}
+
+fn canaries() -> Result<(), Lacking> {
+    let canary = |name: &str, options: &str| {
+        format!("  {name}: {{kind: canary, nodes: 3, options: {{sync: none, {options}}}}}\n")
+    };
+    let systems = [
+        canary("stale-read", "stale: 0.02%"),
+        canary("lost-update", "lose: 0.02%"),
+        canary("dirty-read", "dirty: 0.02%"),
+        canary("reordering", "reorder: 0.02%"),
+        canary("split-brain", "split-after: 800ms"),
+        canary("honest", "error: 2%, refuse: 1%, deny: 2%, delay: 60ms, delay-share: 2%"),
+    ];
+    let load = "{clients: 6, warmup: 0s, stop: {after: 1s}, timeout: 30ms, errors-max: 100%}";
+    let trials = compared(&systems.concat(), "{put: 50, get: 50}", load)?;
+    let violated = trials.iter().filter(|one| one["linearizability"]["found"] == "violated");
+    assert!(violated.count() >= 4, "{trials:?}");
+    Ok(())
+}
