@@ -175,7 +175,8 @@ fn intervals(of: &[ShownOperation]) -> Vec<String> {
         of.iter().flat_map(|one| [Some(one.start_ms), one.end_ms]).flatten().collect();
     moments.sort_unstable_by(f64::total_cmp);
     moments.dedup();
-    let last = moments.len().saturating_sub(1).max(1);
+    let never = usize::from(of.iter().any(|one| one.end_ms.is_none()));
+    let last = (moments.len() + never).saturating_sub(1).max(1);
     let column = |at: f64| moments.partition_point(|one| *one < at) * (DRAWN - 1) / last;
     let draw = |one: &ShownOperation| {
         let from = column(one.start_ms);
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(
             drawn,
             [
-                "├───────────────┤·······················",
+                "├──────────────┤························",
                 "·······├───────────────┤················",
                 "·······························├───────▸",
             ]

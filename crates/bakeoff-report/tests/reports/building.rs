@@ -229,6 +229,7 @@ pub(crate) trait Trials: AsRecord {
             memory: None,
             audits: vec![audit("after the load"), audit(KILLED)],
             checks: vec![Check::new(CheckName::Limits, Verdict::Passed)],
+            linearizability: None,
             outcome: TrialOutcome::Completed,
             observed: None,
             log_findings: Vec::new(),

@@ -14,6 +14,7 @@ mod faults;
 mod headline;
 mod html;
 mod large;
+mod linearizability;
 mod method;
 mod noticed;
 mod old_records;

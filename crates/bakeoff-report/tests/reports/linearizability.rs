@@ -1,0 +1,102 @@
+//! Tests how a report shows the verdicts on histories, and the operations of a violation.
+
+use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::linearizability::ViolationKind;
+use bakeoff_core::linearizability::judged::{
+    HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction, ShownOperation,
+    ShownViolation,
+};
+use bakeoff_core::record::{Check, Record};
+use bakeoff_report::{Report, html, json, markdown};
+
+use super::{NARROW, full, repeated};
+
+fn operation(client: u32, action: ShownAction, times: (f64, Option<f64>)) -> ShownOperation {
+    ShownOperation {
+        client,
+        node: format!("etcd-{client}"),
+        action,
+        outcome: match times.1 {
+            Some(_) => OperationOutcome::Done,
+            None => OperationOutcome::Unknown,
+        },
+        start_ms: times.0,
+        end_ms: times.1,
+    }
+}
+
+fn linearizable() -> JudgedHistory {
+    JudgedHistory { operations: 1200, keys: 9, ..JudgedHistory::default() }
+}
+
+/// Returns a verdict whose violation shows an unknown write, a later one, and a stale read.
+fn violated() -> JudgedHistory {
+    let operations = vec![
+        operation(1, ShownAction::Write { value: 7 }, (-2.5, None)),
+        operation(2, ShownAction::Write { value: 8 }, (1.0, Some(2.0))),
+        operation(3, ShownAction::Read { value: Some(7) }, (3.0, Some(4.25))),
+    ];
+    let legal = LegalPrefix { operations: 40, of: 90, until_ms: Some(2.0) };
+    let key = "k|`<b>".to_owned();
+    let kind = ViolationKind::Disordered;
+    JudgedHistory {
+        verdict: HistoryVerdict::Violated,
+        keys_violated: 1,
+        violation: Some(ShownViolation { key, kind, operations, more: 2, legal }),
+        file: Some("trials/01/history.jsonl".to_owned()),
+        ..linearizable()
+    }
+}
+
+/// Returns a record in which the first trial of etcd has this verdict, and all others are linearizable.
+fn with(first: JudgedHistory, check: Verdict) -> Record {
+    let mut record = repeated();
+    record.trials.iter_mut().for_each(|trial| trial.linearizability = Some(linearizable()));
+    record.trials[0].linearizability = Some(first);
+    record.trials[0].checks.push(Check::new(CheckName::Linearizability, check));
+    record
+}
+
+#[test]
+fn violation_is_shown_in_every_form() {
+    let record = with(violated(), Verdict::Failed("1 of 9 keys".to_owned()));
+    let report = Report::new(&record);
+    let terminal = full(&report, &NARROW).replace("\n  ", " ");
+    let page = markdown(&report);
+    let html = html(&report, &record);
+    for (form, text) in [("terminal", &terminal), ("markdown", &page), ("html", &html)] {
+        for part in ["client 1 at etcd-1", "write 7", "4.250", "├", "▸", "and 2 more"] {
+            assert!(text.contains(part), "{form} lacks `{part}`:\n{text}");
+        }
+    }
+    assert!(!html.contains("k|`<b>") && !page.contains("<b>"), "the key's name is escaped");
+    let trial = &json(&report)["comparisons"][0]["systems"][0]["trials"][0]["linearizability"];
+    assert_eq!(trial["found"], "violated");
+    assert_eq!(trial["violation"]["operations"][2]["value"], 7);
+}
+
+#[test]
+fn verdicts_are_among_the_verified_facts() {
+    let fact = |first: JudgedHistory, check| {
+        let record = with(first, check);
+        let text = full(&Report::new(&record), &NARROW);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, fact) = text.split_once("linearizability: ").expect("it is a fact");
+        fact.split(';').next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(fact(linearizable(), Verdict::Passed), "held in 6 trials");
+    assert_eq!(fact(violated(), Verdict::Failed("so".to_owned())), "violated in 1 trial");
+    let allowed = JudgedHistory { unguaranteed: true, ..violated() };
+    let not_checked = || Verdict::NotChecked("so".to_owned());
+    assert_eq!(fact(allowed, not_checked()), "not held in 1 trial, as allowed");
+    let verdict = HistoryVerdict::Undecided("too long".to_owned());
+    let undecided = JudgedHistory { verdict, ..linearizable() };
+    assert_eq!(fact(undecided, not_checked()), "held in 5 trials");
+}
+
+#[test]
+fn trials_without_the_check_show_nothing_of_it() {
+    let record = repeated();
+    let text = full(&Report::new(&record), &NARROW);
+    assert!(!text.contains("linearizability: ") && !text.contains("NOT LINEARIZABLE"), "{text}");
+}
