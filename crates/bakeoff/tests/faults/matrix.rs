@@ -144,6 +144,15 @@ pub(crate) struct Elsewhere {
 /// Faults outside of trials.
 pub(crate) static ELSEWHERE: &[Elsewhere] = &[
     Elsewhere {
+        fault: "stale read, lost update, read of a refused write, reordered writes, split brain",
+        by: "canaries with `stale`, `lose`, `dirty`, `reorder` or `split-after`, under `audit: {linearizability: true}`",
+        follows: "check `linearizability`: the fewest operations that show it; honest canaries pass",
+        test: (
+            "bakeoff/tests/commands/linearizability.rs",
+            "each_violation_is_caught_beside_honest_canaries",
+        ),
+    },
+    Elsewhere {
         fault: "`kill -9` in the midst of a cache write",
         by: "`bakeoff install redis`, killed at three moments after it began to work",
         follows: "nothing that looks whole; the next one fetches it anew and leaves nothing besides",

@@ -224,3 +224,28 @@ impl Keyed {
         self.history.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_beyond_the_limit_are_counted_and_not_kept() {
+        let collector = Arc::new(HistoryCollector::keeping(2 * BATCH as u64));
+        let recorder = collector.recorder(["a".to_owned()].into_iter()).unwrap();
+        let one = RecordedOperation {
+            start: 1,
+            end: 2,
+            key: 0,
+            client: 0,
+            action: RecordedAction::Read(0),
+            node: 0,
+            outcome: OperationOutcome::Done,
+        };
+        (0..3).for_each(|_| recorder.hand_over(vec![one; BATCH]));
+        drop(recorder);
+        let history = collector.take();
+        assert_eq!(history.operations.len(), 2 * BATCH);
+        assert_eq!(history.recorded, 3 * BATCH as u64);
+    }
+}

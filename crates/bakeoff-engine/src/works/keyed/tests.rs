@@ -130,14 +130,15 @@ impl Desk {
         };
         let store = Arc::new(Mutex::new(Store::default()));
         let keyed = Keyed::new(&workload, 7, StalenessTracking::NotMeasured);
-        let keyed = Arc::new(keyed.owned(generator));
+        let keyed = Arc::new(keyed.owned(generator).with_history());
         let reads = workload.reads;
         let reading = Reading { reads, may_be_stale: false, lists_are_complete: true };
         let of = store.clone();
         let connect: Connect =
             Box::new(move |_, _| Box::new(MemorySession { store: of.clone(), asked: Vec::new() }));
         let source = Source::mix(&workload, 7, 8);
-        let mut work = KvWork::new(keyed.clone(), source, reading, worker, connect);
+        let work = KvWork::new(keyed.clone(), source, reading, worker, connect);
+        let mut work = work.recording(["a".to_owned()].into_iter());
         (0..clients).for_each(|client| drop(work.session(client, 0)));
         let session = |_| MemorySession { store: store.clone(), asked: Vec::new() };
         let sessions = (0..clients).map(session).collect();
@@ -305,4 +306,61 @@ fn watching_clients_keep_to_the_keys_of_their_generator() {
     // Keys 1, 3, 5 and 7 belong to the second generator. Client numbers interleave across its workers.
     assert_eq!(own_keys(1), [1, 1, 5], "clients 4, 0, 2 of four keys");
     assert_eq!(own_keys(3), [3, 3, 7], "clients 5, 1, 3");
+}
+
+/// Returns the recorded operations in the order of their ends, as `client action outcome`.
+fn recorded(desk: Desk) -> Vec<String> {
+    let Desk { keyed, work, .. } = desk;
+    drop(work);
+    let history = keyed.history().unwrap().take();
+    assert_eq!(history.recorded, history.operations.len() as u64);
+    assert_eq!(history.nodes, ["a"]);
+    let texts = history.operations.iter().map(|one| {
+        assert!(one.start > 0 && one.start <= one.end && one.node == 0, "{one:?}");
+        format!("{} {:?} {:?}", one.client, one.action, one.outcome)
+    });
+    texts.collect()
+}
+
+#[test]
+fn history_has_both_requests_of_a_compare_and_set() {
+    let mut desk = Desk::new(Operation::CompareAndSet, KeyOrder::Same, 2);
+    desk.fill();
+    desk.issue(0);
+    desk.issue(1);
+    for client in [0, 1, 0, 1, 1, 1] {
+        desk.receive(client);
+    }
+    assert_eq!(
+        recorded(desk),
+        [
+            "0 Read(1) Done",
+            "1 Read(1) Done",
+            "0 CompareAndSet { expected: 1, value: 2 } Done",
+            "1 CompareAndSet { expected: 1, value: 3 } Refused",
+            "1 Read(2) Done",
+            "1 CompareAndSet { expected: 2, value: 4 } Done",
+        ]
+    );
+}
+
+#[test]
+fn history_has_no_operation_that_was_not_sent() {
+    let mut desk = Desk::new(Operation::Put, KeyOrder::Same, 3);
+    let outcomes = [WriteOutcome::Unknown, WriteOutcome::NotSent, WriteOutcome::Refused];
+    for (client, outcome) in outcomes.into_iter().enumerate() {
+        desk.issue(client);
+        let pending = desk.pendings[client][0].take().unwrap();
+        desk.work.give_up(pending, outcome);
+    }
+    assert_eq!(recorded(desk), ["0 Write(1) Unknown", "2 Write(3) Refused"]);
+}
+
+#[test]
+fn history_ends_when_it_is_taken() {
+    let desk = Desk::new(Operation::Get, KeyOrder::Same, 1);
+    let keyed = desk.keyed.clone();
+    assert!(recorded(desk).is_empty());
+    let history = keyed.history.as_ref().unwrap();
+    assert!(history.recorder(std::iter::empty()).is_none(), "later loads are not recorded");
 }
