@@ -130,22 +130,38 @@ impl History {
             return all;
         }
         self.operations.sort_unstable_by_key(|one| (one.key, one.start));
-        let mut history = Vec::new();
+        let (mut history, mut fewest) = (Vec::new(), None);
         for of_key in self.operations.chunk_by(|one, other| one.key == other.key) {
-            all += judge_key(of_key, &mut history, &|violation, history| {
-                let shown = violation.shown_by.iter().take(SHOWN_MAX);
-                ShownViolation {
-                    key: name(of_key[0].key),
-                    kind: violation.kind,
-                    operations: shown
-                        .map(|&index| of_key[index].shown(&self.nodes, self.began))
-                        .collect(),
-                    more: violation.shown_by.len().saturating_sub(SHOWN_MAX) as u64,
-                    legal: legal_prefix(history, self.began),
-                }
-            });
+            let (judged, violation) = judge_key(of_key, &mut history);
+            all += judged;
+            let Some(violation) = violation else { continue };
+            let shown_by = violation.shown_by.len();
+            if fewest.as_ref().is_none_or(|&(_, _, least)| shown_by < least) {
+                fewest = Some((of_key, violation, shown_by));
+            }
         }
+        // The prefix is judged some twenty times, so only for the key that is shown.
+        all.violation = fewest.map(|(of_key, violation, _)| self.shown(of_key, &violation, name));
         all
+    }
+
+    /// Returns a key's violation for a record.
+    fn shown(
+        &self,
+        of_key: &[RecordedOperation],
+        violation: &LinearizabilityViolation,
+        name: &dyn Fn(u32) -> String,
+    ) -> ShownViolation {
+        let shown = violation.shown_by.iter().take(SHOWN_MAX);
+        let history: Vec<KeyOperation> =
+            of_key.iter().filter_map(RecordedOperation::of_key).collect();
+        ShownViolation {
+            key: name(of_key[0].key),
+            kind: violation.kind,
+            operations: shown.map(|&index| of_key[index].shown(&self.nodes, self.began)).collect(),
+            more: violation.shown_by.len().saturating_sub(SHOWN_MAX) as u64,
+            legal: legal_prefix(&history, self.began),
+        }
     }
 
     /// Iterates over the lines of an exported history, by key and start once it was judged. `name` returns a key's
@@ -167,14 +183,11 @@ impl History {
     }
 }
 
-type Shown<'a> = dyn Fn(&LinearizabilityViolation, &[KeyOperation]) -> ShownViolation + 'a;
-
 /// Judges one key. `history` is memory for its operations.
 fn judge_key(
     recorded: &[RecordedOperation],
     history: &mut Vec<KeyOperation>,
-    show: &Shown<'_>,
-) -> JudgedHistory {
+) -> (JudgedHistory, Option<LinearizabilityViolation>) {
     let outcome = |outcome| recorded.iter().filter(|one| one.outcome == outcome).count() as u64;
     let one = JudgedHistory {
         unknown: outcome(OperationOutcome::Unknown),
@@ -184,20 +197,19 @@ fn judge_key(
     history.clear();
     history.extend(recorded.iter().filter_map(RecordedOperation::of_key));
     if history.len() < recorded.len() {
-        return JudgedHistory { keys_deleted: 1, ..one };
+        return (JudgedHistory { keys_deleted: 1, ..one }, None);
     }
     let judged = JudgedHistory { keys: 1, ..one };
     match judge(history) {
-        Linearizability::Linearizable => judged,
+        Linearizability::Linearizable => (judged, None),
         Linearizability::Undecided(why) => {
-            JudgedHistory { verdict: HistoryVerdict::Undecided(why.to_owned()), ..judged }
+            let verdict = HistoryVerdict::Undecided(why.to_owned());
+            (JudgedHistory { verdict, ..judged }, None)
         }
-        Linearizability::Violated(violation) => JudgedHistory {
-            verdict: HistoryVerdict::Violated,
-            keys_violated: 1,
-            violation: Some(show(&violation, history)),
-            ..judged
-        },
+        Linearizability::Violated(violation) => {
+            let verdict = HistoryVerdict::Violated;
+            (JudgedHistory { verdict, keys_violated: 1, ..judged }, Some(violation))
+        }
     }
 }
 
