@@ -11,8 +11,7 @@ use std::time::Duration;
 use super::{
     Arrivals, Credentials, Diagnostic, Diagnostics, Fault, FaultAction, HttpRequest, KeyOrder,
     Keys, Kind, Limits, LinearizabilityCheck, Load, Payload, Process, Routing, SecretSource,
-    Servers, Stop, Study,
-    System, Tls, ValueSizes, Workload, parse,
+    Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
