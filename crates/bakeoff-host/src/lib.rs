@@ -20,6 +20,7 @@ pub mod cpu_set;
 pub mod disk;
 mod ending;
 mod error;
+mod forgetful;
 pub mod hardware;
 mod hold;
 mod launcher;
@@ -61,10 +62,12 @@ use serde::{Deserialize, Serialize};
 
 use self::server::LocalServer;
 
+pub use bakeoff_disk::{Dropped, Unsynced};
 pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};
+pub use forgetful::support as forgetful_disk_support;
 pub use launcher::{end_if_stopped, own_program};
 pub use process::{Process, Server, terminate_all};
 pub use ready::{Probe, await_ready};
@@ -109,6 +112,19 @@ pub struct NodeSpec {
     pub logs: Vec<PathBuf>,
     /// The server's own words for log levels, besides the common ones.
     pub level_words: &'static [LevelWord],
+    /// What holds the node's directory.
+    pub disk: NodeDisk,
+}
+
+/// What holds a node's directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NodeDisk {
+    /// The machine's file system.
+    #[default]
+    Machine,
+    /// A file system in memory that can lose what was not synced ([`Server::cut_power`]). Only the node's processes see
+    /// it: log files and sizes in the directory are unknown to the host.
+    Forgetful,
 }
 
 /// A command that prepares a server, such as creating its database directory.
@@ -155,6 +171,7 @@ impl NodeSpec {
             stop_signal: None,
             logs: Vec::new(),
             level_words: &[],
+            disk: NodeDisk::Machine,
         }
     }
 
@@ -308,6 +325,7 @@ pub fn internal_command() -> Option<ExitCode> {
         shim::COMMAND => Some(shim::run(args)),
         warden_line::COMMAND => Some(warden::run(args)),
         hold::COMMAND => Some(hold::run(args)),
+        bakeoff_disk::COMMAND => Some(bakeoff_disk::run(args)),
         _ => None,
     }
 }

@@ -22,7 +22,7 @@ use super::observe::Watched;
 use super::seat::Seat;
 use super::server::Stopped;
 use super::syncs::SyncsSeen;
-use super::{HostError, LimitsApplied, NodeSpec};
+use super::{Dropped, HostError, LimitsApplied, NodeSpec, Unsynced};
 
 /// A running server, controlled through its machine.
 ///
@@ -76,6 +76,15 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// When the start fails, or the machine is lost.
     fn restart(&self) -> Result<(), HostError>;
+    /// Kills it, and makes its file system drop what was not synced, as in a power cut. [`Self::restart`] starts it on
+    /// what is left.
+    ///
+    /// # Errors
+    /// A reason, if its directory is on an ordinary file system ([`NodeDisk`](crate::NodeDisk)), or its own file system
+    /// failed.
+    fn cut_power(&self, _seed: u64, _unsynced: Unsynced) -> Result<Dropped, String> {
+        Err("power cuts work on this machine only".to_owned())
+    }
     /// Sends its group the stop signal.
     fn ask_to_end(&self);
     /// Waits up to `grace` for its exit, then kills what is left.

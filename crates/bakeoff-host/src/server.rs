@@ -25,13 +25,14 @@ use super::cgroup::Group;
 use super::child::{Exit, end, peek};
 use super::ending::{Ending, EndingCause};
 use super::error::LogTail;
+use super::forgetful::ForgetfulDisk;
 use super::observe::Watched;
 use super::private;
 use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
-    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, pause,
-    procfs, shim, unprivileged, warden, warden_line,
+    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, before, disk,
+    launcher, listening, logs, pause, procfs, shim, unprivileged, warden, warden_line,
 };
 
 /// A launched server. Dropping it kills the server.
@@ -50,6 +51,8 @@ pub(super) struct LocalServer {
     tracer: Mutex<Option<SyncTracer>>,
     /// Value of the environment variable that marks the node's processes.
     mark: String,
+    /// Holds its directory, if that can lose what was not synced.
+    disk: Option<ForgetfulDisk>,
     /// Listeners on the ports that the node must find in use.
     _held: Vec<TcpListener>,
 }
@@ -97,7 +100,14 @@ impl LocalServer {
             })
         };
         let held = spec.held.iter().map(hold).collect::<Result<_, _>>()?;
+        let disk = match spec.disk {
+            NodeDisk::Machine => None,
+            NodeDisk::Forgetful => Some(ForgetfulDisk::mount(&spec.dir).map_err(|problem| {
+                HostError::Launch { node: spec.name.clone(), program: "__disk".into(), problem }
+            })?),
+        };
         let process = Self {
+            disk,
             mark: format!("{}.{number}", launcher::mark().1),
             spec,
             program,
@@ -214,6 +224,9 @@ impl LocalServer {
         }
         for file in enter {
             command.arg("--enter").arg(file);
+        }
+        if let Some(disk) = &self.disk {
+            command.args(["--within", &disk.pid().to_string()]);
         }
         let unprivileged =
             unprivileged::prefix(spec.never_root).map_err(|e| launch_error(e.to_string()))?;
@@ -364,6 +377,12 @@ impl Server for LocalServer {
     fn restart(&self) -> Result<(), HostError> {
         self.kill9();
         self.spawn()
+    }
+
+    fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+        let disk = self.disk.as_ref().ok_or("its directory is on the machine's file system")?;
+        self.kill9();
+        disk.cut(seed, unsynced)
     }
 
     fn ask_to_end(&self) {

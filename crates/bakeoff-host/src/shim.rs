@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use nix::sched::{CloneFlags, setns};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
@@ -32,6 +33,7 @@ enum ShimError {
     NotCpus(String),
     NotPinned(String, Errno),
     NotEntered(PathBuf, io::Error),
+    NotWithin(OsString, io::Error),
     NoDeathSignal(Errno),
     ParentGone,
     NotExecuted(io::Error),
@@ -49,6 +51,9 @@ impl fmt::Display for ShimError {
             }
             Self::NotEntered(procs, error) => {
                 write!(to, "cannot put it under its limits through `{}`: {error}", procs.display())
+            }
+            Self::NotWithin(pid, error) => {
+                write!(to, "cannot enter the mount namespace of process {pid:?}: {error}")
             }
             Self::NoDeathSignal(error) => {
                 write!(to, "cannot set the parent-death signal: {error}")
@@ -85,6 +90,9 @@ fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> ShimError {
             }
             Some("--cpus") => pin(&value.to_string_lossy()),
             Some("--enter") => enter(&PathBuf::from(value)),
+            Some("--within") => {
+                within(&value).map_err(|error| ShimError::NotWithin(value.clone(), error))
+            }
             _ => Err(ShimError::UnknownOption(flag)),
         };
         if let Err(problem) = done {
@@ -111,6 +119,22 @@ fn pin(cpus: &str) -> Result<(), ShimError> {
     }
     rustix::thread::sched_setaffinity(None, &set)
         .map_err(|error| ShimError::NotPinned(cpus.to_owned(), error))
+}
+
+/// Enters the mount namespace of a process, and its user namespace, which an ordinary user needs for that. Returns to
+/// the same directory there.
+fn within(pid: &std::ffi::OsStr) -> io::Result<()> {
+    let dir = std::env::current_dir()?;
+    let namespaces = std::path::Path::new("/proc").join(pid).join("ns");
+    let theirs = |name: &str| std::fs::File::open(namespaces.join(name));
+    let (user, mount) = (theirs("user")?, theirs("mnt")?);
+    let is_ours =
+        std::fs::read_link(namespaces.join("user"))? == std::fs::read_link("/proc/self/ns/user")?;
+    if !is_ours {
+        setns(user, CloneFlags::CLONE_NEWUSER)?;
+    }
+    setns(mount, CloneFlags::CLONE_NEWNS)?;
+    std::env::set_current_dir(dir)
 }
 
 fn enter(procs: &std::path::Path) -> Result<(), ShimError> {

@@ -1,0 +1,825 @@
+//! A file system in memory that knows what would survive a power cut.
+//!
+//! It has two states. The *live* one is what programs see. The *durable* one is what a disk with ext4 (`data=ordered`,
+//! `auto_da_alloc`, the defaults) is certain to hold. Changes of names and sizes wait in one ordered journal, and the
+//! durable state always is a prefix of it: jbd2 commits transactions in order. Written blocks wait with their file.
+//! `docs/method/power-cuts.md` lists the rules with their sources.
+//!
+//! Not here: the protocol of the kernel (`mount`).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bakeoff_core::workload::mix64;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::content::{BLOCK, Block, Content, SECTOR, zeros};
+
+/// Number of the root directory, as FUSE demands.
+pub(crate) const ROOT: u64 = 1;
+
+/// What a power cut does with blocks and names that were not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unsynced {
+    /// All are lost.
+    Lost,
+    /// A part that follows from the seed had reached the disk: a prefix of the names, and blocks in any order.
+    PartlyKept,
+}
+
+/// What a power cut dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Unsynced bytes that are gone.
+    pub bytes: u64,
+    /// Files that lost bytes.
+    pub files: u64,
+    /// Changes of names and sizes that are gone: creations, renames, deletions, truncations.
+    pub names: u64,
+    /// Syncs of files and directories since the start or the last cut.
+    pub syncs: u64,
+}
+
+/// Type of a new file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Link(OsString),
+    /// A socket or a pipe, with its type bits.
+    Special(u32),
+}
+
+/// Whether a rename may replace what has the new name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replace {
+    Yes,
+    No,
+}
+
+/// Metadata that is not rolled back: no server's data depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attributes {
+    /// Permission bits, without the type.
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) accessed: SystemTime,
+    pub(crate) modified: SystemTime,
+    pub(crate) changed: SystemTime,
+}
+
+impl Attributes {
+    pub(crate) fn new(mode: u32, (uid, gid): (u32, u32), now: SystemTime) -> Self {
+        Self { mode, uid, gid, accessed: now, modified: now, changed: now }
+    }
+}
+
+/// A file as programs see it.
+#[derive(Debug)]
+struct Inode {
+    attributes: Attributes,
+    node: Node,
+    links: u32,
+    opens: u32,
+    /// Journal position that an `fsync` of it has to commit.
+    synced_at: u64,
+    /// Journal position that an `fdatasync` of it has to commit.
+    data_synced_at: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Node {
+    File {
+        content: Content,
+        /// Blocks written since their last sync, with the journal position at the write.
+        dirty: BTreeMap<u64, u64>,
+        /// Cut to nothing since it was opened, which `auto_da_alloc` looks for when it is closed.
+        replaced: bool,
+    },
+    Directory {
+        entries: BTreeMap<OsString, u64>,
+        parent: u64,
+    },
+    Link(OsString),
+    Special(u32),
+}
+
+/// A file as the disk is certain to hold it.
+#[derive(Debug)]
+struct Durable {
+    node: DurableNode,
+    links: u32,
+}
+
+#[derive(Debug)]
+enum DurableNode {
+    File(Content),
+    Directory(BTreeMap<OsString, u64>),
+    Other,
+}
+
+type Entry = (u64, OsString);
+
+/// A journalled change.
+#[derive(Debug)]
+enum Change {
+    Create {
+        at: Entry,
+        inode: u64,
+        node: Kind,
+    },
+    Link {
+        at: Entry,
+        inode: u64,
+    },
+    Unlink {
+        at: Entry,
+    },
+    Rename {
+        from: Entry,
+        to: Entry,
+    },
+    Exchange {
+        one: Entry,
+        other: Entry,
+    },
+    Resize {
+        inode: u64,
+        size: u64,
+    },
+    Zero {
+        inode: u64,
+        offset: u64,
+        length: u64,
+    },
+    /// Blocks that ext4 allocates with the next change, and so writes before it commits that.
+    Blocks {
+        inode: u64,
+        size: u64,
+        blocks: Vec<(u64, Block)>,
+    },
+}
+
+/// A file system in memory.
+#[derive(Debug)]
+pub(crate) struct Image {
+    inodes: HashMap<u64, Inode>,
+    durable: HashMap<u64, Durable>,
+    /// Changes that are not durable.
+    journal: VecDeque<Change>,
+    /// Number of changes that are durable.
+    committed: u64,
+    next: u64,
+    syncs: u64,
+    /// Most blocks of live files.
+    blocks_max: u64,
+    blocks: u64,
+}
+
+type Done<T> = Result<T, Errno>;
+
+impl Image {
+    /// Creates an empty file system of at most `bytes_max` bytes.
+    pub(crate) fn new(attributes: Attributes, bytes_max: u64) -> Self {
+        let root = Inode::new(attributes, Node::new(&Kind::Directory, ROOT), 0);
+        let durable = Durable { node: DurableNode::Directory(BTreeMap::new()), links: 1 };
+        Self {
+            inodes: [(ROOT, root)].into(),
+            durable: [(ROOT, durable)].into(),
+            journal: VecDeque::new(),
+            committed: 0,
+            next: ROOT + 1,
+            syncs: 0,
+            blocks_max: bytes_max / BLOCK as u64,
+            blocks: 0,
+        }
+    }
+
+    /// Returns the number of a directory's entry.
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Done<u64> {
+        let Node::Directory { entries, parent: above } = &self.inode(parent)?.node else {
+            return Err(Errno::NOTDIR);
+        };
+        match name.as_encoded_bytes() {
+            b"." => Ok(parent),
+            b".." => Ok(*above),
+            _ => entries.get(name).copied().ok_or(Errno::NOENT),
+        }
+    }
+
+    pub(crate) fn attributes(&self, inode: u64) -> Done<Attributes> {
+        Ok(self.inode(inode)?.attributes)
+    }
+
+    pub(crate) fn attributes_mut(&mut self, inode: u64) -> Done<&mut Attributes> {
+        Ok(&mut self.inode_mut(inode)?.attributes)
+    }
+
+    /// Returns type, size in bytes, allocated blocks, and links.
+    pub(crate) fn shape(&self, inode: u64) -> Done<(Kind, u64, u64, u32)> {
+        let found = self.inode(inode)?;
+        Ok(match &found.node {
+            Node::File { content, .. } => {
+                (Kind::File, content.size, content.blocks.len() as u64, found.links)
+            }
+            Node::Directory { .. } => (Kind::Directory, BLOCK as u64, 1, 2),
+            Node::Link(to) => (Kind::Link(to.clone()), to.len() as u64, 0, found.links),
+            Node::Special(bits) => (Kind::Special(*bits), 0, 0, found.links),
+        })
+    }
+
+    /// Returns the entries of a directory, without `.` and `..`.
+    pub(crate) fn entries(&self, inode: u64) -> Done<Vec<(OsString, u64)>> {
+        match &self.inode(inode)?.node {
+            Node::Directory { entries, .. } => {
+                Ok(entries.iter().map(|(name, &inode)| (name.clone(), inode)).collect())
+            }
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// Creates a file, directory, link or socket.
+    pub(crate) fn create(
+        &mut self,
+        (parent, name): (u64, &OsStr),
+        node: Kind,
+        attributes: Attributes,
+    ) -> Done<u64> {
+        if self.entries_mut(parent)?.contains_key(name) {
+            return Err(Errno::EXIST);
+        }
+        let inode = self.next;
+        self.next += 1;
+        self.entries_mut(parent)?.insert(name.to_owned(), inode);
+        let live = Node::new(&node, parent);
+        let at = (parent, name.to_owned());
+        let position = self.log(Change::Create { at, inode, node });
+        self.inodes.insert(inode, Inode::new(attributes, live, position));
+        self.changed(parent, position, attributes.changed);
+        Ok(inode)
+    }
+
+    pub(crate) fn link(
+        &mut self,
+        inode: u64,
+        (parent, name): (u64, &OsStr),
+        now: SystemTime,
+    ) -> Done<()> {
+        if matches!(self.inode(inode)?.node, Node::Directory { .. }) {
+            return Err(Errno::PERM);
+        }
+        if self.entries_mut(parent)?.contains_key(name) {
+            return Err(Errno::EXIST);
+        }
+        self.entries_mut(parent)?.insert(name.to_owned(), inode);
+        let position = self.log(Change::Link { at: (parent, name.to_owned()), inode });
+        let found = self.inode_mut(inode)?;
+        (found.links, found.synced_at) = (found.links + 1, position);
+        self.changed(parent, position, now);
+        Ok(())
+    }
+
+    /// Removes a name. `directory`: whether it has to be an empty directory, or must be none.
+    pub(crate) fn unlink(
+        &mut self,
+        (parent, name): (u64, &OsStr),
+        directory: bool,
+        now: SystemTime,
+    ) -> Done<()> {
+        let inode = *self.entries_mut(parent)?.get(name).ok_or(Errno::NOENT)?;
+        match (&self.inode(inode)?.node, directory) {
+            (Node::Directory { entries, .. }, true) if !entries.is_empty() => {
+                return Err(Errno::NOTEMPTY);
+            }
+            (Node::Directory { .. }, false) => return Err(Errno::ISDIR),
+            (Node::Directory { .. }, true) | (_, false) => {}
+            (_, true) => return Err(Errno::NOTDIR),
+        }
+        self.entries_mut(parent)?.remove(name);
+        let position = self.log(Change::Unlink { at: (parent, name.to_owned()) });
+        self.changed(parent, position, now);
+        self.unlinked(inode, position);
+        Ok(())
+    }
+
+    /// Renames a file or directory.
+    pub(crate) fn rename(
+        &mut self,
+        (from, old): (u64, &OsStr),
+        (to, new): (u64, &OsStr),
+        flags: Replace,
+        now: SystemTime,
+    ) -> Done<()> {
+        let inode = *self.entries_mut(from)?.get(old).ok_or(Errno::NOENT)?;
+        let replaced = self.entries_mut(to)?.get(new).copied();
+        if replaced == Some(inode) {
+            return Ok(());
+        }
+        if let Some(replaced) = replaced {
+            if flags == Replace::No {
+                return Err(Errno::EXIST);
+            }
+            let is_directory = matches!(self.inode(inode)?.node, Node::Directory { .. });
+            match &self.inode(replaced)?.node {
+                Node::Directory { entries, .. } if !entries.is_empty() => {
+                    return Err(Errno::NOTEMPTY);
+                }
+                Node::Directory { .. } if !is_directory => return Err(Errno::ISDIR),
+                Node::Directory { .. } => {}
+                _ if is_directory => return Err(Errno::NOTDIR),
+                _ => {}
+            }
+            // `auto_da_alloc`: a rename that replaces a file carries its data.
+            self.log_blocks(inode);
+        }
+        self.entries_mut(from)?.remove(old);
+        self.entries_mut(to)?.insert(new.to_owned(), inode);
+        let (old, new) = ((from, old.to_owned()), (to, new.to_owned()));
+        let position = self.log(Change::Rename { from: old, to: new });
+        self.moved(inode, to, position);
+        self.changed(from, position, now);
+        self.changed(to, position, now);
+        if let Some(replaced) = replaced {
+            self.unlinked(replaced, position);
+        }
+        Ok(())
+    }
+
+    /// Exchanges two names.
+    pub(crate) fn exchange(
+        &mut self,
+        (from, old): (u64, &OsStr),
+        (to, new): (u64, &OsStr),
+        now: SystemTime,
+    ) -> Done<()> {
+        let one = *self.entries_mut(from)?.get(old).ok_or(Errno::NOENT)?;
+        let other = *self.entries_mut(to)?.get(new).ok_or(Errno::NOENT)?;
+        self.entries_mut(from)?.insert(old.to_owned(), other);
+        self.entries_mut(to)?.insert(new.to_owned(), one);
+        let (old, new) = ((from, old.to_owned()), (to, new.to_owned()));
+        let position = self.log(Change::Exchange { one: old, other: new });
+        self.moved(one, to, position);
+        self.moved(other, from, position);
+        self.changed(from, position, now);
+        self.changed(to, position, now);
+        Ok(())
+    }
+
+    pub(crate) fn opened(&mut self, inode: u64) -> Done<()> {
+        self.inode_mut(inode)?.opens += 1;
+        Ok(())
+    }
+
+    /// Closes a file. The blocks of one that was cut to nothing and written again are allocated with the next change.
+    pub(crate) fn closed(&mut self, inode: u64) {
+        let Ok(found) = self.inode_mut(inode) else { return };
+        found.opens = found.opens.saturating_sub(1);
+        if let Node::File { replaced, .. } = &mut found.node
+            && std::mem::take(replaced)
+        {
+            self.log_blocks(inode);
+        }
+        self.forget_if_gone(inode);
+    }
+
+    pub(crate) fn read(&self, inode: u64, offset: u64, length: usize) -> Done<Vec<u8>> {
+        match &self.inode(inode)?.node {
+            Node::File { content, .. } => Ok(content.read(offset, length)),
+            _ => Err(Errno::ISDIR),
+        }
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        inode: u64,
+        offset: u64,
+        data: &[u8],
+        now: SystemTime,
+    ) -> Done<()> {
+        let (position, room) = (self.position(), self.blocks_max.saturating_sub(self.blocks));
+        let found = self.inode_mut(inode)?;
+        (found.attributes.modified, found.attributes.changed) = (now, now);
+        let Node::File { content, dirty, .. } = &mut found.node else { return Err(Errno::ISDIR) };
+        if (data.len() / BLOCK) as u64 + 2 > room {
+            return Err(Errno::NOSPC);
+        }
+        let before = content.blocks.len();
+        content.write(offset, data, |number| {
+            dirty.insert(number, position);
+        });
+        let more = content.blocks.len() - before;
+        self.blocks += more as u64;
+        Ok(())
+    }
+
+    pub(crate) fn resize(&mut self, inode: u64, size: u64, now: SystemTime) -> Done<()> {
+        let Node::File { content, .. } = &self.inode(inode)?.node else {
+            return Err(Errno::INVAL);
+        };
+        if content.size == size {
+            return Ok(());
+        }
+        let position = self.log(Change::Resize { inode, size });
+        self.reshape(inode, position, now, |content| content.resize(size))?;
+        if let Node::File { replaced, .. } = &mut self.inode_mut(inode)?.node {
+            *replaced |= size == 0;
+        }
+        Ok(())
+    }
+
+    /// Sets bytes to zero and frees their blocks.
+    pub(crate) fn zero(
+        &mut self,
+        inode: u64,
+        offset: u64,
+        length: u64,
+        now: SystemTime,
+    ) -> Done<()> {
+        let position = self.log(Change::Zero { inode, offset, length });
+        self.reshape(inode, position, now, |content| content.zero(offset, length))
+    }
+
+    fn reshape(
+        &mut self,
+        inode: u64,
+        position: u64,
+        now: SystemTime,
+        change: impl FnOnce(&mut Content),
+    ) -> Done<()> {
+        let found = self.inode_mut(inode)?;
+        let Node::File { content, dirty, .. } = &mut found.node else {
+            return Err(Errno::INVAL);
+        };
+        let before = content.blocks.len();
+        change(content);
+        dirty.retain(|number, _| content.blocks.contains_key(number));
+        let freed = before - content.blocks.len();
+        (found.synced_at, found.data_synced_at) = (position, position);
+        (found.attributes.modified, found.attributes.changed) = (now, now);
+        self.blocks -= freed as u64;
+        Ok(())
+    }
+
+    /// Makes a file or directory durable: `fsync`, or `fdatasync` if `data_only`.
+    ///
+    /// Commits the journal as far as the file's own changes demand, and all of it if the file needs new blocks: their
+    /// allocation belongs to the newest transaction.
+    pub(crate) fn sync(&mut self, inode: u64, data_only: bool) -> Done<()> {
+        self.syncs += 1;
+        self.make_durable(inode, data_only)
+    }
+
+    fn make_durable(&mut self, inode: u64, data_only: bool) -> Done<()> {
+        let found = self.inode(inode)?;
+        let upto = if data_only { found.data_synced_at } else { found.synced_at };
+        self.commit(upto);
+        if self.needs_blocks(inode) {
+            self.commit(self.position());
+        }
+        let Some(Inode { node: Node::File { content, dirty, .. }, .. }) =
+            self.inodes.get_mut(&inode)
+        else {
+            return Ok(());
+        };
+        let dirty = std::mem::take(dirty);
+        if let Some(Durable { node: DurableNode::File(durable), .. }) = self.durable.get_mut(&inode)
+        {
+            for number in dirty.into_keys() {
+                durable.blocks.extend(content.blocks.get(&number).map(|b| (number, Arc::clone(b))));
+            }
+            durable.size = content.size;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&mut self) {
+        let mut all: Vec<u64> = self.inodes.keys().copied().collect();
+        all.sort_unstable();
+        self.commit(self.position());
+        for inode in all {
+            self.make_durable(inode, false).ok();
+        }
+    }
+
+    /// Returns true if the durable file lacks a block or has another size, so that a sync begins a transaction.
+    fn needs_blocks(&self, inode: u64) -> bool {
+        let Some(Inode { node: Node::File { content, dirty, .. }, .. }) = self.inodes.get(&inode)
+        else {
+            return false;
+        };
+        match self.durable.get(&inode).map(|durable| &durable.node) {
+            Some(DurableNode::File(durable)) => {
+                durable.size != content.size
+                    || dirty.keys().any(|number| !durable.blocks.contains_key(number))
+            }
+            _ => true,
+        }
+    }
+
+    /// Cuts the power: the live state becomes the durable one, with what the seed keeps besides.
+    pub(crate) fn cut(&mut self, seed: u64, unsynced: Unsynced) -> Dropped {
+        let mut dice = Dice(seed);
+        let pending = self.journal.len() as u64;
+        let kept = match unsynced {
+            Unsynced::Lost => 0,
+            Unsynced::PartlyKept => dice.below(pending + 1),
+        };
+        let mut dropped =
+            Dropped { names: pending - kept, syncs: self.syncs, ..Dropped::default() };
+        self.commit(self.committed + kept);
+        self.journal.clear();
+        let upto = self.committed;
+
+        let mut live = std::mem::take(&mut self.inodes);
+        let mut numbers: Vec<u64> = live.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in &numbers {
+            let Some(Inode { node: Node::File { content, dirty, .. }, data_synced_at, .. }) =
+                live.get(number)
+            else {
+                continue;
+            };
+            let Some(Durable { node: DurableNode::File(durable), .. }) =
+                self.durable.get_mut(number)
+            else {
+                let lost: u64 = dirty.keys().map(|&block| content.bytes_in(block)).sum();
+                dropped.bytes += lost;
+                dropped.files += u64::from(lost > 0);
+                continue;
+            };
+            let mut kept = Vec::new();
+            let mut lost = 0;
+            for (&block, &written_at) in dirty {
+                // Only a write in place needs no transaction of its own.
+                let in_place = *data_synced_at <= upto && durable.blocks.contains_key(&block);
+                let may_be_there = in_place || written_at <= upto;
+                match unsynced == Unsynced::PartlyKept && may_be_there && dice.below(2) == 0 {
+                    true => kept.push(block),
+                    false => lost += content.bytes_in(block),
+                }
+            }
+            if let Some((&last, whole)) = kept.split_last() {
+                for &block in whole {
+                    durable.blocks.insert(block, Arc::clone(&content.blocks[&block]));
+                }
+                let sectors = 1 + dice.below((BLOCK / SECTOR) as u64) as usize;
+                let torn = durable.blocks.entry(last).or_insert_with(zeros);
+                let written = ..sectors * SECTOR;
+                Arc::make_mut(torn)[written].copy_from_slice(&content.blocks[&last][written]);
+                let end = (last + 1) * BLOCK as u64;
+                durable.size = durable.size.max(end.min(content.size));
+            }
+            dropped.bytes += lost;
+            dropped.files += u64::from(lost > 0);
+        }
+        self.revive(&mut live);
+        dropped
+    }
+
+    /// Rebuilds the live state from the durable one. `before`: the live state so far, for links and attributes.
+    fn revive(&mut self, before: &mut HashMap<u64, Inode>) {
+        self.syncs = 0;
+        self.blocks = 0;
+        let mut parents = HashMap::from([(ROOT, ROOT)]);
+        for (&parent, durable) in &self.durable {
+            if let DurableNode::Directory(entries) = &durable.node {
+                parents.extend(entries.values().map(|&inode| (inode, parent)));
+            }
+        }
+        for (&number, durable) in &self.durable {
+            let Some(Inode { attributes, node, .. }) = before.remove(&number) else { continue };
+            let node = match &durable.node {
+                DurableNode::File(content) => {
+                    self.blocks += content.blocks.len() as u64;
+                    let content = content.clone();
+                    Node::File { content, dirty: BTreeMap::new(), replaced: false }
+                }
+                DurableNode::Directory(entries) => {
+                    let parent = parents.get(&number).copied().unwrap_or(ROOT);
+                    Node::Directory { entries: entries.clone(), parent }
+                }
+                DurableNode::Other => node,
+            };
+            let links = durable.links;
+            let inode = Inode { links, ..Inode::new(attributes, node, self.committed) };
+            self.inodes.insert(number, inode);
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.committed + self.journal.len() as u64
+    }
+
+    fn log(&mut self, change: Change) -> u64 {
+        self.journal.push_back(change);
+        self.position()
+    }
+
+    /// Logs the blocks that a file has written and not allocated.
+    fn log_blocks(&mut self, inode: u64) {
+        let Some(Inode { node: Node::File { content, dirty, .. }, .. }) = self.inodes.get(&inode)
+        else {
+            return;
+        };
+        if dirty.is_empty() {
+            return;
+        }
+        let blocks = dirty.keys().map(|&number| (number, Arc::clone(&content.blocks[&number])));
+        let change = Change::Blocks { inode, size: content.size, blocks: blocks.collect() };
+        let position = self.log(change);
+        if let Some(found) = self.inodes.get_mut(&inode) {
+            (found.synced_at, found.data_synced_at) = (position, position);
+        }
+    }
+
+    /// Makes the journal durable up to a position.
+    fn commit(&mut self, upto: u64) {
+        while self.committed < upto
+            && let Some(change) = self.journal.pop_front()
+        {
+            self.committed += 1;
+            self.apply(change);
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Create { at, inode, node } => {
+                let node = match node {
+                    Kind::File => DurableNode::File(Content::default()),
+                    Kind::Directory => DurableNode::Directory(BTreeMap::new()),
+                    Kind::Link(_) | Kind::Special(_) => DurableNode::Other,
+                };
+                self.durable.insert(inode, Durable { node, links: 1 });
+                self.set_durable_entry(at, inode);
+            }
+            Change::Link { at, inode } => {
+                if let Some(durable) = self.durable.get_mut(&inode) {
+                    durable.links += 1;
+                }
+                self.set_durable_entry(at, inode);
+            }
+            Change::Unlink { at } => {
+                let gone = self.take_durable_entry(&at);
+                self.durably_unlinked(gone);
+            }
+            Change::Rename { from, to } => {
+                let replaced = self.take_durable_entry(&to);
+                self.durably_unlinked(replaced);
+                if let Some(inode) = self.take_durable_entry(&from) {
+                    self.set_durable_entry(to, inode);
+                }
+            }
+            Change::Exchange { one, other } => {
+                let both = (self.take_durable_entry(&one), self.take_durable_entry(&other));
+                if let (Some(first), Some(second)) = both {
+                    self.set_durable_entry(one, second);
+                    self.set_durable_entry(other, first);
+                }
+            }
+            Change::Resize { inode, size } => {
+                if let Some(content) = self.durable_content(inode) {
+                    content.resize(size);
+                }
+            }
+            Change::Zero { inode, offset, length } => {
+                if let Some(content) = self.durable_content(inode) {
+                    content.zero(offset, length);
+                }
+            }
+            Change::Blocks { inode, size, blocks } => {
+                if let Some(content) = self.durable_content(inode) {
+                    content.blocks.extend(blocks);
+                    content.size = size;
+                }
+            }
+        }
+    }
+
+    fn durable_content(&mut self, inode: u64) -> Option<&mut Content> {
+        match &mut self.durable.get_mut(&inode)?.node {
+            DurableNode::File(content) => Some(content),
+            DurableNode::Directory(_) | DurableNode::Other => None,
+        }
+    }
+
+    fn set_durable_entry(&mut self, (parent, name): Entry, inode: u64) {
+        if let Some(Durable { node: DurableNode::Directory(entries), .. }) =
+            self.durable.get_mut(&parent)
+        {
+            entries.insert(name, inode);
+        }
+    }
+
+    fn take_durable_entry(&mut self, (parent, name): &Entry) -> Option<u64> {
+        match &mut self.durable.get_mut(parent)?.node {
+            DurableNode::Directory(entries) => entries.remove(name),
+            DurableNode::File(_) | DurableNode::Other => None,
+        }
+    }
+
+    fn durably_unlinked(&mut self, inode: Option<u64>) {
+        let Some(inode) = inode else { return };
+        let Some(durable) = self.durable.get_mut(&inode) else { return };
+        durable.links = durable.links.saturating_sub(1);
+        if durable.links == 0 {
+            self.durable.remove(&inode);
+            self.forget_if_gone(inode);
+        }
+    }
+
+    fn inode(&self, inode: u64) -> Done<&Inode> {
+        self.inodes.get(&inode).ok_or(Errno::NOENT)
+    }
+
+    fn inode_mut(&mut self, inode: u64) -> Done<&mut Inode> {
+        self.inodes.get_mut(&inode).ok_or(Errno::NOENT)
+    }
+
+    fn entries_mut(&mut self, directory: u64) -> Done<&mut BTreeMap<OsString, u64>> {
+        match &mut self.inode_mut(directory)?.node {
+            Node::Directory { entries, .. } => Ok(entries),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn changed(&mut self, directory: u64, position: u64, now: SystemTime) {
+        if let Some(found) = self.inodes.get_mut(&directory) {
+            (found.synced_at, found.data_synced_at) = (position, position);
+            (found.attributes.modified, found.attributes.changed) = (now, now);
+        }
+    }
+
+    fn moved(&mut self, inode: u64, to: u64, position: u64) {
+        if let Some(found) = self.inodes.get_mut(&inode) {
+            found.synced_at = position;
+            if let Node::Directory { parent, .. } = &mut found.node {
+                *parent = to;
+            }
+        }
+    }
+
+    fn unlinked(&mut self, inode: u64, position: u64) {
+        if let Some(found) = self.inodes.get_mut(&inode) {
+            found.links = found.links.saturating_sub(1);
+            found.synced_at = position;
+        }
+        self.forget_if_gone(inode);
+    }
+
+    /// Frees a file that has no name, is not open and is not on the disk. One that is on the disk keeps its attributes.
+    fn forget_if_gone(&mut self, inode: u64) {
+        let Some(found) = self.inodes.get_mut(&inode) else { return };
+        if found.links > 0 || found.opens > 0 {
+            return;
+        }
+        if let Node::File { content, dirty, .. } = &mut found.node {
+            self.blocks -= content.blocks.len() as u64;
+            (*content, *dirty) = (Content::default(), BTreeMap::new());
+        }
+        if !self.durable.contains_key(&inode) && self.journal.is_empty() {
+            self.inodes.remove(&inode);
+        }
+    }
+
+    /// Returns the bytes that it may hold, and those that it holds.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        (self.blocks_max * BLOCK as u64, self.blocks * BLOCK as u64)
+    }
+}
+
+impl Inode {
+    fn new(attributes: Attributes, node: Node, position: u64) -> Self {
+        Self { attributes, node, links: 1, opens: 0, synced_at: position, data_synced_at: position }
+    }
+}
+
+impl Node {
+    fn new(kind: &Kind, parent: u64) -> Self {
+        match kind {
+            Kind::File => {
+                Self::File { content: Content::default(), dirty: BTreeMap::new(), replaced: false }
+            }
+            Kind::Directory => Self::Directory { entries: BTreeMap::new(), parent },
+            Kind::Link(to) => Self::Link(to.clone()),
+            Kind::Special(bits) => Self::Special(*bits),
+        }
+    }
+}
+
+/// Seeded choices.
+struct Dice(u64);
+
+impl Dice {
+    /// Returns a number below `limit`, which is at least 1.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mix64(self.0) % limit.max(1)
+    }
+}

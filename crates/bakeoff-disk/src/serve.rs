@@ -1,0 +1,180 @@
+//! `bakeoff __disk PARENT DIR`: mounts a file system that forgets on a directory, and takes orders.
+//!
+//! Reads an order a line from standard input and writes an answer a line, both as JSON. It ends with its input, and the
+//! kernel ends it with its parent. The mount is in a namespace of its own: an ordinary user needs a user namespace for
+//! that, in which every user stays who they are.
+//!
+//! Not here: what a cut drops (`image`), who enters the namespace (`bakeoff-host`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use fuser::BackgroundSession;
+use nix::mount::MsFlags;
+use nix::sched::{CloneFlags, unshare};
+use rustix::process::{Pid, Signal, getegid, geteuid};
+use serde::{Deserialize, Serialize};
+
+use crate::image::{Attributes, Dropped, Image, Kind, ROOT, Unsynced};
+use crate::mount::{Shared, lock, mount};
+
+/// Name of the internal command.
+pub const COMMAND: &str = "__disk";
+
+/// Most bytes of a file system, all in memory.
+const BYTES_MAX: u64 = 2 << 30;
+
+/// What bakeoff asks of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Cut the power, and mount what is left. No process may use the file system.
+    Cut {
+        /// Seed of what is kept.
+        seed: u64,
+        /// What happens to blocks and names that were not synced.
+        unsynced: Unsynced,
+    },
+}
+
+/// What a file system answers: first that it is ready, then once an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is mounted.
+    Ready,
+    /// The power was cut.
+    Cut(Dropped),
+    /// The reason of a failure.
+    Failed(String),
+}
+
+/// Runs the command until its input ends.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    match serve(&args.collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            answer(&Answer::Failed(why)).ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &[OsString]) -> Result<(), String> {
+    let [parent, dir] = args else { return Err("needs a parent and a directory".to_owned()) };
+    let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
+    let dir = PathBuf::from(dir);
+    isolate().map_err(|error| format!("cannot make a mount namespace: {error}"))?;
+    // A change of privileges clears the signal, so it is set after that.
+    let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
+    if rustix::process::getppid() != parent {
+        return Err("bakeoff has ended".to_owned());
+    }
+    let image =
+        imported(&dir).map_err(|error| format!("cannot read `{}`: {error}", dir.display()))?;
+    let image: Shared = Arc::new(Mutex::new(image));
+    let mut session = Some(mounted(&image, &dir)?);
+    answer(&Answer::Ready).map_err(|error| error.to_string())?;
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        let answered = match serde_json::from_str(&line) {
+            Ok(Order::Cut { seed, unsynced }) => cut(&image, &dir, &mut session, (seed, unsynced))
+                .map_or_else(Answer::Failed, Answer::Cut),
+            Err(error) => Answer::Failed(format!("no order: {error}")),
+        };
+        answer(&answered).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Drops what was not synced. The kernel forgets its caches with the old mount.
+fn cut(
+    image: &Shared,
+    dir: &Path,
+    session: &mut Option<BackgroundSession>,
+    (seed, unsynced): (u64, Unsynced),
+) -> Result<Dropped, String> {
+    if let Some(old) = session.take() {
+        old.umount_and_join().map_err(|error| format!("cannot unmount it: {error}"))?;
+    }
+    let dropped = lock(image).cut(seed, unsynced);
+    *session = Some(mounted(image, dir)?);
+    Ok(dropped)
+}
+
+fn mounted(image: &Shared, dir: &Path) -> Result<BackgroundSession, String> {
+    mount(Arc::clone(image), dir).map_err(|error| {
+        let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        match device {
+            Err(device) => format!("cannot open /dev/fuse: {device}"),
+            Ok(_) => format!("cannot mount a file system: {error}"),
+        }
+    })
+}
+
+fn answer(answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// Moves this process to a mount namespace whose mounts reach no other.
+fn isolate() -> io::Result<()> {
+    let (user, group) = (geteuid(), getegid());
+    match user.is_root() {
+        true => unshare(CloneFlags::CLONE_NEWNS)?,
+        false => {
+            unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+            let (user, group) = (user.as_raw(), group.as_raw());
+            fs::write("/proc/self/setgroups", "deny")?;
+            fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+            fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+        }
+    }
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    Ok(nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>)?)
+}
+
+/// Reads a directory into a new image, all of it durable.
+fn imported(dir: &Path) -> io::Result<Image> {
+    let metadata = dir.metadata()?;
+    let mut image = Image::new(attributes(&metadata), BYTES_MAX);
+    import(&mut image, ROOT, dir)?;
+    image.sync_all();
+    Ok(image)
+}
+
+fn import(image: &mut Image, parent: u64, dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (path, name, metadata) = (entry.path(), entry.file_name(), entry.metadata()?);
+        let kind = match metadata.file_type() {
+            kind if kind.is_dir() => Kind::Directory,
+            kind if kind.is_symlink() => Kind::Link(fs::read_link(&path)?.into_os_string()),
+            kind if kind.is_file() => Kind::File,
+            _ => continue,
+        };
+        let (is_dir, is_file) = (kind == Kind::Directory, kind == Kind::File);
+        let inode = image.create((parent, &name), kind, attributes(&metadata))?;
+        if is_dir {
+            import(image, inode, &path)?;
+        } else if is_file {
+            image.write(inode, 0, &fs::read(&path)?, SystemTime::UNIX_EPOCH)?;
+        }
+    }
+    Ok(())
+}
+
+fn attributes(metadata: &fs::Metadata) -> Attributes {
+    let owner = (metadata.uid(), metadata.gid());
+    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Attributes::new(metadata.mode() & 0o7777, owner, modified)
+}
