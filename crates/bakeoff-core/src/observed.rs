@@ -158,12 +158,14 @@ pub enum PhaseName {
     KillingUnderLoad,
     /// Nodes are killed after the load and restarted.
     KillingAndRestarting,
+    /// The power of a fresh cluster's nodes is cut amid writes, and keys are read back.
+    CuttingPower,
     /// Servers stop.
     Stopping,
 }
 
 impl PhaseName {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Starting,
         Self::Filling,
         Self::Load,
@@ -173,6 +175,7 @@ impl PhaseName {
         Self::ReadingBack,
         Self::KillingUnderLoad,
         Self::KillingAndRestarting,
+        Self::CuttingPower,
         Self::Stopping,
     ];
 
@@ -188,6 +191,7 @@ impl PhaseName {
             Self::ReadingBack => "reading back",
             Self::KillingUnderLoad => "killing under load",
             Self::KillingAndRestarting => "killing and restarting",
+            Self::CuttingPower => "cutting power",
             Self::Stopping => "stopping",
         }
     }

@@ -115,6 +115,9 @@ pub struct Audit {
     /// Reason for a kill at rest instead of under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest_because: Option<String>,
+    /// Power cuts before the audit; `None` if the power was not cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_cuts: Option<PowerCutsMade>,
     /// True if the system does not guarantee what the audit found. A system that acknowledges from memory may
     /// lose a write in a kill.
     #[serde(
@@ -145,6 +148,7 @@ impl Audit {
             claimed: None,
             under_load: None,
             at_rest_because: None,
+            power_cuts: None,
             unguaranteed: false,
             examples: Vec::new(),
             verdict,
@@ -161,6 +165,26 @@ pub struct KilledUnderLoad {
     pub after_ms: u64,
     /// Number of acknowledged writes in that time.
     pub acknowledged: u64,
+}
+
+/// Describes the power cuts of a trial, all during writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerCutsMade {
+    /// Number of cuts.
+    pub cuts: u32,
+    /// Number of the cut after which acknowledged writes were lost or wrong, from 1; `None` if they never were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_in: Option<u32>,
+    /// Number of acknowledged writes before the cuts.
+    pub acknowledged: u64,
+    /// Unsynced bytes that the file systems dropped.
+    pub dropped_bytes: u64,
+    /// Files that lost bytes, counted at each cut.
+    pub dropped_files: u64,
+    /// Creations, renames, deletions and truncations that the file systems dropped.
+    pub dropped_names: u64,
+    /// Syncs of files and directories that the servers made.
+    pub syncs: u64,
 }
 
 /// Counts granted requests and requests let through, each by its own source.

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -42,6 +43,15 @@ pub struct Dropped {
     pub names: u64,
     /// Syncs of files and directories since the start or the last cut.
     pub syncs: u64,
+}
+
+impl AddAssign for Dropped {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.files += other.files;
+        self.names += other.names;
+        self.syncs += other.syncs;
+    }
 }
 
 /// Type of a new file.
@@ -814,11 +824,11 @@ impl Node {
 }
 
 /// Seeded choices.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     /// Returns a number below `limit`, which is at least 1.
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix64(self.0) % limit.max(1)
     }

@@ -11,6 +11,8 @@
 
 mod content;
 mod image;
+#[cfg(test)]
+mod model;
 mod mount;
 mod serve;
 

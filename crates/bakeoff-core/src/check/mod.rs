@@ -15,4 +15,6 @@ pub use crate::validity::{
     LAG_MATTERS_BELOW, LAG_SHARE_MAX, gave_out, generator_throttled, lag_in_latencies, lag_share,
     unserved,
 };
-pub use crate::verdict::{Audit, Audited, Cause, CheckName, KilledUnderLoad, Passages, Verdict};
+pub use crate::verdict::{
+    Audit, Audited, Cause, CheckName, KilledUnderLoad, Passages, PowerCutsMade, Verdict,
+};

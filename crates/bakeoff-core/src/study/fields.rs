@@ -17,7 +17,7 @@ use load::{FIND, STOP};
 pub(super) use load::{LOAD, TARGETS};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
-use super::{Clusters, Kill, Metric, Operation, ReadConsistency};
+use super::{Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
 
 /// Declares the fields of one kind of mapping.
 pub(super) struct Table {
@@ -473,6 +473,14 @@ pub(super) static AUDIT: Table = Table {
             "Whether bakeoff keeps each recorded history in the run's folder; by default, only one with a \
              violation. Needs `linearizability: true`.",
         ),
+        maybe(
+            "power-cut",
+            Form::Word(PowerCutOf::NAMES),
+            "all",
+            "Nodes whose power bakeoff cuts, in a fresh cluster after the other audits: `all` at once, or \
+             `one` while others are paused. Their file systems drop what was not synced. By default, none.",
+        ),
+        default("cuts", Form::Whole { min: 1, max: 1000 }, "3", "Number of power cuts in a trial."),
     ],
 };
 

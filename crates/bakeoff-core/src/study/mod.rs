@@ -85,6 +85,9 @@ pub struct Study {
     /// Check of each key's history.
     #[serde(default, skip_serializing_if = "LinearizabilityCheck::is_off")]
     pub linearizability: LinearizabilityCheck,
+    /// Power cuts of each trial; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_cuts: Option<PowerCuts>,
     /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
@@ -149,6 +152,25 @@ impl LinearizabilityCheck {
     pub fn is_off(&self) -> bool {
         *self == Self::Off
     }
+}
+
+/// Power cuts of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerCuts {
+    /// Nodes that lose their power.
+    pub of: PowerCutOf,
+    /// Number of cuts, at least 1.
+    pub cuts: u32,
+}
+
+/// Selects the nodes that lose their power at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerCutOf {
+    /// All nodes.
+    All,
+    /// One node, while others are paused.
+    One,
 }
 
 /// Selects the initial state of each trial.

@@ -2,13 +2,14 @@
 //!
 //! serde writes the same words; a test compares the two.
 
-use super::{Clusters, Kill, Metric, ReadConsistency, Targets};
+use super::{Clusters, Kill, Metric, PowerCutOf, ReadConsistency, Targets};
 use crate::named::named;
 
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
 named!(Clusters: Fresh = "fresh", Kept = "kept");
 named!(Kill: AtRest = "at-rest", UnderLoad = "under-load");
+named!(PowerCutOf: All = "all", One = "one");
 named!(Metric:
     Seconds = "seconds",
     Requests = "requests",

@@ -57,15 +57,21 @@ fn yaml(study: &Study) -> String {
     top.option("repeat", (!study.faults.is_empty()).then_some(study.repeat));
     top.add("trials", study.trials);
     top.add("audit-keys", study.audit_keys);
+    top.option("audit", audit(study));
+    top.add("sample-every", duration(study.sample_every));
+    top.add("clusters", quoted(study.clusters.name()));
+    top.text()
+}
+
+fn audit(study: &Study) -> Option<String> {
     let mut audit = Entries::default();
     audit.option("kill", study.kill.map(|kill| quoted(kill.name())));
     audit.option("linearizability", (!study.linearizability.is_off()).then_some(true));
     let keeps_history = study.linearizability == LinearizabilityCheck::KeepingHistory;
     audit.option("history", keeps_history.then_some(true));
-    top.option("audit", (!audit.is_empty()).then(|| audit.text()));
-    top.add("sample-every", duration(study.sample_every));
-    top.add("clusters", quoted(study.clusters.name()));
-    top.text()
+    audit.option("power-cut", study.power_cuts.map(|cuts| quoted(cuts.of.name())));
+    audit.option("cuts", study.power_cuts.map(|cuts| cuts.cuts));
+    (!audit.is_empty()).then(|| audit.text())
 }
 
 fn system(of: &System) -> String {
@@ -367,7 +373,7 @@ loads:
   split: {clients: 4, stop: {after: 2s}, targets: {writes: leader, reads: followers}}
   found: {rate: 1000/s, clients: 4, stop: {after: 10s}, find: {objective: [p99 < 50ms, errors < 1%]}}
 trials: 3
-audit: {kill: at-rest, linearizability: true, history: true}
+audit: {kill: at-rest, linearizability: true, history: true, power-cut: one, cuts: 7}
 sample-every: 250ms
 clusters: kept
 "#;

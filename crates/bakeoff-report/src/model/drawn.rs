@@ -76,7 +76,11 @@ impl PartKind {
     fn of_phase(name: &str) -> Self {
         match PhaseName::read(name) {
             Some(PhaseName::Load) => Self::Load,
-            Some(PhaseName::KillingUnderLoad | PhaseName::KillingAndRestarting) => Self::Kill,
+            Some(
+                PhaseName::KillingUnderLoad
+                | PhaseName::KillingAndRestarting
+                | PhaseName::CuttingPower,
+            ) => Self::Kill,
             _ => Self::Other,
         }
     }

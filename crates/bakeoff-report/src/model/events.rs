@@ -30,7 +30,12 @@ pub(crate) enum EventKind {
 pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<Event> {
     let mut events = kills(observed);
     // From this phase on, the trial itself ends nodes.
-    let ends = [PhaseName::KillingUnderLoad, PhaseName::KillingAndRestarting, PhaseName::Stopping];
+    let ends = [
+        PhaseName::KillingUnderLoad,
+        PhaseName::KillingAndRestarting,
+        PhaseName::CuttingPower,
+        PhaseName::Stopping,
+    ];
     let is_by_trial =
         |name: &String| PhaseName::read(name).is_some_and(|name| ends.contains(&name));
     let by_trial = observed.phases.iter().find(|phase| is_by_trial(&phase.name));

@@ -51,6 +51,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         audit_keys: 1000,
         kill: None,
         linearizability: LinearizabilityCheck::Off,
+        power_cuts: None,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

@@ -16,7 +16,7 @@ mod watcher;
 use std::sync::Arc;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Freshness, Guarantees};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
@@ -59,7 +59,14 @@ const OPTIONS: &[KindOption] = &[
         meaning: "silence of the leader before an election",
     },
     KindOption { name: "quota", form: OptionForm::Size, meaning: "largest size of the database" },
+    KindOption {
+        name: SYNC,
+        form: OptionForm::Word(&["each", "none"]),
+        meaning: "whether log and database are synced before a write is acknowledged; each when absent",
+    },
 ];
+
+const SYNC: &str = "sync";
 
 const OPERATIONS: &[Operation] = &[
     Operation::Put,
@@ -125,6 +132,11 @@ impl System for Etcd {
         let mut extra = Vec::new();
         for KindOption { name, form, .. } in OPTIONS {
             let Some(text) = asked.option(name) else { continue };
+            if *name == SYNC {
+                settings.push(setting("unsafe-no-fsync", text == "none", ASKED));
+                extra.extend((text == "none").then(|| "--unsafe-no-fsync".to_owned()));
+                continue;
+            }
             let (flag, value) = (flag(name), plain_value(form, text));
             settings.push(setting(flag, &value, ASKED));
             extra.push(format!("--{flag}={value}"));
@@ -215,13 +227,23 @@ impl System for Etcd {
 
 /// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
+    let (acknowledged, acknowledged_in) = match (super::option(asked, SYNC), asked.nodes) {
+        (Some("none"), 1) => {
+            ("once the kernel has it (`--unsafe-no-fsync`)", Acknowledged::PageCache)
+        }
+        (Some("none"), _) => (
+            "once the kernels of a majority have it (`--unsafe-no-fsync`)",
+            Acknowledged::MajorityPageCaches,
+        ),
+        _ => (synced_by(asked), majority_disks(asked)),
+    };
     Guarantees {
         replication: "Raft: every node holds all data; a majority must live".into(),
-        acknowledged: synced_by(asked).into(),
+        acknowledged: acknowledged.into(),
         reads:
             "linearizable by default; `stale` (serializable) reads answer from the contacted node"
                 .into(),
-        acknowledged_in: Some(majority_disks(asked)),
+        acknowledged_in: Some(acknowledged_in),
         ..Guarantees::default()
     }
 }

@@ -50,6 +50,11 @@ const OPTIONS: &[KindOption] = &[
         meaning: "whether a commit waits until a majority of the nodes has it on disk; on when absent",
     },
     KindOption {
+        name: SYNC,
+        form: OptionForm::Word(&["each", "none"]),
+        meaning: "whether its log is synced before a commit is acknowledged (`fsync`); each when absent",
+    },
+    KindOption {
         name: "connections",
         form: OptionForm::Number,
         meaning: "limit of connections; 500 when absent",
@@ -61,6 +66,7 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
+const SYNC: &str = "sync";
 /// Default limit of connections: three Vault nodes with up to 128 each, and some reserved for superusers.
 const CONNECTIONS: &str = "500";
 /// Longest time for `initdb`, which usually takes seconds.
@@ -199,7 +205,15 @@ fn guarantees(asked: &study::System) -> Guarantees {
         (_, 0) => "asynchronous: standbys follow the primary; no standby is promoted automatically",
         _ => "synchronous: standbys follow the primary; no standby is promoted automatically",
     };
+    let unsynced = super::option(asked, SYNC) == Some("none");
     let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
+        (nodes, waits) if unsynced => match nodes > 1 && waits > 0 {
+            true => (
+                "once the kernels of a majority have it (`fsync=off`)",
+                Acknowledged::MajorityPageCaches,
+            ),
+            false => ("once the primary's kernel has it (`fsync=off`)", Acknowledged::PageCache),
+        },
         (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
         (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
         _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
@@ -333,6 +347,9 @@ fn config(
     set("port", &at.port().to_string());
     set("unix_socket_directories", "");
     set("password_encryption", "scram-sha-256");
+    if asked.option(SYNC) == Some("none") {
+        set("fsync", "off");
+    }
     set("max_connections", asked.option("connections").unwrap_or(CONNECTIONS));
     if let Some(size) = asked.option("shared-buffers") {
         set("shared_buffers", &kilobytes(size));
@@ -392,6 +409,9 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
     ];
     if let Some(size) = asked.option("shared-buffers") {
         settings.push(setting("shared_buffers", kilobytes(size), ASKED));
+    }
+    if asked.option(SYNC) == Some("none") {
+        settings.push(setting("fsync", "off", ASKED));
     }
     match (asked.system.nodes, waits_for(asked.system)) {
         (0 | 1, _) => {}

@@ -22,9 +22,13 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_core::study::{ReadConsistency, Targets, Tier};
 use bakeoff_core::units;
+use bakeoff_core::workload::mix64;
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+use bakeoff_host::{
+    self as host, Dropped, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process,
+    Unsynced, terminate_all,
+};
 use bakeoff_install::Seal;
 use bakeoff_systems::declaration::Declaration;
 use bakeoff_systems::exchange;
@@ -101,6 +105,8 @@ pub struct Starting<'a> {
     pub seating: &'a Seating,
     /// Machines of the run, and the owner of the data there.
     pub on: (&'a Fleet, NodesOf<'a>),
+    /// What holds the nodes' directories.
+    pub disk: NodeDisk,
 }
 
 /// Attempts to start a system whose ports another process takes between the check and the start.
@@ -176,6 +182,7 @@ pub(crate) fn start(
             nodes,
         };
         for spec in description.nodes {
+            let spec = NodeSpec { disk: starting.disk, ..spec };
             launched.processes.push(fleet.launch(&host, spec, (starting.nodes, whose))?);
         }
         watch(&launched.processes);
@@ -515,6 +522,19 @@ impl ReadyCluster {
         for process in self.processes() {
             process.kill9();
         }
+    }
+
+    /// Cuts the power of all nodes and parts at once. Returns what their file systems dropped. They can be restarted.
+    pub(crate) fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+        for process in self.processes() {
+            process.signal(Signal::KILL);
+        }
+        let mut all = Dropped::default();
+        for (number, process) in (0..).zip(self.processes()) {
+            let dropped = process.cut_power(mix64(seed ^ number), unsynced);
+            all += dropped.map_err(|why| format!("{}: {why}", process.name()))?;
+        }
+        Ok(all)
     }
 
     /// Restarts killed nodes in their order, and waits for a leader.

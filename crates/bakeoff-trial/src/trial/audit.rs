@@ -132,9 +132,29 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
 /// Judges the audit after a kill by the system's guarantees. If a system acknowledges from memory, a loss breaks no
 /// guarantee, and keeping the keys exceeds it.
 pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
-    let guaranteed = guarantees.acknowledged_in;
-    let in_memory = matches!(guaranteed, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
-    if !in_memory {
+    let in_memory = matches!(
+        guarantees.acknowledged_in,
+        Some(Acknowledged::Memory | Acknowledged::MajorityMemory)
+    );
+    let breaks_none = in_memory.then_some("once it is in memory");
+    judged_by(audit, guarantees, breaks_none)
+}
+
+/// Judges the audit after a power cut by the system's guarantees. Only a system that acknowledges from disks has to keep
+/// its keys.
+pub(crate) fn after_a_power_cut(audit: Audit, guarantees: &Guarantees) -> Audit {
+    let breaks_none = match guarantees.acknowledged_in {
+        Some(place) if place.is_on_disk() => None,
+        Some(Acknowledged::Memory | Acknowledged::MajorityMemory) => Some("once it is in memory"),
+        Some(_) => Some("once it is in the page cache"),
+        None => Some("without a known guarantee"),
+    };
+    judged_by(audit, guarantees, breaks_none)
+}
+
+/// Judges an audit. `breaks_none`: when the system acknowledges a write, if it guarantees nothing of it.
+fn judged_by(audit: Audit, guarantees: &Guarantees, breaks_none: Option<&str>) -> Audit {
+    let Some(acknowledges) = breaks_none else {
         let verdict = match audit.verdict {
             Verdict::Failed(why) if audit.lost + audit.older > 0 => Verdict::Failed(format!(
                 "{why}; the system claims to acknowledge a write {}",
@@ -143,14 +163,14 @@ pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
             verdict => verdict,
         };
         return Audit { verdict, ..audit };
-    }
+    };
     let gone = audit.lost + audit.older;
     if gone == 0 || audit.wrong > audit.older || audit.unreadable > 0 {
         return Audit { unguaranteed: audit.verdict.passed(), ..audit };
     }
     let verdict = Verdict::NotChecked(format!(
         "{} of {} acknowledged keys are lost or older, which breaks no guarantee: the system acknowledges a write \
-         once it is in memory",
+         {acknowledges}",
         count_text(gone),
         count_text(audit.read),
     ));

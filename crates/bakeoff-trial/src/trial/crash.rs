@@ -17,7 +17,6 @@ use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_systems::{Access, System};
 
-use crate::cluster::ReadyCluster;
 use bakeoff_fleet::generators::all::{Generators, Meanwhile};
 use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_fleet::generators::generator::{Loaded, StageAsk};
@@ -116,14 +115,14 @@ pub(crate) fn puts_again(workload: &Workload) -> Option<Workload> {
     Some(puts)
 }
 
-/// Kills all nodes during a load of writes. Returns the load, or the reason why there was none.
+/// Calls `strike`, which ends nodes, during a load of writes. Returns the load, or the reason why there was none.
 pub(crate) fn under_load(
     of: &Writes<'_>,
-    cluster: &ReadyCluster,
     interrupted: &AtomicBool,
+    strike: impl FnOnce(),
 ) -> Result<KilledUnderLoad, NotUnderLoad> {
     let Some(workload) = &again(of.workload) else {
-        cluster.kill9();
+        strike();
         return Err(NotUnderLoad::NoWrites);
     };
     let seed = mix64(of.seed ^ 0x6b69_6c6c);
@@ -142,7 +141,7 @@ pub(crate) fn under_load(
         while goes_on() && !wrote_long() {
             std::thread::sleep(CHECK_EVERY);
         }
-        cluster.kill9();
+        strike();
         let killed = clock::now();
         let after_ms = begun.get().map_or(0, |at| (killed - *at).as_millis() as u64);
         let under_way = !writing.is_finished();

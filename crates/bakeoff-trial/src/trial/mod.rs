@@ -11,6 +11,7 @@ mod faults;
 mod history;
 pub(crate) mod load;
 pub(crate) mod neighbours;
+mod power;
 pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
@@ -33,7 +34,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Process, logs};
+use bakeoff_host::{NodeDisk, Process, logs};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, cleanup};
 
@@ -312,7 +313,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let PreparedSystem { system, asked, .. } = self.of.contender;
         let Some(cluster) = kept else {
             return match asked.is_started() {
-                true => self.start(),
+                true => self.start(NodeDisk::Machine),
                 false => Ok(cluster::attach(*system, asked)?.ready(interrupted)?),
             };
         };
@@ -360,7 +361,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Starts the system's servers without data.
-    fn start(&mut self) -> Result<ReadyCluster, Ended> {
+    fn start(&mut self, disk: NodeDisk) -> Result<ReadyCluster, Ended> {
         let nodes = &self.home.join("nodes");
         // Left by a failed trial, or by a killed run that is resumed.
         std::fs::remove_dir_all(nodes).ok();
@@ -376,9 +377,15 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             seed: trial.seed,
             seating: &self.context.seating,
             on: (self.context.fleet, whose),
+            disk,
         };
         let sampling = &self.sampling;
-        let watch = |processes: &[Process]| sampling.watch(&processes.iter().collect::<Vec<_>>());
+        let watch = |processes: &[Process]| {
+            // Samples describe the cluster that is loaded.
+            if disk == NodeDisk::Machine {
+                sampling.watch(&processes.iter().collect::<Vec<_>>());
+            }
+        };
         let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
         Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
     }
@@ -387,12 +394,12 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     fn generators(
         &self,
         keyed: &Arc<Keyed>,
+        seed: u64,
         staleness: StalenessTracking,
     ) -> Result<Generators<'b>, GeneratorError> {
-        let Combination { trial, workload, .. } = self.of;
         let keys = KeysOrder {
-            workload: workload.clone(),
-            seed: trial.seed,
+            workload: self.of.workload.clone(),
+            seed,
             staleness: staleness == StalenessTracking::Measured,
             history: keyed.history().is_some(),
             share: LoadShare::WHOLE,
@@ -415,7 +422,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let keyed = Keyed::new(workload, trial.seed, staleness);
         let is_recorded = history::is_recorded(self.context.study, workload);
         let keyed = Arc::new(if is_recorded { keyed.with_history() } else { keyed });
-        let generators = &self.generators(&keyed, staleness)?;
+        let generators = &self.generators(&keyed, trial.seed, staleness)?;
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
@@ -460,6 +467,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.phase(PhaseName::Stopping);
             cluster.stop();
         }
+        if let Some(cuts) = self.context.study.power_cuts.filter(|_| workload.writes()) {
+            let audit = self.cut_power(cuts)?;
+            self.record.audits.push(audit);
+            verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+        }
         Ok(())
     }
 
@@ -471,7 +483,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.record.targets = contender.record.source.iter().cloned().collect();
         let staleness = StalenessTracking::NotMeasured;
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
-        let generators = &self.generators(&keyed, staleness)?;
+        let generators = &self.generators(&keyed, trial.seed, staleness)?;
         self.sampling.load_begins(&[]);
         let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });
         self.sampling.load_ends();
@@ -570,7 +582,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.context.study.kill.unwrap_or(writes.system.kind().kill) == Kill::UnderLoad;
         let killed = is_under_load.then(|| {
             self.phase(PhaseName::KillingUnderLoad);
-            crash::under_load(writes, &cluster, interrupted)
+            crash::under_load(writes, interrupted, || cluster.kill9())
         });
         self.phase(PhaseName::KillingAndRestarting);
         if !is_under_load {

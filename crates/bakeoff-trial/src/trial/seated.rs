@@ -79,6 +79,7 @@ fn runs_case(case: &Case) {
         seed: 7,
         seating: &seating,
         on: (&Fleet::Local, NodesOf::Trial),
+        disk: bakeoff_host::NodeDisk::Machine,
     };
     let ready = cluster::start_on_free_ports(of, &mut ports, &never, &mut reporter, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{name}: {error}"));

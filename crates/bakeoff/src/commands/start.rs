@@ -20,7 +20,7 @@ use bakeoff_engine::tls::CaPem;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{RemovedIfKilled, private};
+use bakeoff_host::{NodeDisk, RemovedIfKilled, private};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, ClientToken};
 use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
@@ -126,7 +126,7 @@ fn serve(
     let nodes = &dir.join("nodes");
     let (components, seating) = (&contender.components, &Seating::here());
     let on = (&Fleet::Local, NodesOf::Trial);
-    let of = Starting { components, nodes, dir, seed: SEED, seating, on };
+    let of = Starting { components, nodes, dir, seed: SEED, seating, on, disk: NodeDisk::Machine };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

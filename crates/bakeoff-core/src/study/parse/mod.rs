@@ -28,7 +28,10 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
 use super::reading::Fields;
 use super::tree::{self, At, DiagnosticSink, Node};
-use super::{Clusters, Kill, Kind, LinearizabilityCheck, Publication, SAMPLE_EVERY_MIN, Study};
+use super::{
+    Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
+    SAMPLE_EVERY_MIN, Study,
+};
 use crate::units::{duration_text, shown};
 
 /// Parses the study `name` from `text`. `file` is its source in messages; `kinds` declares the abilities of each kind
@@ -104,6 +107,7 @@ fn study(
     let kill = audit.as_ref().filter(|audit| audit.node("kill").is_some());
     let kill = kill.map(|audit| audit.word(sink, "kill", Kill::ALL));
     let linearizability = linearizability(sink, audit.as_ref());
+    let power_cuts = power_cuts(sink, audit.as_ref(), clusters);
     let sample_every = sample_every(sink, &top);
     let publication = top
         .table(sink, "publication")
@@ -122,6 +126,7 @@ fn study(
         audit_keys: audit_keys?,
         kill: kill.map_or(Some(None), |kill| kill.map(Some))?,
         linearizability: linearizability?,
+        power_cuts: power_cuts?,
         sample_every: sample_every?,
         clusters: clusters?,
         publication,
@@ -147,6 +152,30 @@ fn linearizability(
             None
         }
     }
+}
+
+/// Reads the power cuts of an `audit`. The outer `None` is a mistake.
+fn power_cuts(
+    sink: &mut DiagnosticSink<'_>,
+    audit: Option<&Fields<'_>>,
+    clusters: Option<Clusters>,
+) -> Option<Option<PowerCuts>> {
+    let Some(audit) = audit else { return Some(None) };
+    if !audit.gives("power-cut") {
+        if audit.gives("cuts") {
+            let what = "`cuts` needs `power-cut`";
+            sink.hint(audit.key_at("cuts"), what, "add `power-cut: all`");
+            return None;
+        }
+        return Some(None);
+    }
+    let (of, cuts) = (audit.word(sink, "power-cut", PowerCutOf::ALL), audit.whole(sink, "cuts"));
+    if clusters == Some(Clusters::Kept) {
+        let what = "`power-cut` needs fresh clusters: it ends with a cluster of its own";
+        sink.hint(audit.key_at("power-cut"), what, "write `clusters: fresh`");
+        return None;
+    }
+    Some(Some(PowerCuts { of: of?, cuts: u32::try_from(cuts?).ok()? }))
 }
 
 fn sample_every(sink: &mut DiagnosticSink<'_>, top: &Fields<'_>) -> Option<Duration> {

@@ -413,6 +413,7 @@ fn short_name(name: &str) -> &str {
         Some(PhaseName::Starting) => "start",
         Some(PhaseName::Filling) => "fill",
         Some(PhaseName::Stopping) => "stop",
+        Some(PhaseName::CuttingPower) => "cut",
         Some(PhaseName::Load | PhaseName::KillingUnderLoad) | None => name,
     }
 }

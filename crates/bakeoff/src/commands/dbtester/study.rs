@@ -509,6 +509,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         audit_keys: AUDIT_KEYS,
         kill: None,
         linearizability: LinearizabilityCheck::Off,
+        power_cuts: None,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

@@ -127,6 +127,7 @@ pub(super) fn study(asked: &Asked) -> Study {
         audit_keys: 0,
         kill: None,
         linearizability: LinearizabilityCheck::Off,
+        power_cuts: None,
         sample_every: SAMPLE_EVERY,
         clusters: Clusters::Fresh,
         publication: None,
