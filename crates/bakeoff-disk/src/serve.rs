@@ -34,6 +34,8 @@ const BYTES_MAX: u64 = 2 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
+    /// Write everything back, as the kernel does with what is older than 30 s.
+    WriteBack,
     /// Cut the power, and mount what is left. No process may use the file system.
     Cut {
         /// Seed of what is kept.
@@ -43,11 +45,11 @@ pub enum Order {
     },
 }
 
-/// What a file system answers: first that it is ready, then once an order.
+/// What a file system answers: first that it is ready, then once for each order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is mounted.
+    /// It is mounted, or has written everything back.
     Ready,
     /// The power was cut.
     Cut(Dropped),
@@ -84,6 +86,10 @@ fn serve(args: &[OsString]) -> Result<(), String> {
     answer(&Answer::Ready).map_err(|error| error.to_string())?;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let answered = match serde_json::from_str(&line) {
+            Ok(Order::WriteBack) => {
+                lock(&image).sync_all();
+                Answer::Ready
+            }
             Ok(Order::Cut { seed, unsynced }) => cut(&image, &dir, &mut session, (seed, unsynced))
                 .map_or_else(Answer::Failed, Answer::Cut),
             Err(error) => Answer::Failed(format!("no order: {error}")),

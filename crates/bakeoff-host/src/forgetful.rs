@@ -53,14 +53,26 @@ impl ForgetfulDisk {
 
     /// Drops what was not synced. No process may use the file system.
     pub(super) fn cut(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
-        let mut order = serde_json::to_vec(&Order::Cut { seed, unsynced }).unwrap_or_default();
-        order.push(b'\n');
-        let sent = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).0.write_all(&order);
-        sent.map_err(|error| format!("its file system has ended: {error}"))?;
-        match self.answer()? {
+        match self.order(Order::Cut { seed, unsynced })? {
             Answer::Cut(dropped) => Ok(dropped),
             other => Err(reason(other)),
         }
+    }
+
+    /// Makes everything durable that was written so far.
+    pub(super) fn write_back(&self) -> Result<(), String> {
+        match self.order(Order::WriteBack)? {
+            Answer::Ready => Ok(()),
+            other => Err(reason(other)),
+        }
+    }
+
+    fn order(&self, order: Order) -> Result<Answer, String> {
+        let mut line = serde_json::to_vec(&order).unwrap_or_default();
+        line.push(b'\n');
+        let sent = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).0.write_all(&line);
+        sent.map_err(|error| format!("its file system has ended: {error}"))?;
+        self.answer()
     }
 
     fn answer(&self) -> Result<Answer, String> {

@@ -76,6 +76,13 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// When the start fails, or the machine is lost.
     fn restart(&self) -> Result<(), HostError>;
+    /// Makes everything durable that it wrote so far, as the kernel does after half a minute.
+    ///
+    /// # Errors
+    /// A reason, as of [`Self::cut_power`].
+    fn write_back(&self) -> Result<(), String> {
+        Err("power cuts work on this machine only".to_owned())
+    }
     /// Kills it, and makes its file system drop what was not synced, as in a power cut. [`Self::restart`] starts it on
     /// what is left.
     ///

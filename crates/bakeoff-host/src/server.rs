@@ -379,6 +379,11 @@ impl Server for LocalServer {
         self.spawn()
     }
 
+    fn write_back(&self) -> Result<(), String> {
+        let disk = self.disk.as_ref().ok_or("its directory is on the machine's file system")?;
+        disk.write_back()
+    }
+
     fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
         let disk = self.disk.as_ref().ok_or("its directory is on the machine's file system")?;
         self.kill9();

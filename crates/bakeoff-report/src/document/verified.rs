@@ -66,7 +66,13 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
     match of {
         Audited::Writes => {
             let killed = passed.iter().any(|audit| audit.when.contains("kill"));
-            let killed = if killed { ", also after a kill" } else { "" };
+            let cut = passed.iter().any(|audit| audit.power_cuts.is_some());
+            let killed = match (killed, cut) {
+                (true, true) => ", also after a kill and power cuts",
+                (true, false) => ", also after a kill",
+                (false, true) => ", also after power cuts",
+                (false, false) => "",
+            };
             format!("{} keys, none lost{killed}{partly}", count_text(read))
         }
         Audited::Passages => format!("{}, all granted{partly}", count_text(read)),

@@ -12,6 +12,7 @@ mod endpoints;
 mod error;
 mod living;
 pub(crate) mod metrics;
+pub(crate) mod power;
 pub(crate) mod syncs;
 
 use std::net::{IpAddr, SocketAddr};
@@ -22,12 +23,10 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_core::study::{ReadConsistency, Targets, Tier};
 use bakeoff_core::units;
-use bakeoff_core::workload::mix64;
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{
-    self as host, Dropped, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process,
-    Unsynced, terminate_all,
+    self as host, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process, terminate_all,
 };
 use bakeoff_install::Seal;
 use bakeoff_systems::declaration::Declaration;
@@ -46,7 +45,7 @@ use bakeoff_fleet::machines::NodesOf;
 use bakeoff_fleet::machines::fleet::Fleet;
 
 /// Maximum time until a killed cluster is ready again, which includes its recovery.
-const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
+pub(crate) const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
 /// Maximum time until a system that already runs answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time that servers get to end by themselves. Their data is deleted next, so waiting longer gains nothing: a leading
@@ -524,24 +523,18 @@ impl ReadyCluster {
         }
     }
 
-    /// Cuts the power of all nodes and parts at once. Returns what their file systems dropped. They can be restarted.
-    pub(crate) fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
-        for process in self.processes() {
-            process.signal(Signal::KILL);
-        }
-        let mut all = Dropped::default();
-        for (number, process) in (0..).zip(self.processes()) {
-            let dropped = process.cut_power(mix64(seed ^ number), unsynced);
-            all += dropped.map_err(|why| format!("{}: {why}", process.name()))?;
-        }
-        Ok(all)
-    }
-
     /// Restarts killed nodes in their order, and waits for a leader.
     pub(crate) fn restart(self, stop: &AtomicBool) -> Result<Self, FleetError> {
-        self.each_again(RECOVERED_WITHIN, stop, &|processes| {
-            processes.iter().try_for_each(Process::restart)
-        })
+        self.restart_within(RECOVERED_WITHIN, stop)
+    }
+
+    /// Restarts killed nodes as [`Self::restart`] does, and waits up to `within` for a leader.
+    pub(crate) fn restart_within(
+        self,
+        within: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, FleetError> {
+        self.each_again(within, stop, &|processes| processes.iter().try_for_each(Process::restart))
     }
 
     /// Waits until all nodes serve again after a fault. Starts those that give up meanwhile.
@@ -578,6 +571,15 @@ impl ReadyCluster {
     /// Waits for the same servers to be ready for another trial.
     pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, FleetError> {
         let within = self.system.declares().ready_within;
+        self.again_within(within, stop)
+    }
+
+    /// Waits up to `within` for the same servers to be ready.
+    pub(crate) fn again_within(
+        self,
+        within: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, FleetError> {
         self.each_again(within, stop, &|_| Ok(()))
     }
 

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bakeoff_core::check::{Audit, PowerCutsMade, Verdict};
 use bakeoff_core::observed::PhaseName;
@@ -20,6 +21,10 @@ use super::audit::{self, Auditor};
 use super::ended::Ended;
 use super::routes::Routes;
 use super::{Combination, TrialRunner, crash};
+use crate::cluster::RECOVERED_WITHIN;
+
+/// Longest time until a system is ready that need not start again after a power cut.
+const UNGUARANTEED_WITHIN: Duration = Duration::from_secs(20);
 
 impl TrialRunner<'_, '_> {
     /// Cuts the power as often as the study says, or until acknowledged keys are lost.
@@ -62,6 +67,9 @@ impl TrialRunner<'_, '_> {
         loop {
             let number = made.cuts + 1;
             let cut = format!("cut {number} of {}", cuts.cuts);
+            if let Err(why) = cluster.write_back() {
+                return not_checked(format!("{cut}: {why}"));
+            }
             let writes = crash::Writes {
                 system,
                 nodes: routes.to_write_to(),
@@ -73,7 +81,19 @@ impl TrialRunner<'_, '_> {
                 generators,
             };
             let mut dropped = Err("the power was not cut".to_owned());
-            let strike = || dropped = cluster.cut_power(writes.seed, unsynced(number));
+            let mut apart = None;
+            let strike = || {
+                dropped = match cuts.of {
+                    PowerCutOf::All => cluster.cut_power(writes.seed, unsynced(number)),
+                    PowerCutOf::One => {
+                        let done = cluster.cut_power_of_one(writes.seed, unsynced(number));
+                        done.map(|(dropped, nodes)| {
+                            apart = Some(nodes);
+                            dropped
+                        })
+                    }
+                };
+            };
             let written = crash::under_load(&writes, interrupted, strike);
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Ended::Interrupted);
@@ -83,7 +103,16 @@ impl TrialRunner<'_, '_> {
                 (_, Err(why)) => return not_checked(format!("{cut}: {why}")),
                 (Ok(written), Ok(dropped)) => count(&mut made, written.acknowledged, dropped),
             }
-            cluster = match cluster.restart(interrupted).map_err(Ended::from) {
+            let within = match guarantees.claims_disks() {
+                true => RECOVERED_WITHIN,
+                false => UNGUARANTEED_WITHIN,
+            };
+            let restarted = match apart.map(|apart| cluster.rejoin(&apart)) {
+                None => cluster.restart_within(within, interrupted),
+                Some(Ok(())) => cluster.again_within(within, interrupted),
+                Some(Err(error)) => Err(error.into()),
+            };
+            cluster = match restarted.map_err(Ended::from) {
                 Ok(cluster) => cluster,
                 Err(Ended::Failed(failed)) => {
                     let why = format!("{cut}: no start after it: {}", failed.headline);

@@ -38,6 +38,7 @@ mod observed;
 mod outputs;
 mod own_services;
 mod places;
+mod power;
 mod precision;
 mod reproduce;
 mod resume;

@@ -21,6 +21,7 @@ mod machines_scale;
 mod own_clusters;
 mod own_credentials;
 mod porcupine;
+mod power;
 mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         own_clusters::tests(&skipped),
         own_credentials::tests(&skipped),
         porcupine::tests(&skipped),
+        power::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),

@@ -23,6 +23,9 @@ struct Held {
     under_load: Option<[(u64, u64); 2]>,
     /// Reason why they were killed at rest in any of the trials, instead of under load.
     at_rest: Option<String>,
+    /// Power cuts, writes acknowledged before them, and bytes and names that they dropped; `None` if the power was not
+    /// cut in any of the trials.
+    power_cuts: Option<[(u64, u64); 4]>,
     /// True if no guarantee covers the result.
     unguaranteed: bool,
     trials: usize,
@@ -54,6 +57,14 @@ impl Held {
                 ]
             }),
             at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
+            power_cuts: passed.iter().all(|audit| audit.power_cuts.is_some()).then(|| {
+                [
+                    bounds(|audit| audit.power_cuts.map_or(0, |made| made.cuts.into())),
+                    bounds(|audit| audit.power_cuts.map_or(0, |made| made.acknowledged)),
+                    bounds(|audit| audit.power_cuts.map_or(0, |made| made.dropped_bytes)),
+                    bounds(|audit| audit.power_cuts.map_or(0, |made| made.dropped_names)),
+                ]
+            }),
             unguaranteed: passed.iter().any(|audit| audit.unguaranteed),
             trials: passed.len(),
         }
@@ -90,12 +101,22 @@ impl Held {
             let some = if self.trials > 1 { " in some" } else { "" };
             format!(", killed at rest{some}: {why}")
         });
+        let cut = self.power_cuts.map_or_else(String::new, |[cuts, acknowledged, bytes, names]| {
+            let times = if cuts == (1, 1) { "cut" } else { "cuts" };
+            format!(
+                ", {} {times} under load ({} writes acknowledged, {} unsynced bytes and {} names dropped)",
+                range(cuts),
+                range(acknowledged),
+                range(bytes),
+                range(names),
+            )
+        });
         let unguaranteed =
             if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
         match self.of {
             Audited::Writes => format!(
                 "{keys} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{at_rest}{claimed}{unguaranteed}"
+                 ({each}{trials}){killed}{at_rest}{cut}{claimed}{unguaranteed}"
             ),
             Audited::Passages => format!(
                 "no request passed unchecked {when}: {read} passed, {all} were granted ({trials})"
