@@ -63,10 +63,13 @@ pub(crate) fn mount(image: Shared, dir: &Path) -> io::Result<BackgroundSession> 
     Session::new(disk, dir, &config)?.spawn()
 }
 
+/// Entries of a directory: name, number and type.
+type Listing = Vec<(OsString, u64, FileType)>;
+
 struct Mounted {
     image: Shared,
     /// Entries of open directories, so that a listing is not disturbed by changes.
-    listings: Mutex<HashMap<u64, Vec<(OsString, u64, FileType)>>>,
+    listings: Mutex<HashMap<u64, Listing>>,
     next: AtomicU64,
 }
 
@@ -75,7 +78,7 @@ impl Mounted {
         lock(&self.image)
     }
 
-    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Vec<(OsString, u64, FileType)>>> {
+    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Listing>> {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,10 +13,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fuser::BackgroundSession;
-use nix::mount::MsFlags;
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, Signal, getegid, geteuid};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub const COMMAND: &str = "__disk";
 
 /// Most bytes of a file system, all in memory.
 const BYTES_MAX: u64 = 2 << 30;
+
+/// Attempts to unmount a directory that is in use, and the pause between them: 5 s in all.
+const BUSY_ATTEMPTS: u32 = 500;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// What bakeoff asks of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,11 +112,24 @@ fn cut(
     (seed, unsynced): (u64, Unsynced),
 ) -> Result<Dropped, String> {
     if let Some(old) = session.take() {
-        old.umount_and_join().map_err(|error| format!("cannot unmount it: {error}"))?;
+        unmount(dir).map_err(|error| format!("cannot unmount it: {error}"))?;
+        old.join().map_err(|error| format!("cannot end its session: {error}"))?;
     }
     let dropped = lock(image).cut(seed, unsynced);
     *session = Some(mounted(image, dir)?);
     Ok(dropped)
+}
+
+/// Unmounts a directory. A killed process may hold it for a moment longer.
+fn unmount(dir: &Path) -> nix::Result<()> {
+    let mut attempts = 0;
+    loop {
+        match umount2(dir, MntFlags::empty()) {
+            Err(Errno::EBUSY) if attempts < BUSY_ATTEMPTS => attempts += 1,
+            done => return done,
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
 
 fn mounted(image: &Shared, dir: &Path) -> Result<BackgroundSession, String> {

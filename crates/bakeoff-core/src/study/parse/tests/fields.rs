@@ -502,3 +502,29 @@ hint: each look at the processes costs time of its own
 ",
     );
 }
+
+#[test]
+fn power_cuts_that_cannot_be_made_are_rejected() {
+    check(
+        &[("title: t", "title: t\naudit: {cuts: 5}")],
+        r"
+error: `cuts` needs `power-cut`
+ --> my.yaml:2:9
+  |
+2 | audit: {cuts: 5}
+  |         ^^^^
+hint: add `power-cut: all`
+",
+    );
+    check(
+        &[("title: t", "title: t\nclusters: kept\naudit: {power-cut: all}")],
+        r"
+error: `power-cut` needs fresh clusters: it ends with a cluster of its own
+ --> my.yaml:3:9
+  |
+3 | audit: {power-cut: all}
+  |         ^^^^^^^^^
+hint: write `clusters: fresh`
+",
+    );
+}
