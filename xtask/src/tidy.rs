@@ -104,6 +104,7 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff/src/canary/mod.rs",
             "crates/bakeoff/src/canary/delay.rs",
             "crates/bakeoff/src/commands/agent.rs",
+            "crates/bakeoff-disk/src/serve.rs",
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/warden.rs",
             // These print for cargo, or for a developer who runs a test.

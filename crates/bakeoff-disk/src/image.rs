@@ -22,7 +22,7 @@ use crate::content::{BLOCK, Block, Content, SECTOR, zeros};
 /// Number of the root directory, as FUSE demands.
 pub(crate) const ROOT: u64 = 1;
 
-/// What a power cut does with blocks and names that were not synced.
+/// Selects the fate of blocks and names that were not synced, in a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unsynced {
@@ -32,7 +32,7 @@ pub enum Unsynced {
     PartlyKept,
 }
 
-/// What a power cut dropped.
+/// Counts what a power cut dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
     /// Unsynced bytes that are gone.
@@ -64,7 +64,7 @@ pub(crate) enum Kind {
     Special(u32),
 }
 
-/// Whether a rename may replace what has the new name.
+/// Selects whether a rename may replace a file of the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replace {
     Yes,

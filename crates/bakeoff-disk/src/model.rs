@@ -190,7 +190,7 @@ fn a_full_file_system_refuses_writes() {
     assert_eq!(contents(&image, file), b"");
 }
 
-/// What is known of an image without looking into it.
+/// Follows an image without looking into it.
 #[derive(Default)]
 struct Model {
     /// Names after each change since the last cut; the first are those at the cut.

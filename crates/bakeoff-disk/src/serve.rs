@@ -35,7 +35,7 @@ const BYTES_MAX: u64 = 2 << 30;
 const BUSY_ATTEMPTS: u32 = 500;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// What bakeoff asks of a file system.
+/// Asks something of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -45,15 +45,15 @@ pub enum Order {
     Cut {
         /// Seed of what is kept.
         seed: u64,
-        /// What happens to blocks and names that were not synced.
+        /// Fate of blocks and names that were not synced.
         unsynced: Unsynced,
     },
 }
 
-/// What a file system answers: first that it is ready, then once for each order.
+/// Answers of a file system: first that it is ready, then once for each order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum DiskReply {
     /// It is mounted, or has written everything back.
     Ready,
     /// The power was cut.
@@ -67,7 +67,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     match serve(&args.collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            answer(&Answer::Failed(why)).ok();
+            answer(&DiskReply::Failed(why)).ok();
             ExitCode::FAILURE
         }
     }
@@ -88,16 +88,16 @@ fn serve(args: &[OsString]) -> Result<(), String> {
         imported(&dir).map_err(|error| format!("cannot read `{}`: {error}", dir.display()))?;
     let image: Shared = Arc::new(Mutex::new(image));
     let mut session = Some(mounted(&image, &dir)?);
-    answer(&Answer::Ready).map_err(|error| error.to_string())?;
+    answer(&DiskReply::Ready).map_err(|error| error.to_string())?;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let answered = match serde_json::from_str(&line) {
             Ok(Order::WriteBack) => {
                 lock(&image).sync_all();
-                Answer::Ready
+                DiskReply::Ready
             }
             Ok(Order::Cut { seed, unsynced }) => cut(&image, &dir, &mut session, (seed, unsynced))
-                .map_or_else(Answer::Failed, Answer::Cut),
-            Err(error) => Answer::Failed(format!("no order: {error}")),
+                .map_or_else(DiskReply::Failed, DiskReply::Cut),
+            Err(error) => DiskReply::Failed(format!("no order: {error}")),
         };
         answer(&answered).map_err(|error| error.to_string())?;
     }
@@ -142,7 +142,7 @@ fn mounted(image: &Shared, dir: &Path) -> Result<BackgroundSession, String> {
     })
 }
 
-fn answer(answer: &Answer) -> io::Result<()> {
+fn answer(answer: &DiskReply) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();

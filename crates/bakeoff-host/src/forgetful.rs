@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use bakeoff_disk::{Answer, Dropped, Order, Unsynced};
+use bakeoff_disk::{DiskReply, Dropped, Order, Unsynced};
 
 use super::{child, launcher, procfs};
 
@@ -41,7 +41,7 @@ impl ForgetfulDisk {
         let disk = Self { child: Mutex::new(child), pid, pipes: Mutex::new(pipes) };
         launcher::watch(pid, start_ticks).map_err(text)?;
         match disk.answer()? {
-            Answer::Ready => Ok(disk),
+            DiskReply::Ready => Ok(disk),
             other => Err(reason(other)),
         }
     }
@@ -54,7 +54,7 @@ impl ForgetfulDisk {
     /// Drops what was not synced. No process may use the file system.
     pub(super) fn cut(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
         match self.order(Order::Cut { seed, unsynced })? {
-            Answer::Cut(dropped) => Ok(dropped),
+            DiskReply::Cut(dropped) => Ok(dropped),
             other => Err(reason(other)),
         }
     }
@@ -62,12 +62,12 @@ impl ForgetfulDisk {
     /// Makes everything durable that was written so far.
     pub(super) fn write_back(&self) -> Result<(), String> {
         match self.order(Order::WriteBack)? {
-            Answer::Ready => Ok(()),
+            DiskReply::Ready => Ok(()),
             other => Err(reason(other)),
         }
     }
 
-    fn order(&self, order: Order) -> Result<Answer, String> {
+    fn order(&self, order: Order) -> Result<DiskReply, String> {
         let mut line = serde_json::to_vec(&order).unwrap_or_default();
         line.push(b'\n');
         let sent = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).0.write_all(&line);
@@ -75,7 +75,7 @@ impl ForgetfulDisk {
         self.answer()
     }
 
-    fn answer(&self) -> Result<Answer, String> {
+    fn answer(&self) -> Result<DiskReply, String> {
         let mut line = String::new();
         let read = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).1.read_line(&mut line);
         read.map_err(|error| format!("its file system has ended: {error}"))?;
@@ -90,9 +90,9 @@ impl Drop for ForgetfulDisk {
     }
 }
 
-fn reason(answer: Answer) -> String {
+fn reason(answer: DiskReply) -> String {
     match answer {
-        Answer::Failed(why) => why,
+        DiskReply::Failed(why) => why,
         other => format!("its file system answered {other:?}"),
     }
 }

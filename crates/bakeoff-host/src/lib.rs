@@ -112,11 +112,11 @@ pub struct NodeSpec {
     pub logs: Vec<PathBuf>,
     /// The server's own words for log levels, besides the common ones.
     pub level_words: &'static [LevelWord],
-    /// What holds the node's directory.
+    /// File system of the node's directory.
     pub disk: NodeDisk,
 }
 
-/// What holds a node's directory.
+/// Selects the file system of a node's directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NodeDisk {
     /// The machine's file system.

@@ -104,7 +104,7 @@ pub struct Starting<'a> {
     pub seating: &'a Seating,
     /// Machines of the run, and the owner of the data there.
     pub on: (&'a Fleet, NodesOf<'a>),
-    /// What holds the nodes' directories.
+    /// File system of the nodes' directories.
     pub disk: NodeDisk,
 }
 
