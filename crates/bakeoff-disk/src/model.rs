@@ -171,6 +171,23 @@ fn kept_blocks_come_in_any_order_and_the_last_one_is_torn() {
 }
 
 #[test]
+fn new_blocks_are_there_only_with_all_changes_before_them() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..100 {
+        let mut image = image();
+        let file = synced(&mut image, (ROOT, "a"), &[1; BLOCK]);
+        create(&mut image, (ROOT, "before"), Kind::File);
+        image.write(file, BLOCK as u64, &[2; BLOCK], NOW).unwrap();
+        image.cut(seed, Unsynced::PartlyKept);
+        let is_longer = contents(&image, file).len() > BLOCK;
+        let is_named = found(&image, (ROOT, "before")).is_some();
+        assert!(is_named || !is_longer, "seed {seed}: its transaction comes after the name");
+        seen.insert((is_named, is_longer));
+    }
+    assert_eq!(seen.len(), 3);
+}
+
+#[test]
 fn files_without_a_name_stay_readable_until_they_are_closed() {
     let mut image = image();
     let file = synced(&mut image, (ROOT, "a"), b"1");
