@@ -2,8 +2,6 @@
 //!
 //! Not here: the canary (`commands`), the file system (`bakeoff-disk`).
 
-use std::time::Instant;
-
 use libtest_mimic::Trial;
 
 use crate::support::case::{Case, Part, case, part, with};
@@ -33,9 +31,6 @@ const FORGETFUL: [Case; 6] = [
     Case { more: "options: {appendfsync: 'no'}", what: "with no", ..REDIS },
 ];
 
-/// Longest run of a system that loses writes, in seconds.
-const FOUND_WITHIN: u64 = 60;
-
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let synced = SYNCED.map(|case| {
         with("power_cuts_accuse_no_system_that_syncs", case, skipped, |case| {
@@ -46,9 +41,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     });
     let forgetful = FORGETFUL.map(|case| {
         with("power_cuts_find_a_system_that_does_not_sync", case, skipped, |case| {
-            let began = Instant::now();
             let (verdict, why) = cut(case, 4)?;
-            assert!(began.elapsed().as_secs() < FOUND_WITHIN, "{:?}", began.elapsed());
             assert_eq!(verdict, "not-checked", "{why}");
             assert!(why.starts_with("cut ") && why.contains("which breaks no guarantee"), "{why}");
             Ok(())
