@@ -41,9 +41,9 @@ pub struct Outage {
     /// Time from the end of the fault until p99 was within [`BACK_TIMES`] of the earlier one, in whole seconds; `None`
     /// if it was not, or is unknown.
     pub p99_back: Option<f64>,
-    /// Operations that certainly did nothing: refused, or never sent.
+    /// Operations that failed at once: no connection, an error as the answer, or never sent.
     pub failed: u64,
-    /// Operations of unknown outcome: they timed out, or their connection broke.
+    /// Operations without an answer: they timed out, or their connection broke.
     pub unknown: u64,
     /// Successes that took more than [`BACK_TIMES`] the earlier p99.
     pub delayed: u64,
