@@ -33,7 +33,7 @@ pub use delayed_ack::{DelayedAcks, PausedEnds};
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
-pub use steps::{STEP, STEPS_MAX, Step, Steps};
+pub use steps::{STEP, STEPS_MAX, StepCounts, StepSeries};
 
 /// Minimum length of a silence that conditions consider.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
@@ -167,8 +167,8 @@ pub struct Measurement {
     /// Figures of each second.
     pub seconds: Vec<Second>,
     /// Counts in steps of [`STEP`]; empty unless a fault happened during the load.
-    #[serde(default, skip_serializing_if = "Steps::is_empty")]
-    pub steps: Steps,
+    #[serde(default, skip_serializing_if = "StepSeries::is_empty")]
+    pub steps: StepSeries,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
     /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.

@@ -175,7 +175,7 @@ fn delayed(measurement: &Measurement, p99: Duration, from: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{GeneratorStall, Silence, Step};
+    use crate::measurement::{GeneratorStall, Silence, StepCounts};
     use crate::record::{FaultHit, StageRecord};
 
     /// Returns an injection of a pause from 3 s to 7 s in a load of 20 s at 100/s, without a success from `silence`.
@@ -193,7 +193,7 @@ mod tests {
                 _ if time >= end && time < full_from => 6,
                 _ => 10,
             };
-            measurement.steps.add(at, &Step { verified, errors: 0 });
+            measurement.steps.add(at, &StepCounts { verified, errors: 0 });
         }
         measurement.silences = vec![Silence { from: since, seconds: end - since }];
         Injection {

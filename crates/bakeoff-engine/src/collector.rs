@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, PausedEnds,
-    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, Step,
+    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, StepCounts,
     TargetFigures, UsedAddress, longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
@@ -36,7 +36,7 @@ pub(super) struct Slice {
     /// Staleness by node; empty if it is not judged.
     pub(super) staleness: Vec<Staleness>,
     /// Steps in which operations ended, each with its number since measuring began.
-    pub(super) steps: Vec<(u32, Step)>,
+    pub(super) steps: Vec<(u32, StepCounts)>,
     /// Intervals without success although operations were due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,

@@ -12,14 +12,14 @@ pub const STEPS_MAX: u32 = 36_000;
 
 /// Counts the operations that ended in a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct StepCounts {
     /// Verified successes.
     pub verified: u64,
     /// Failures.
     pub errors: u64,
 }
 
-impl Step {
+impl StepCounts {
     /// Returns the counts since an earlier state.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -36,16 +36,16 @@ impl Step {
 
 /// Holds counts by step, from the beginning of measuring. Steps after the last one are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Steps {
+pub struct StepSeries {
     /// Verified successes of each step.
     pub verified: Vec<u64>,
     /// Failures of each step.
     pub errors: Vec<u64>,
 }
 
-impl Steps {
+impl StepSeries {
     /// Adds counts to the step at `place`.
-    pub fn add(&mut self, place: u32, step: &Step) {
+    pub fn add(&mut self, place: u32, step: &StepCounts) {
         if place >= STEPS_MAX {
             return;
         }
@@ -64,17 +64,17 @@ impl Steps {
     /// Adds the counts of operations that ran at the same time.
     pub fn add_beside(&mut self, other: &Self) {
         for (place, &verified) in (0..).zip(&other.verified) {
-            self.add(place, &Step { verified, errors: 0 });
+            self.add(place, &StepCounts { verified, errors: 0 });
         }
         for (place, &errors) in (0..).zip(&other.errors) {
-            self.add(place, &Step { verified: 0, errors });
+            self.add(place, &StepCounts { verified: 0, errors });
         }
     }
 
     /// Returns the counts of the step at `place`.
-    pub fn at(&self, place: usize) -> Step {
+    pub fn at(&self, place: usize) -> StepCounts {
         let count = |of: &[u64]| of.get(place).copied().unwrap_or_default();
-        Step { verified: count(&self.verified), errors: count(&self.errors) }
+        StepCounts { verified: count(&self.verified), errors: count(&self.errors) }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::{
-    ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, Step,
+    ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, StepCounts,
 };
 use bakeoff_core::staleness::Seen;
 
@@ -48,7 +48,7 @@ pub(super) struct Recorder {
     /// End of the step that is being counted, within that second.
     step_ends: Instant,
     /// Successes and failures of the slice's earlier steps.
-    stepped: Step,
+    stepped: StepCounts,
     /// Time of the last success; initially the start of the load.
     last_success: Instant,
     /// Earliest due time of an operation that failed since the last success.
@@ -77,7 +77,7 @@ impl Recorder {
             keeps_in_flight: false,
             second_ends: now,
             step_ends: now,
-            stepped: Step::default(),
+            stepped: StepCounts::default(),
             last_success: now,
             failing_since: None,
             silence_min: SILENCE_RECORDED_MIN,
@@ -287,7 +287,7 @@ impl Recorder {
 
     /// Counts the operations that ended since the last step ended.
     fn count_step(&mut self) {
-        let so_far = Step {
+        let so_far = StepCounts {
             verified: self.slice.operations.iter().map(|of| of.verified_in_window).sum(),
             errors: self.slice.operations.iter().map(OperationFigures::error_count).sum(),
         };
@@ -302,7 +302,7 @@ impl Recorder {
 
     pub(super) fn send_slice(&mut self) {
         self.count_step();
-        self.stepped = Step::default();
+        self.stepped = StepCounts::default();
         let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
         let aged = self.slice.staleness.len();
         let fresh = self

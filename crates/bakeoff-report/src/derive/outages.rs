@@ -6,7 +6,7 @@
 //! Not here: the figures of one injection (`bakeoff_core::outage`), tables (`document::outages`).
 
 use bakeoff_core::check::{Cause, Verdict};
-use bakeoff_core::measurement::{ErrorKind, Steps};
+use bakeoff_core::measurement::{ErrorKind, StepSeries};
 use bakeoff_core::outage::{Outage, blamed_on_generator, outage};
 use bakeoff_core::record::{Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
@@ -54,7 +54,7 @@ pub(crate) struct InjectionFigures {
     pub(crate) lost: Option<u64>,
     /// Reads of older values than the system guarantees, and wrong ones.
     pub(crate) untrue: u64,
-    pub(crate) steps: Steps,
+    pub(crate) steps: StepSeries,
     /// Whole seconds of the load, each with its p99 in milliseconds if it is known.
     pub(crate) p99: Vec<(u32, Option<f64>)>,
     /// Length of the load in seconds.

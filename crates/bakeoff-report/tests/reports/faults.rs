@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::measurement::{GeneratorStall, Silence, Step};
+use bakeoff_core::measurement::{GeneratorStall, Silence, StepCounts};
 use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord};
 use bakeoff_core::study::{
     Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
@@ -45,7 +45,7 @@ fn injection(repeat: u32, outage: f64) -> Injection {
     for at in 0..100u32 {
         let time = f64::from(at) / 10.0;
         let verified = if (2.0..2.0 + outage).contains(&time) { 0 } else { 100 };
-        measurement.steps.add(at, &Step { verified, errors: 0 });
+        measurement.steps.add(at, &StepCounts { verified, errors: 0 });
     }
     let hit = FaultHit {
         nodes: vec!["etcd-1".into()],

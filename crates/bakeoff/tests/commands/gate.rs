@@ -248,7 +248,10 @@ fn rejects_bad_gates_before_starting_anything() {
         &["base and new are the same program with the same options", "`--new-option`"],
     );
     check(&canary(&["--new", "./x"]), &["kind `canary` is part of bakeoff", "NAME=VALUE"]);
-    check(&canary(&["--new-option", "delayy=1ms"]), &["no option `delayy`", "did you mean `delay`?"]);
+    check(
+        &canary(&["--new-option", "delayy=1ms"]),
+        &["no option `delayy`", "did you mean `delay`?"],
+    );
     check(&canary(&["--new-option", "delay=soon"]), &["`soon`"]);
     check(&canary(&["--new-option", "delay"]), &["write NAME=VALUE, such as `delay=2ms`"]);
     check(&["--system", "canry"], &["has no system `canry`", "did you mean `canary`?"]);
