@@ -6,7 +6,7 @@
 
 use bakeoff_core::check::{Audit, Audited};
 use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
-use bakeoff_core::units::{count_text, trials_text};
+use bakeoff_core::units::{count_text, plural, trials_text};
 
 use crate::derive::method::Met;
 use crate::document::report::Report;
@@ -62,7 +62,13 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
         return "not checked".to_owned();
     }
     let read: u64 = passed.iter().map(|audit| audit.read).sum();
-    let partly = if passed.len() < audits.len() { "; partly not checked" } else { "" };
+    // A loss that breaks no guarantee is no failure, and still a loss.
+    let lost: u64 = audits.iter().map(|audit| audit.lost + audit.wrong).sum();
+    let partly = match (lost, passed.len() < audits.len()) {
+        (1.., _) => format!("; beyond any guarantee, {} were lost", plural(lost, "key")),
+        (0, true) => "; partly not checked".to_owned(),
+        (0, false) => String::new(),
+    };
     match of {
         Audited::Writes => {
             let killed = passed.iter().any(|audit| audit.when.contains("kill"));
@@ -73,7 +79,8 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
                 (false, true) => ", also after power cuts",
                 (false, false) => "",
             };
-            format!("{} keys, none lost{killed}{partly}", count_text(read))
+            let kept = if lost > 0 { "kept as guaranteed" } else { "none lost" };
+            format!("{} keys, {kept}{killed}{partly}", count_text(read))
         }
         Audited::Passages => format!("{}, all granted{partly}", count_text(read)),
     }

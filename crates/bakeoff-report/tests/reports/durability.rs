@@ -1,5 +1,6 @@
 //! Tests how a report shows observed syncs, and lowers a claim that they contradict.
 
+use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
 use bakeoff_report::compare::Compared;
@@ -7,6 +8,7 @@ use bakeoff_report::compared;
 use bakeoff_report::fairness::Weight;
 use bakeoff_report::reproduce::Reproduction;
 
+use super::building::audit;
 use super::fairness::{check, row, texts};
 use super::{NARROW, PLAIN, full, repeated};
 
@@ -80,4 +82,16 @@ fn comparisons_and_replications_use_observed_durability() {
     assert!(compared.contains(words), "{compared}");
     let claim = &Reproduction::new(&cheats, &honest).claims[0].claim;
     assert!(claim.ends_with(", but etcd acknowledges writes before they are on disk"), "{claim}");
+}
+
+#[test]
+fn loss_beyond_any_guarantee_is_no_silent_pass() {
+    let mut record = repeated();
+    let trial = record.trials.first_mut().expect("a trial");
+    let why = "1,000 keys are lost, which breaks no guarantee".to_owned();
+    let cut = audit("after a power cut of all nodes");
+    trial.audits.push(Audit { lost: 1000, verdict: Verdict::NotChecked(why), ..cut });
+    let text = full(&Report::new(&record), &PLAIN);
+    assert!(text.contains("beyond any guarantee, 1,000 keys were lost"), "{text}");
+    assert!(text.contains("keys, kept as guaranteed") && !text.contains("none lost"), "{text}");
 }
