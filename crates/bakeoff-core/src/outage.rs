@@ -136,10 +136,6 @@ fn full_rate(measurement: &Measurement, rate: f64, healed: f64) -> Option<f64> {
     Some((at as f64 * STEP.as_secs_f64() - healed).max(0.0))
 }
 
-fn p99(second: &Second) -> Option<Duration> {
-    second.responses().ok()?.percentile(0.99).latency()
-}
-
 /// Returns the median p99 of the whole seconds before the fault; `None` if no second has one.
 fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
     let is_before = |second: &&Second| f64::from(second.second + 1) <= from;
@@ -147,7 +143,7 @@ fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
         .seconds
         .iter()
         .filter(is_before)
-        .filter_map(p99)
+        .filter_map(Second::p99)
         .map(|p99| p99.as_secs_f64())
         .collect();
     known.sort_unstable_by(f64::total_cmp);
@@ -158,7 +154,7 @@ fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
 fn p99_back(measurement: &Measurement, before: Duration, healed: f64) -> Option<f64> {
     let is_back = |second: &&Second| {
         let ends = f64::from(second.second);
-        ends >= healed.floor() && p99(second).is_some_and(|p99| p99 <= before.mul_f64(BACK_TIMES))
+        ends >= healed.floor() && second.p99().is_some_and(|p99| p99 <= before.mul_f64(BACK_TIMES))
     };
     let second = measurement.seconds.iter().find(is_back)?;
     Some((f64::from(second.second) - healed).max(0.0))

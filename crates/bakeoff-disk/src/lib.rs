@@ -1,9 +1,9 @@
 //! A file system that forgets what was not synced, for simulated power cuts.
 //!
-//! `bakeoff __disk` mounts it on a node's directory, in a mount namespace of its own, so that nobody else sees the
-//! mount and the kernel removes it with its last process. A server enters that namespace before it starts. When bakeoff
-//! has killed the server, it orders a cut ([`Order`]): the file system drops what was not synced and mounts what is
-//! left, on which the server starts again.
+//! `bakeoff __disk` mounts it on a node's directory, in a mount namespace of its own. Only processes in that namespace
+//! see the mount, and the kernel removes it with the last of them. A server enters the namespace before it starts. When
+//! bakeoff has killed the server, it orders a cut ([`Order`]). The file system then drops what was not synced, and
+//! mounts the rest for the next start.
 //!
 //! The data is held in memory. What survives a cut is decided by `image`, as ext4 would; no real disk takes part.
 //!

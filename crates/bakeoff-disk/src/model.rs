@@ -250,7 +250,11 @@ impl Model {
     fn check(&self, image: &Image, what: &str) {
         let now = names(image);
         let known = self.history[self.certain..].contains(&now);
-        assert!(known, "{what}: {now:?} is none of {:?}", &self.history[self.certain..]);
+        assert!(
+            known,
+            "{what}: no cut leaves {now:?}, but one of {:?}",
+            &self.history[self.certain..]
+        );
         for file in now.values().filter(|&&inode| image.entries(inode).is_err()) {
             let (now, versions) = (contents(image, *file), &self.versions[file]);
             let sizes = || versions.iter().map(Vec::len);

@@ -69,7 +69,7 @@ pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};
 pub use forgetful::support as forgetful_disk_support;
 pub use launcher::{end_if_stopped, own_program};
-pub use process::{Process, Server, terminate_all};
+pub use process::{Process, Server, kill_all, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
 pub use server::Stopped;

@@ -213,9 +213,19 @@ impl Process {
 }
 
 /// Sends the stop signal to all processes, then waits for each, so the grace periods overlap.
-pub fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
-    processes.iter().for_each(|process| process.ask_to_end());
+pub fn terminate_all<'p>(
+    processes: impl IntoIterator<Item = &'p Process> + Clone,
+    grace: Duration,
+) -> Vec<Stopped> {
+    processes.clone().into_iter().for_each(|process| process.ask_to_end());
     let deadline = clock::now() + grace;
     let left = || deadline.saturating_duration_since(clock::now());
-    processes.iter().map(|process| process.finish_within(left())).collect()
+    processes.into_iter().map(|process| process.finish_within(left())).collect()
+}
+
+/// Kills all processes. Sends all signals before it waits for the first exit, because that takes time.
+pub fn kill_all<'p>(processes: impl Iterator<Item = &'p Process>) -> Vec<Exit> {
+    let processes: Vec<&Process> = processes.collect();
+    processes.iter().for_each(|process| process.signal(Signal::KILL));
+    processes.into_iter().map(|process| process.kill9()).collect()
 }

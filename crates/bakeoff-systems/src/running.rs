@@ -9,9 +9,8 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Host, HostError, Probe, Process, await_ready, terminate_all};
+use bakeoff_host::{Host, HostError, Probe, Process, await_ready, kill_all, terminate_all};
 use bakeoff_install::Installed;
-use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::seating::Seating;
@@ -92,11 +91,7 @@ impl Ready {
     }
 
     fn kill9(&self) {
-        // Signal all of them first, because waiting for each end takes a while.
-        self.processes().for_each(|process| process.signal(Signal::KILL));
-        for process in self.processes() {
-            process.kill9();
-        }
+        kill_all(self.processes());
     }
 
     /// Restarts killed nodes in order.

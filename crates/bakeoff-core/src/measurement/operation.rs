@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -262,6 +263,11 @@ impl Second {
     /// Returns the response times of all operations, with failures ranked last. Fails if a text is not a histogram.
     pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
         Ranked::all(self.operations.values().map(SecondFigures::responses))
+    }
+
+    /// Returns the p99 of all operations; `None` if it is a failure, or too few operations ended.
+    pub fn p99(&self) -> Option<Duration> {
+        self.responses().ok()?.percentile(0.99).latency()
     }
 
     /// Returns the verified successes of all operations.

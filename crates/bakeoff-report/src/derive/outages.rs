@@ -271,10 +271,10 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             .audit
             .as_ref()
             .filter(|audit| !matches!(audit.verdict, Verdict::NotChecked(_)) || audit.lost > 0);
-        let p99 = measurement.seconds.iter().map(|second| {
-            let p99 = second.responses().ok().and_then(|all| all.percentile(0.99).latency());
-            (second.second, p99.map(|p99| p99.as_secs_f64() * 1e3))
-        });
+        let p99 = measurement
+            .seconds
+            .iter()
+            .map(|second| (second.second, second.p99().map(|p99| p99.as_secs_f64() * 1e3)));
         let outage = outage(one)?;
         Some(InjectionFigures {
             left_out: one.unproven.clone().or_else(|| blamed_on_generator(one, &outage)),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::{GeneratorStall, Silence, StepCounts};
-use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord};
+use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
     Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
 };
-use bakeoff_report::{self as report, Extent, Report};
+use bakeoff_report::{self as report, Extent, Report, verify};
 use serde_json::Value;
 
 use super::building::{Trials as _, audit, closed, measured, record, study, workload};
@@ -136,4 +136,18 @@ fn outage_until_the_end_of_the_load_is_a_lower_bound() {
     }
     let verdict = verdict(&record);
     assert!(verdict.contains("etcd was out for at least 8.00 s ("), "{verdict}");
+}
+
+#[test]
+fn injections_in_another_order_than_their_seed_gives_are_found() {
+    let trials = |record: &Record| {
+        let found = verify::verify(&chain::check(b""), record, &[]);
+        found.into_iter().find(|one| one.what == "trials").expect("the check").seen
+    };
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    assert!(
+        trials(&record).starts_with("1 of 1 trials, in an order that follows from study and seed")
+    );
+    record.trials[0].injections.swap(0, 1);
+    assert_eq!(trials(&record), "the injections of trial 1 do not follow from its seed");
 }

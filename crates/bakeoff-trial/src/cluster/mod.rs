@@ -26,7 +26,8 @@ use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{
-    self as host, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process, terminate_all,
+    self as host, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process, kill_all,
+    terminate_all,
 };
 use bakeoff_install::Seal;
 use bakeoff_systems::declaration::Declaration;
@@ -34,7 +35,6 @@ use bakeoff_systems::exchange;
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::topology::{self, Component, Member};
 use bakeoff_systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
-use rustix::process::Signal;
 
 pub(crate) use self::attach::attach;
 pub use self::error::NoTargets;
@@ -514,13 +514,7 @@ impl ReadyCluster {
 
     /// Kills all nodes and parts at once with SIGKILL.
     pub(crate) fn kill9(&self) {
-        // Send all signals first: waiting for an exit takes time.
-        for process in self.processes() {
-            process.signal(Signal::KILL);
-        }
-        for process in self.processes() {
-            process.kill9();
-        }
+        kill_all(self.processes());
     }
 
     /// Restarts killed nodes in their order, and waits for a leader.
@@ -535,11 +529,6 @@ impl ReadyCluster {
         stop: &AtomicBool,
     ) -> Result<Self, FleetError> {
         self.each_again(within, stop, &|processes| processes.iter().try_for_each(Process::restart))
-    }
-
-    /// Waits until all nodes serve again after a fault. Starts those that give up meanwhile.
-    pub(crate) fn recovered(self, stop: &AtomicBool) -> Result<Self, FleetError> {
-        self.each_again(RECOVERED_WITHIN, stop, &|_| Ok(()))
     }
 
     /// Returns the system, or its part with this name in the study.
@@ -574,7 +563,7 @@ impl ReadyCluster {
         self.again_within(within, stop)
     }
 
-    /// Waits up to `within` for the same servers to be ready.
+    /// Waits up to `within` for the same servers to be ready. Starts those that give up meanwhile after a restart.
     pub(crate) fn again_within(
         self,
         within: Duration,

@@ -52,12 +52,9 @@ impl ReadyCluster {
         unsynced: Unsynced,
     ) -> Result<(Dropped, Apart), String> {
         let apart = self.apart(seed).ok_or("it has no nodes of its own")?;
-        let signal = |nodes: &[usize], signal| {
-            self.some(nodes).for_each(|process| process.signal(signal));
-        };
-        signal(&apart.lagging, Signal::STOP);
+        self.pause(&apart.lagging)?;
         std::thread::sleep(LAGS);
-        signal(&apart.others, Signal::STOP);
+        self.pause(&apart.others)?;
         let victim = self.some(&[apart.victim]).next().ok_or("it has no nodes of its own")?;
         Ok((cut(victim, seed, unsynced)?, apart))
     }
@@ -92,6 +89,10 @@ impl ReadyCluster {
         let lags = mix64(seed).checked_rem(others.len() as u64).map(|index| index as usize);
         let lagging = lags.map(|index| others.swap_remove(index)).into_iter().collect();
         Some(Apart { victim, lagging, others })
+    }
+
+    fn pause(&self, nodes: &[usize]) -> Result<(), String> {
+        self.some(nodes).try_for_each(|process| process.pause().map(drop))
     }
 
     fn some(&self, nodes: &[usize]) -> impl Iterator<Item = &Process> {

@@ -17,12 +17,12 @@ use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
 use bakeoff_core::study::{Fault, FaultAction, FaultNode};
 use bakeoff_core::units::plural;
-use bakeoff_host::Process;
+use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
 
 use super::audit;
 use super::load::{Driven, is_over};
 use super::{Combination, Ended, TrialRunner};
-use crate::cluster::ReadyCluster;
+use crate::cluster::{RECOVERED_WITHIN, ReadyCluster};
 use crate::event::Event;
 
 /// Interval between checks whether the load still runs.
@@ -54,7 +54,7 @@ impl TrialRunner<'_, '_> {
             if self.context.interrupted.load(Ordering::Relaxed) {
                 return Err(Ended::Interrupted);
             }
-            cluster = cluster.recovered(self.context.interrupted)?;
+            cluster = cluster.again_within(RECOVERED_WITHIN, self.context.interrupted)?;
             let audit = self.audit_injection(&cluster, driven, (fault, repeat));
             let last = self.record.injections.last_mut();
             last.expect("it was just added").audit = audit;
@@ -114,7 +114,7 @@ impl TrialRunner<'_, '_> {
             return None;
         }
         let when = format!("after injection {repeat} of {}", fault.name);
-        let audit = self.auditor(driven.generators).judge(cluster, &when);
+        let audit = self.auditor(driven.generators, self.of.trial.seed).judge(cluster, &when);
         let is_kill_of_all = fault.target.node == FaultNode::Each
             && matches!(fault.action, FaultAction::Kill { .. });
         Some(match is_kill_of_all {
@@ -168,30 +168,29 @@ impl Injector<'_> {
         let since = |moment: Instant| moment.saturating_duration_since(measures).as_secs_f64();
         match self.fault.action {
             FaultAction::Pause { lasts } => {
-                self.break_and_heal(&targets, since, hits, lasts, pause, resume)
+                return self.break_and_heal(&targets, since, hits, lasts, pause, resume);
             }
             FaultAction::Kill { restart_after } => {
                 self.break_and_heal(&targets, since, hits, restart_after, kill, start)?;
-                self.open(None);
-                Ok(())
             }
             FaultAction::Stop { restart_after } => {
                 let stop = |processes: &[&Process]| stop(processes, restart_after);
                 self.break_and_heal(&targets, since, hits, restart_after, stop, start)?;
-                self.open(None);
-                Ok(())
             }
             FaultAction::Restart { every } => {
                 for (process, number) in targets.iter().zip(0..) {
-                    self.wait_until(at + every * number)?;
+                    let turn = at + every * number;
+                    if number > 0 {
+                        self.open(Some(turn));
+                    }
+                    self.wait_until(turn)?;
                     let stop = |processes: &[&Process]| stop(processes, every);
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
-                    let is_last = number as usize + 1 == targets.len();
-                    self.open((!is_last).then(|| at + every * (number + 1)));
                 }
-                Ok(())
             }
         }
+        self.open(None);
+        Ok(())
     }
 
     /// Opens started nodes, as an operator would: a secret store starts sealed. Ends at `until` or with the load.
@@ -313,25 +312,22 @@ fn each(
 }
 
 fn kill(processes: &[&Process]) -> Result<String, String> {
-    // Send all signals first: waiting for an exit takes time.
-    processes.iter().for_each(|process| process.signal(rustix::process::Signal::KILL));
-    Ok(endings(processes, |process| process.kill9().to_string()))
+    let exits = kill_all(processes.iter().copied());
+    Ok(endings(processes, exits.iter().map(Exit::to_string)))
 }
 
 /// Asks nodes to end, and kills those that still run after `within`.
 fn stop(processes: &[&Process], within: Duration) -> Result<String, String> {
-    processes.iter().for_each(|process| process.ask_to_end());
-    let deadline = clock::now() + within;
-    Ok(endings(processes, |process| {
-        let left = deadline.saturating_duration_since(clock::now());
-        let stopped = process.finish_within(left);
-        let forced = if stopped.forced { " after it had not ended by itself" } else { "" };
-        format!("{}{forced}", stopped.exit)
-    }))
+    let stopped = terminate_all(processes.iter().copied(), within);
+    let text = |Stopped { exit, forced }: Stopped| {
+        format!("{exit}{}", if forced { " after it had not ended by itself" } else { "" })
+    };
+    Ok(endings(processes, stopped.into_iter().map(text)))
 }
 
-fn endings(processes: &[&Process], end: impl Fn(&Process) -> String) -> String {
-    let each = processes.iter().map(|process| format!("`{}` {}", process.name(), end(process)));
+fn endings(processes: &[&Process], ends: impl Iterator<Item = String>) -> String {
+    let each =
+        processes.iter().zip(ends).map(|(process, end)| format!("`{}` {end}", process.name()));
     each.collect::<Vec<_>>().join(", ")
 }
 

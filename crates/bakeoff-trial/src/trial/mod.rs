@@ -504,8 +504,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         affinity.ok()
     }
 
-    /// Returns a reader of this trial's acknowledged keys.
-    fn auditor<'g>(&self, generators: &'g Generators<'g>) -> Auditor<'g>
+    /// Returns a reader of acknowledged keys. `seed` is that of its sample.
+    fn auditor<'g>(&self, generators: &'g Generators<'g>, seed: u64) -> Auditor<'g>
     where
         'b: 'g,
     {
@@ -513,8 +513,31 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             system: self.of.contender.system,
             generators,
             keys_max: self.context.study.audit_keys,
-            seed: self.of.trial.seed,
+            seed,
             interrupted: self.context.interrupted,
+        }
+    }
+
+    /// Returns writes like those of the load, to these nodes.
+    fn writes<'g>(
+        &self,
+        nodes: &'g Routes,
+        generators: &'g Generators<'g>,
+        seed: u64,
+    ) -> crash::Writes<'g>
+    where
+        'a: 'g,
+    {
+        let Combination { contender, trial, workload, load } = self.of;
+        crash::Writes {
+            system: contender.system,
+            nodes: nodes.to_write_to(),
+            workload,
+            load,
+            clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
+            threads: self.context.threads,
+            seed,
+            generators,
         }
     }
 
@@ -525,30 +548,19 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         nodes: &Routes,
         generators: &Generators<'_>,
     ) -> Result<ReadyCluster, Ended> {
-        let Combination { contender, trial, workload, load } = self.of;
+        let Combination { contender, trial, workload, .. } = self.of;
         if !workload.writes() {
             return Ok(cluster);
         }
-        let system = contender.system;
         let interrupted = self.context.interrupted;
-        let seed = trial.seed;
-        let writes = crash::Writes {
-            system,
-            nodes: nodes.to_write_to(),
-            workload,
-            load,
-            clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
-            threads: self.context.threads,
-            seed,
-            generators,
-        };
+        let writes = self.writes(nodes, generators, trial.seed);
         let guarantees = &contender.record.guarantees;
         if guarantees.claims_disks() {
             self.phase(PhaseName::CountingSyncs);
             self.record.durability =
                 durability::observe(&writes, &cluster, guarantees, interrupted);
         }
-        let auditor = self.auditor(generators);
+        let auditor = self.auditor(generators, trial.seed);
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";

@@ -17,7 +17,7 @@ use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::{Dropped, NodeDisk, Unsynced, forgetful_disk_support};
 
-use super::audit::{self, Auditor};
+use super::audit;
 use super::ended::Ended;
 use super::routes::Routes;
 use super::{Combination, TrialRunner, crash};
@@ -59,8 +59,7 @@ impl TrialRunner<'_, '_> {
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut routes = Routes::choose(&cluster, workload, load)?;
         routes.sessions(load.tls_resumption);
-        let keys_max = self.context.study.audit_keys;
-        let auditor = Auditor { system, generators, keys_max, seed, interrupted };
+        let auditor = self.auditor(generators, seed);
         let guarantees = &contender.record.guarantees;
 
         let mut made = PowerCutsMade::default();
@@ -70,16 +69,7 @@ impl TrialRunner<'_, '_> {
             if let Err(why) = cluster.write_back() {
                 return not_checked(format!("{cut}: {why}"));
             }
-            let writes = crash::Writes {
-                system,
-                nodes: routes.to_write_to(),
-                workload,
-                load,
-                clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
-                threads: self.context.threads,
-                seed: mix64(seed ^ u64::from(number)),
-                generators,
-            };
+            let writes = self.writes(&routes, generators, mix64(seed ^ u64::from(number)));
             let mut dropped = Err("the power was not cut".to_owned());
             let mut apart = None;
             let strike = || {

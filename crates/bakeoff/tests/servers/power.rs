@@ -1,4 +1,4 @@
-//! Tests that power cuts find each system that is told not to sync, and accuse none that does.
+//! Tests power cuts of real systems: those that do not sync are found, and those that sync are not accused.
 //!
 //! Not here: the canary (`commands`), the file system (`bakeoff-disk`).
 

@@ -264,8 +264,8 @@ impl KvWork {
         session.request(tag, &request, out)
     }
 
-    /// Records the start of a read or a write in the ledger, and its time for a history. Other requests have no history, and would only contend
-    /// for the lock of key 0.
+    /// Records the start of a read or a write in the ledger, and its time for a history. Other requests have no
+    /// history, and would only contend for the lock of key 0.
     fn note_begin(&self, pending: &mut Pending, half: Half) {
         let ledger = &self.keyed.ledger;
         if half.writes() {
