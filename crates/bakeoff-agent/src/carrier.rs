@@ -8,6 +8,7 @@
 //!
 //! Not here: the protocol on the pipe (`client`).
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -27,7 +28,10 @@ use super::error::AgentError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carrier {
     /// Child process on this machine.
-    Child,
+    Child {
+        /// Arguments before `agent`: those that make it enter a network namespace.
+        enter: Vec<OsString>,
+    },
     /// `ssh`.
     Ssh {
         /// Destination as `ssh` takes it: `db1`, `me@db1`.
@@ -82,7 +86,7 @@ impl Carrier {
     /// Returns the name of the carrier's program.
     pub fn program(&self) -> &str {
         match self {
-            Self::Child => "bakeoff",
+            Self::Child { .. } => "bakeoff",
             Self::Ssh { .. } => "ssh",
             Self::Kubectl { program, .. } => program,
         }
@@ -140,7 +144,7 @@ impl Carrier {
     /// Returns true if a shell on the other side receives the executable.
     fn is_scripted(&self) -> bool {
         match self {
-            Self::Child => false,
+            Self::Child { .. } => false,
             Self::Ssh { .. } => true,
             Self::Kubectl { image_program, .. } => image_program.is_none(),
         }
@@ -148,11 +152,11 @@ impl Carrier {
 
     fn command(&self, sent: &[Sent]) -> Command {
         match self {
-            Self::Child => {
+            Self::Child { enter } => {
                 let own = own_machine();
                 let ours = sent.iter().find(|one| one.machine == own).unwrap_or(&sent[0]);
                 let mut command = Command::new(&ours.path);
-                command.arg("agent");
+                command.args(enter).arg("agent");
                 command
             }
             Self::Ssh { destination, arguments } => {

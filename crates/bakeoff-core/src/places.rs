@@ -7,7 +7,7 @@
 mod kubernetes;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 pub use kubernetes::{Kubernetes, Toleration};
 
@@ -16,6 +16,10 @@ use crate::study::{
     tree,
 };
 
+/// Network of the namespaces, reserved for benchmarks by RFC 2544.
+const NAMESPACES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// Maximum number of namespaces for servers. Further servers share them.
+const NAMESPACES_MAX: u32 = 32;
 /// Maximum number of machines of a run.
 const MACHINES_MAX: usize = 1000;
 
@@ -92,6 +96,8 @@ impl Machine {
 pub enum Reach {
     /// The local machine.
     Here,
+    /// A network namespace on the local machine.
+    Namespace,
     /// `ssh` with this destination.
     Ssh(String),
     /// `kubectl exec` in a container of a pod.
@@ -139,6 +145,41 @@ const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: tr
                        10.0.0.9, generator: true}}";
 
 impl Places {
+    /// Returns places on this machine whose paths can be cut: a network namespace for each of `nodes` servers, and one
+    /// for the generator. `data`: folder for servers' data.
+    pub fn namespaces(nodes: u32, data: &str) -> Self {
+        let nodes = nodes.min(NAMESPACES_MAX);
+        let place = |number: u32| Machine {
+            name: format!("net-{number}"),
+            reach: Reach::Namespace,
+            address: Ipv4Addr::from_bits(NAMESPACES.to_bits() + number).into(),
+            data: Some(data.to_owned()),
+            servers: Takes::Any,
+            generator: false,
+            kind: None,
+            node: None,
+            cpus: Vec::new(),
+        };
+        let clients = Machine {
+            name: "clients".to_owned(),
+            servers: Takes::Nothing,
+            generator: true,
+            ..place(nodes + 1)
+        };
+        Self {
+            machines: (1..=nodes).map(place).chain([clients]).collect(),
+            kubernetes: None,
+            ssh: Vec::new(),
+            agents: Vec::new(),
+            tunnel: Tunnel::Always,
+        }
+    }
+
+    /// Returns true if the places are network namespaces of this machine.
+    pub fn are_namespaces(&self) -> bool {
+        self.machines.iter().any(|machine| machine.reach == Reach::Namespace)
+    }
+
     /// Parses a places file; `file` is its name in messages.
     ///
     /// # Errors
@@ -557,6 +598,18 @@ ssh: [-F, hosts]
             let error = read(wrong).unwrap_err();
             assert!(error.contains(wanted), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn namespaces_have_an_address_for_each_node_and_one_for_clients() {
+        let places = Places::namespaces(3, "/var/tmp");
+        let addresses: Vec<String> =
+            places.machines.iter().map(|one| one.address.to_string()).collect();
+        assert_eq!(addresses, ["198.18.0.1", "198.18.0.2", "198.18.0.3", "198.18.0.4"]);
+        assert_eq!(places.servers_of("system", "etcd"), [0, 1, 2]);
+        assert_eq!(places.generators(), [3]);
+        assert!(places.are_namespaces());
+        assert!(!Places::parse("p.yaml", FILE).unwrap().are_namespaces());
     }
 
     #[test]

@@ -17,4 +17,4 @@ mod mount;
 mod serve;
 
 pub use image::{Dropped, Unsynced};
-pub use serve::{COMMAND, DiskReply, Order, run};
+pub use serve::{COMMAND, DiskReply, Order, isolate, run};

@@ -1,8 +1,7 @@
 //! `bakeoff __disk PARENT DIR`: mounts a file system that forgets on a directory, and takes orders.
 //!
 //! Reads an order a line from standard input and writes an answer a line, both as JSON. It ends with its input, and the
-//! kernel ends it with its parent. The mount is in a namespace of its own: an ordinary user needs a user namespace for
-//! that, in which every user stays who they are.
+//! kernel ends it with its parent. The mount is in a namespace of its own.
 //!
 //! Not here: what a cut drops (`image`), who enters the namespace (`bakeoff-host`).
 
@@ -77,7 +76,7 @@ fn serve(args: &[OsString]) -> Result<(), String> {
     let [parent, dir] = args else { return Err("needs a parent and a directory".to_owned()) };
     let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
     let dir = PathBuf::from(dir);
-    isolate().map_err(|error| format!("cannot make a mount namespace: {error}"))?;
+    isolate_mounts().map_err(|error| format!("cannot make a mount namespace: {error}"))?;
     // A change of privileges clears the signal, so it is set after that.
     let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
@@ -151,20 +150,27 @@ fn answer(answer: &DiskReply) -> io::Result<()> {
 }
 
 /// Moves this process to a mount namespace whose mounts reach no other.
-fn isolate() -> io::Result<()> {
-    let (user, group) = (geteuid(), getegid());
-    match user.is_root() {
-        true => unshare(CloneFlags::CLONE_NEWNS)?,
-        false => {
-            unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-            let (user, group) = (user.as_raw(), group.as_raw());
-            fs::write("/proc/self/setgroups", "deny")?;
-            fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-            fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-        }
-    }
+fn isolate_mounts() -> io::Result<()> {
+    isolate(CloneFlags::CLONE_NEWNS)?;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     Ok(nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>)?)
+}
+
+/// Moves this process, which has one thread, to namespaces of its own. An ordinary user needs a user namespace for that,
+/// in which every user stays who they are.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn isolate(namespaces: CloneFlags) -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    match unshare(namespaces) {
+        Err(Errno::EPERM) => {}
+        done => return Ok(done?),
+    }
+    unshare(CloneFlags::CLONE_NEWUSER | namespaces)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
 /// Reads a directory into a new image, all of it durable.

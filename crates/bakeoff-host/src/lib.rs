@@ -11,6 +11,7 @@
 //!
 //! Not here: programs and readiness probes (`bakeoff_systems`), the load (`engine`).
 
+mod attendant;
 mod before;
 pub mod beside;
 mod census;
@@ -27,6 +28,7 @@ mod launcher;
 mod listening;
 pub mod logs;
 pub mod machine;
+pub mod network;
 pub mod observe;
 pub mod page_cache;
 mod pause;
@@ -326,6 +328,8 @@ pub fn internal_command() -> Option<ExitCode> {
         warden_line::COMMAND => Some(warden::run(args)),
         hold::COMMAND => Some(hold::run(args)),
         bakeoff_disk::COMMAND => Some(bakeoff_disk::run(args)),
+        network::COMMAND => Some(network::run(args)),
+        network::ENTER_COMMAND => Some(network::enter(args)),
         _ => None,
     }
 }

@@ -72,7 +72,7 @@ struct Known {
 }
 
 /// A connection's local and remote address.
-type Ends = (SocketAddr, SocketAddr);
+pub(super) type Ends = (SocketAddr, SocketAddr);
 
 const SEARCHES_MAX: u8 = 2;
 
@@ -187,6 +187,13 @@ impl Sockets {
 pub(super) fn listeners() -> Option<Vec<(SocketAddr, u32)>> {
     let found = Kernel::open()?.dump(LISTENING)?;
     Some(found.into_iter().map(|socket| (socket.ends.0, socket.inode)).collect())
+}
+
+/// Returns the local and remote address of each TCP connection of this thread's network namespace; `None` if the kernel
+/// does not report them.
+pub(super) fn connections() -> Option<Vec<Ends>> {
+    let found = Kernel::open()?.dump(OPEN)?;
+    Some(found.into_iter().map(|socket| socket.ends).collect())
 }
 
 /// A netlink socket to `NETLINK_SOCK_DIAG`.

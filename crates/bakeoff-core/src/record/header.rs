@@ -142,6 +142,13 @@ pub struct NetworkPath {
     pub bytes_per_second: f64,
 }
 
+impl Environment {
+    /// Returns true if each node had a network namespace on this machine, whose paths could be cut.
+    pub fn has_own_networks(&self) -> bool {
+        self.machines.iter().any(|machine| machine.namespace)
+    }
+}
+
 /// Describes one of the machines of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunMachine {
@@ -165,6 +172,9 @@ pub struct RunMachine {
     /// separate namespaces, containers or pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_kernel_as: Option<String>,
+    /// True if it is a network namespace that bakeoff made on the coordinator's machine, to cut paths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub namespace: bool,
     /// Properties of the machine.
     pub environment: Box<Environment>,
     /// Node and limits, if it is a Kubernetes pod.

@@ -26,6 +26,9 @@ pub struct Fault {
     /// Nodes that it happens to.
     #[serde(flatten)]
     pub target: FaultTarget,
+    /// Groups of nodes that a partition cuts from each other; empty for other faults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<FaultNode>>,
     /// Time from the beginning of measuring to the fault.
     #[serde(with = "units::duration")]
     pub at: Duration,
@@ -62,6 +65,24 @@ pub enum FaultAction {
         #[serde(with = "units::duration")]
         every: Duration,
     },
+    /// The network drops the nodes' packets, to and from everybody.
+    Isolate {
+        /// Time until packets pass again.
+        #[serde(rename = "for", with = "units::duration")]
+        lasts: Duration,
+        /// Packets that are dropped.
+        #[serde(default, skip_serializing_if = "CutDirection::is_both")]
+        direction: CutDirection,
+        /// True if only TCP connections that are open at that moment are cut.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        existing: bool,
+    },
+    /// The network drops packets between groups of nodes ([`Fault::groups`]). Clients reach all nodes.
+    Partition {
+        /// Time until packets pass again.
+        #[serde(rename = "for", with = "units::duration")]
+        lasts: Duration,
+    },
 }
 
 impl FaultAction {
@@ -72,7 +93,32 @@ impl FaultAction {
             Self::Kill { .. } => "kill",
             Self::Stop { .. } => "stop",
             Self::Restart { .. } => "restart",
+            Self::Isolate { .. } => "isolate",
+            Self::Partition { .. } => "partition",
         }
+    }
+}
+
+/// Selects the packets of an isolated node that are dropped, by their way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CutDirection {
+    /// Those that it sends and those that it is sent.
+    #[default]
+    Both,
+    /// Those that it is sent.
+    In,
+    /// Those that it sends.
+    Out,
+}
+
+impl CutDirection {
+    /// All directions, with their words in a study.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("both", Self::Both), ("in", Self::In), ("out", Self::Out)];
+
+    fn is_both(&self) -> bool {
+        *self == Self::Both
     }
 }
 
@@ -167,7 +213,9 @@ impl Fault {
     pub fn heals_at(&self, nodes: u32) -> Duration {
         self.at
             + match self.action {
-                FaultAction::Pause { lasts } => lasts,
+                FaultAction::Pause { lasts }
+                | FaultAction::Isolate { lasts, .. }
+                | FaultAction::Partition { lasts } => lasts,
                 FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
                     restart_after
                 }
@@ -202,7 +250,30 @@ impl Fault {
             FaultAction::Restart { every } => {
                 format!("{whom} restarted, one every {}", duration_text(every))
             }
+            FaultAction::Isolate { lasts, direction, existing } => {
+                let way = match direction {
+                    CutDirection::Both => "",
+                    CutDirection::In => ", nothing reaches it",
+                    CutDirection::Out => ", nothing leaves it",
+                };
+                let existing = if existing { ", open connections only" } else { "" };
+                format!("{whom} cut off for {}{way}{existing}", duration_text(lasts))
+            }
+            FaultAction::Partition { lasts } => {
+                let groups = self.groups.iter().map(|group| {
+                    group.iter().map(FaultNode::to_string).collect::<Vec<_>>().join(" and ")
+                });
+                let groups = groups.collect::<Vec<_>>().join(" cut off from ");
+                format!("{groups} for {}", duration_text(lasts))
+            }
         }
+    }
+}
+
+impl FaultAction {
+    /// Returns true if the fault needs a network for each node.
+    pub fn cuts_network(self) -> bool {
+        matches!(self, Self::Isolate { .. } | Self::Partition { .. })
     }
 }
 
@@ -217,6 +288,11 @@ impl System {
 }
 
 impl Study {
+    /// Returns true if a fault needs a network for each node.
+    pub fn cuts_network(&self) -> bool {
+        self.faults.iter().any(|fault| fault.action.cuts_network())
+    }
+
     /// Returns the faults that happen to a system.
     pub fn faults_of(&self, system: &str) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(move |fault| fault.befalls(system))
@@ -249,6 +325,7 @@ mod tests {
             name: "storage-killed".into(),
             action: FaultAction::Kill { restart_after: Duration::from_secs(5) },
             target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
+            groups: Vec::new(),
             at: Duration::from_secs(20),
             systems: Vec::new(),
         };

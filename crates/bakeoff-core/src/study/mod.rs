@@ -27,7 +27,7 @@ mod workload;
 mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
-pub use fault::{Fault, FaultAction, FaultNode, FaultTarget};
+pub use fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{
     CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,

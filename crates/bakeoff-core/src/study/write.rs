@@ -9,9 +9,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::{
-    Arrivals, Credentials, Diagnostic, Diagnostics, Fault, FaultAction, HttpRequest, KeyOrder,
-    Keys, Kind, Limits, LinearizabilityCheck, Load, Payload, Process, Routing, SecretSource,
-    Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
+    Arrivals, Credentials, CutDirection, Diagnostic, Diagnostics, Fault, FaultAction, FaultNode,
+    HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load, Payload, Process,
+    Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -258,9 +258,22 @@ fn fault(of: &Fault) -> String {
         Some(part) => map([("part", quoted(part)), ("node", quoted(&of.target.node.to_string()))]),
         None => quoted(&of.target.node.to_string()),
     };
+    let words = |group: &Vec<FaultNode>| list(group.iter().map(|node| quoted(&node.to_string())));
+    let nodes = match of.action {
+        FaultAction::Partition { .. } => list(of.groups.iter().map(words)),
+        _ => nodes,
+    };
     entries.add(of.action.name(), nodes);
     entries.add("at", duration(of.at));
     match of.action {
+        FaultAction::Isolate { lasts, direction, existing } => {
+            entries.add("for", duration(lasts));
+            let word = CutDirection::ALL.iter().find(|(_, one)| *one == direction);
+            let word = word.filter(|_| direction != CutDirection::Both);
+            entries.option("direction", word.map(|(word, _)| quoted(word)));
+            entries.option("existing", existing.then(|| quoted("only")));
+        }
+        FaultAction::Partition { lasts } => entries.add("for", duration(lasts)),
         FaultAction::Pause { lasts } => entries.add("for", duration(lasts)),
         FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
             entries.add("restart-after", duration(restart_after));

@@ -17,6 +17,7 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,7 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Carrier, LaunchOrder, Request, Sent};
 use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, Takes};
 use bakeoff_core::study::{Limits, Study};
+use bakeoff_host::network::Network;
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 use bakeoff_systems::seating::Seating;
@@ -74,8 +76,9 @@ pub struct Machines {
     base_port: Option<u16>,
     cache: Option<PathBuf>,
     own: PathBuf,
-    /// Last field, so agents end before their pods.
+    /// Among the last fields, so agents end before their pods and namespaces.
     pods: Option<Pods>,
+    network: Option<Network>,
 }
 
 /// Reads a places file. The path `kubernetes` means `kubernetes: {}` if no such file exists.
@@ -134,6 +137,15 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> 
     }
 }
 
+/// Surroundings that a run made for its machines.
+#[derive(Clone, Copy, Default)]
+pub struct Within<'a> {
+    /// Pods of Kubernetes.
+    pub pods: Option<&'a Pods>,
+    /// Network namespaces of this machine.
+    pub network: Option<&'a Network>,
+}
+
 /// Starts the agent of a machine.
 ///
 /// # Errors
@@ -142,15 +154,19 @@ pub fn begin(
     places: &Places,
     machine: &places::Machine,
     sent: &[Sent],
-    pods: Option<&Pods>,
+    within: Within<'_>,
 ) -> Result<Agent, AgentError> {
     let carrier = match &machine.reach {
-        Reach::Here => Carrier::Child,
+        Reach::Here => Carrier::Child { enter: Vec::new() },
+        Reach::Namespace => {
+            let network = within.network.expect("namespaces are made before they are reached");
+            Carrier::Child { enter: network.inside(machine.address).unwrap_or_default() }
+        }
         Reach::Ssh(destination) => {
             Carrier::Ssh { destination: destination.clone(), arguments: places.ssh.clone() }
         }
         Reach::Pod { pod, container } => {
-            pods.expect("pods are made before they are reached").carrier(pod, container)
+            within.pods.expect("pods are made before they are reached").carrier(pod, container)
         }
     };
     let Carrier::Kubectl { image_program: Some(_), .. } = &carrier else {
@@ -170,6 +186,24 @@ pub fn begin(
             AgentError::OtherBuild { machine, theirs, ours: ours.join(" or ") }
         }
         error => error,
+    })
+}
+
+/// Makes the namespaces of places on this machine; `None` for other places.
+fn network_of(places: &Places) -> Result<Option<Network>, FleetError> {
+    if !places.are_namespaces() {
+        return Ok(None);
+    }
+    let addresses = places.machines.iter().filter_map(|machine| match machine.address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    let addresses: Vec<Ipv4Addr> = addresses.collect();
+    Network::begin(&addresses).map(Some).map_err(|why| {
+        FleetError::machine(format!(
+            "cannot give each node a network of its own, which faults like `isolate` cut: {why}\nhint: allow user namespaces \
+             (`sysctl kernel.unprivileged_userns_clone=1`, or an AppArmor profile), or leave those faults out: `--faults`"
+        ))
     })
 }
 
@@ -205,17 +239,23 @@ impl Machines {
         if let Some(pods) = &pods {
             places.machines = pods.machines();
         }
+        let network = network_of(&places)?;
+        let within = Within { pods: pods.as_ref(), network: network.as_ref() };
         let begun: Vec<Result<Machine, FleetError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines
                 .iter()
                 .map(|machine| {
-                    let (places, sent, pods) = (&places, &sent, pods.as_ref());
+                    let (places, sent) = (&places, &sent);
                     scope.spawn(move || {
-                        let agent = begin(places, machine, sent, pods)?;
+                        let agent = begin(places, machine, sent, within)?;
                         refuse_clock(&machine.name, agent.offset()?.wall_ahead)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
-                        let run = format!("{run}-{}", std::process::id());
+                        let mut run = format!("{run}-{}", std::process::id());
+                        if machine.reach == Reach::Namespace {
+                            // They share a disk.
+                            run = format!("{run}-{}", machine.name);
+                        }
                         let cpus = machine.cpus.clone();
                         let folder = agent.ask(&Request::Prepare { run, data, cpus })?;
                         Ok(Machine { agent: Arc::new(agent), folder })
@@ -233,7 +273,8 @@ impl Machines {
         let cache = bakeoff_install::place::of_environment();
         let tunnels = Tunnels::default();
         let kernels = kernels(&each);
-        let machines = Self { places, tunnels, each, kernels, base_port, cache, own, pods };
+        let machines =
+            Self { places, tunnels, each, kernels, base_port, cache, own, pods, network };
         machines.compare_addresses()?;
         if let (Some(pods), Some(first)) = (&machines.pods, machines.generators().first()) {
             pods.keep(&first.agent)?;
@@ -264,6 +305,11 @@ impl Machines {
         let named = |(machine, place)| Ok((space((machine, place))?, machine.agent.machine()));
         let all = takes.map(named).collect::<Result<Vec<_>, AgentError>>()?;
         Ok(all.into_iter().min())
+    }
+
+    /// Returns the network whose paths can be cut, if the nodes have namespaces of their own.
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// Returns the cause of a machine's loss, if one is lost.

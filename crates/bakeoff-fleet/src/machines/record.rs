@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_agent::{AgentError, Incoming, Request, TripTimes};
-use bakeoff_core::places::{self, Takes};
+use bakeoff_core::places::{Reach, Takes};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
     RunMachine, RunPod,
@@ -49,6 +49,7 @@ impl Machines {
                     .get(number)
                     .filter(|&&first| first != number)
                     .map(|&first| self.places.machines[first].name.clone()),
+                namespace: place.reach == Reach::Namespace,
                 environment: Box::new(environment),
             })
         });
@@ -68,20 +69,20 @@ impl Machines {
         interrupted: &AtomicBool,
     ) -> Result<Option<MachineBaseline>, FleetError> {
         report(BaselineEvent::Started { machines: self.each.len() });
-        let orders = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
-            let holds_data = place.is_home();
-            Order::Baseline(order.at(&machine.folder, holds_data))
+        let measured: Vec<usize> = self.with_own_hardware();
+        let orders = measured.iter().map(|&place| {
+            let holds_data = self.places.machines[place].is_home();
+            Order::Baseline(order.at(&self.each[place].folder, holds_data))
         });
-        let each: Vec<&Machine> = self.each.iter().collect();
+        let each: Vec<&Machine> = measured.iter().map(|&place| &self.each[place]).collect();
         let mut first: Option<MachineBaseline> = None;
         let mut disks = Vec::new();
-        let measured = ask_each::<MachineBaseline>(&each, orders, interrupted)?;
-        let homes = self.places.machines.iter().map(places::Machine::is_home);
-        for ((described, is_home), measured) in described.iter_mut().zip(homes).zip(measured) {
-            match measured {
+        let answers = ask_each::<MachineBaseline>(&each, orders, interrupted)?;
+        for (&place, answer) in measured.iter().zip(answers) {
+            match answer {
                 Ok(baseline) => {
-                    described.environment.machine_baseline = Some(baseline.clone());
-                    if is_home {
+                    described[place].environment.machine_baseline = Some(baseline.clone());
+                    if self.places.machines[place].is_home() {
                         disks.push(baseline.appends.clone());
                         first.get_or_insert(baseline);
                     }
@@ -94,6 +95,14 @@ impl Machines {
         Ok(first.map(|first| MachineBaseline { appends, round_trips: Vec::new(), ..first }))
     }
 
+    /// Returns the indices of the machines whose hardware no earlier one has. Namespaces all have this machine's.
+    fn with_own_hardware(&self) -> Vec<usize> {
+        match self.places.are_namespaces() {
+            true => vec![0],
+            false => (0..self.each.len()).collect(),
+        }
+    }
+
     /// Measures the servers' disks again between two rounds, and returns the rates of the fastest.
     ///
     /// When a machine is lost, or the user interrupts.
@@ -104,9 +113,11 @@ impl Machines {
         interrupted: &AtomicBool,
     ) -> Result<Vec<BaselineAppends>, FleetError> {
         let Some(first) = first else { return Ok(Vec::new()) };
-        let takes = self.each.iter().zip(&self.places.machines);
-        let takes: Vec<&Machine> =
-            takes.filter(|(_, place)| place.is_home()).map(|(one, _)| one).collect();
+        let takes = self.with_own_hardware().into_iter();
+        let takes: Vec<&Machine> = takes
+            .filter(|&place| self.places.machines[place].is_home())
+            .map(|place| &self.each[place])
+            .collect();
         let commits = takes.iter().map(|machine| baseline::commits_again(first, &machine.folder));
         let Some(commits) = commits.collect::<Option<Vec<_>>>() else { return Ok(Vec::new()) };
         let measured = ask_each(&takes, commits.into_iter().map(Order::Appends), interrupted)?;

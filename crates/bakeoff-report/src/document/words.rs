@@ -98,6 +98,7 @@ pub(crate) fn machine_in_brief(of: &Environment) -> String {
     };
     match &of.machines[..] {
         [] => one(of),
+        _ if of.has_own_networks() => one(of),
         machines => {
             let each: Vec<String> = machines
                 .iter()
@@ -138,6 +139,10 @@ pub(crate) fn machine(of: &Environment) -> String {
     let own = parts.join(", ");
     if of.machines.is_empty() {
         return own;
+    }
+    if of.has_own_networks() {
+        let trips = network(of).map_or(String::new(), |trips| format!(", {trips}"));
+        return format!("{own}; each node and the generator have a network of their own{trips}");
     }
     let mut elsewhere: Vec<String> = of.machines.iter().map(run_machine).collect();
     elsewhere.extend(network(of));

@@ -27,6 +27,7 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
         name: "leader-paused".into(),
         action: FaultAction::Pause { lasts: Duration::from_secs(3) },
         target: FaultTarget { part: None, node: FaultNode::Leader },
+        groups: Vec::new(),
         at: Duration::from_secs(2),
         systems: Vec::new(),
     }];

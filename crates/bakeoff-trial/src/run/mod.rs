@@ -37,6 +37,7 @@ use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::{self, Machines};
+use bakeoff_systems as systems;
 
 /// Returns the seed of a run and its trials in seeded order. Without `seed`: a random one of 32 bits.
 pub fn seeded_plan(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
@@ -150,11 +151,15 @@ impl Runner<'_> {
 
     /// Connects to the machines of the run.
     fn reach(&mut self, study: &Study) -> Result<Fleet, FleetError> {
-        let Some(path) = self.settings.on else { return Ok(Fleet::Local) };
-        let places = match self.places.take() {
-            Some(places) => places,
-            None => machines::read_places(path, Purpose::Run)?,
+        let places = match (self.places.take(), self.settings.on) {
+            (Some(places), _) => places,
+            (None, Some(path)) => machines::read_places(path, Purpose::Run)?,
+            (None, None) if study.cuts_network() => {
+                Places::namespaces(nodes_max(study), &data_beside(self.settings.out)?)
+            }
+            (None, None) => return Ok(Fleet::Local),
         };
+        refusals::refuse_network_faults(study, &places)?;
         if places.kubernetes.is_none() {
             refusals::refuse_homeless(study, &places)?;
         }
@@ -373,6 +378,20 @@ fn is_answered(run: &Path, rounds: u32) -> Result<bool, FleetError> {
     let (ended, complete) = (String::new(), true);
     record.finish(RunEnd { ended, complete, answered_after: Some(rounds) });
     Ok(bakeoff_report::is_answered(&record))
+}
+
+/// Returns the folder of runs, absolute, for the data of servers in namespaces. Makes it if needed.
+fn data_beside(runs: &Path) -> Result<String, FleetError> {
+    let refused = |error: std::io::Error| FleetError::file("use", runs, &error);
+    std::fs::create_dir_all(runs).map_err(refused)?;
+    let path = runs.canonicalize().map_err(refused)?;
+    Ok(path.display().to_string())
+}
+
+/// Returns the largest number of servers that a system of the study has.
+fn nodes_max(study: &Study) -> u32 {
+    let nodes = |system| systems::by_role(system).map(|(_, member)| member.nodes).sum();
+    study.systems.iter().map(nodes).max().unwrap_or(1)
 }
 
 /// Returns the largest number of clients of any stage.

@@ -235,6 +235,17 @@ pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), 
     }
 }
 
+/// Refuses faults that cut networks, on machines whose network is not bakeoff's.
+pub(super) fn refuse_network_faults(study: &Study, places: &Places) -> Result<(), FleetError> {
+    let fault = study.faults.iter().find(|fault| fault.action.cuts_network());
+    let Some(fault) = fault.filter(|_| !places.are_namespaces()) else { return Ok(()) };
+    let verb = fault.action.name();
+    Err(FleetError::input(
+        format!("fault `{}` cannot `{verb}` nodes on other machines", fault.name),
+        "bakeoff cuts networks that it made: run the study without `--on`, or leave the fault out with `--faults`",
+    ))
+}
+
 /// Refuses servers pinned to CPUs that the places file withholds.
 pub(super) fn refuse_pins(study: &Study, places: &Places) -> Result<(), FleetError> {
     for system in study.systems.iter().filter(|system| system.is_started()) {

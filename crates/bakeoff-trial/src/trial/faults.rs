@@ -6,6 +6,7 @@
 //!
 //! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,8 +16,9 @@ use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
-use bakeoff_core::study::{Fault, FaultAction, FaultNode};
+use bakeoff_core::study::{CutDirection, Fault, FaultAction, FaultNode};
 use bakeoff_core::units::plural;
+use bakeoff_host::network::{CutConnections, CutPath, Network};
 use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
 
 use super::audit;
@@ -85,7 +87,8 @@ impl TrialRunner<'_, '_> {
         let stage = stages.first().expect("a load has a stage");
         let (begun, over) = (&OnceLock::new(), &AtomicBool::new(false));
         let interrupted = self.context.interrupted;
-        let injector = &Injector { fault, cluster, part, begun, over, interrupted };
+        let network = self.context.fleet.placed().and_then(|machines| machines.network());
+        let injector = &Injector { fault, cluster, part, begun, network, over, interrupted };
         let (driven, hits) = std::thread::scope(|scope| {
             let injecting = scope.spawn(|| injector.run());
             let driven = self.drive_stage(driven, stage, load.arrivals, &mut |measures| {
@@ -132,6 +135,8 @@ struct Injector<'a> {
     part: Option<&'a str>,
     /// Beginning of measuring, once it is known.
     begun: &'a OnceLock<Instant>,
+    /// Network of the nodes, if each has its own.
+    network: Option<&'a Network>,
     /// True once the load has ended.
     over: &'a AtomicBool,
     interrupted: &'a AtomicBool,
@@ -169,6 +174,17 @@ impl Injector<'_> {
         match self.fault.action {
             FaultAction::Pause { lasts } => {
                 return self.break_and_heal(&targets, since, hits, lasts, pause, resume);
+            }
+            FaultAction::Isolate { lasts, direction, existing } => {
+                let paths = isolated(self.network()?, &targets, direction);
+                let connections =
+                    if existing { CutConnections::Existing } else { CutConnections::All };
+                return self.cut(&targets, since, hits, lasts, (&paths, connections));
+            }
+            FaultAction::Partition { lasts } => {
+                let (groups, cut_off) = self.groups()?;
+                let cut = (&*separated(&groups), CutConnections::All);
+                return self.cut(&cut_off, since, hits, lasts, cut);
             }
             FaultAction::Kill { restart_after } => {
                 self.break_and_heal(&targets, since, hits, restart_after, kill, start)?;
@@ -227,6 +243,45 @@ impl Injector<'_> {
         broken.and(healed).and(waited)
     }
 
+    /// Cuts paths of the network for a time. `nodes`: those that are cut off.
+    fn cut(
+        &self,
+        nodes: &[&Process],
+        since: impl Fn(Instant) -> f64,
+        hits: &mut Vec<FaultHit>,
+        lasts: Duration,
+        (paths, connections): (&[CutPath], CutConnections),
+    ) -> Result<(), String> {
+        let network = self.network()?;
+        let begin = |_: &[&Process]| network.cut(paths, connections);
+        self.break_and_heal(nodes, since, hits, lasts, begin, |_: &[&Process]| network.heal())
+    }
+
+    /// Returns the network of the nodes, which bakeoff made for them.
+    fn network(&self) -> Result<&Network, String> {
+        self.network.ok_or_else(|| "the nodes share this machine's network".to_owned())
+    }
+
+    /// Looks up the groups of a partition. Also returns the nodes outside the largest group, which are cut off.
+    fn groups(&self) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), String> {
+        let mut groups: Vec<Vec<&Process>> = Vec::new();
+        let leader = self.leads_if_asked(self.fault.groups.iter().flatten())?;
+        for group in &self.fault.groups {
+            let nodes = group.iter().map(|node| self.node(*node, leader));
+            groups.push(nodes.collect::<Result<_, String>>()?);
+        }
+        let names: Vec<&str> = groups.iter().flatten().map(|node| node.name()).collect();
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        if let Some((_, name)) = twice {
+            return Err(format!("`{name}` is in two groups at this moment"));
+        }
+        let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
+        let largest = groups.iter().position(|group| group.len() == largest);
+        let others = groups.iter().enumerate().filter(|(at, _)| Some(*at) != largest);
+        let cut_off = others.flat_map(|(_, group)| group.iter().copied()).collect();
+        Ok((groups, cut_off))
+    }
+
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed) || self.interrupted.load(Ordering::Relaxed)
     }
@@ -247,30 +302,46 @@ impl Injector<'_> {
 
     /// Looks up the processes that the fault happens to.
     fn targets(&self) -> Result<Vec<&Process>, String> {
-        let member = self.cluster.member(self.part).ok_or("the system has no such part")?;
-        let all = member.own_processes();
-        let leads = match self.fault.target.node {
-            FaultNode::Leader | FaultNode::Follower(_) if all.len() > 1 => {
-                Some(self.leader(member)?)
-            }
-            _ => None,
-        };
-        let place = match self.fault.target.node {
-            FaultNode::Each => return Ok(all.iter().collect()),
+        let node = self.fault.target.node;
+        if node == FaultNode::Each {
+            return Ok(self.member()?.own_processes().iter().collect());
+        }
+        let leader = self.leads_if_asked([&node])?;
+        Ok(vec![self.node(node, leader)?])
+    }
+
+    /// Returns the system, or the part of it that the fault happens to.
+    fn member(&self) -> Result<&ReadyCluster, String> {
+        self.cluster.member(self.part).ok_or_else(|| "the system has no such part".to_owned())
+    }
+
+    /// Returns the leader's place if one of these nodes depends on it; `None` for a single node.
+    fn leads_if_asked<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n FaultNode>,
+    ) -> Result<Option<usize>, String> {
+        let member = self.member()?;
+        let by_role = |node: &FaultNode| matches!(node, FaultNode::Leader | FaultNode::Follower(_));
+        match member.own_processes().len() > 1 && nodes.into_iter().any(by_role) {
+            true => self.leader(member).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the process of one node. `leader`: its place among the nodes.
+    fn node(&self, node: FaultNode, leader: Option<usize>) -> Result<&Process, String> {
+        let all = self.member()?.own_processes();
+        let place = match node {
+            FaultNode::Each => None,
             FaultNode::Numbered(place) => Some(place as usize - 1),
-            FaultNode::Leader => Some(leads.unwrap_or(0)),
+            FaultNode::Leader => Some(leader.unwrap_or(0)),
             FaultNode::Follower(place) => {
-                (0..all.len()).filter(|at| Some(*at) != leads).nth(place as usize - 1)
+                (0..all.len()).filter(|at| Some(*at) != leader).nth(place as usize - 1)
             }
         };
-        let process = place.and_then(|place| all.get(place));
-        process.map(|process| vec![process]).ok_or_else(|| {
-            format!(
-                "there is no {} among {}",
-                self.fault.target.node,
-                plural(all.len() as u64, "node")
-            )
-        })
+        place
+            .and_then(|place| all.get(place))
+            .ok_or_else(|| format!("there is no {node} among {}", plural(all.len() as u64, "node")))
     }
 
     /// Returns the leader's place among the nodes.
@@ -287,6 +358,40 @@ impl Injector<'_> {
             }
             std::thread::sleep(LEADER_PAUSE);
         }
+    }
+}
+
+/// Returns the paths between these nodes and everybody else, in the directions that are cut.
+fn isolated(network: &Network, nodes: &[&Process], direction: CutDirection) -> Vec<CutPath> {
+    let mut paths = Vec::new();
+    for node in nodes.iter().filter_map(|node| address(node)) {
+        for other in network.addresses().iter().copied().filter(|other| *other != node) {
+            let (out, into) = ((node, other), (other, node));
+            match direction {
+                CutDirection::Both => paths.extend([out, into]),
+                CutDirection::In => paths.push(into),
+                CutDirection::Out => paths.push(out),
+            }
+        }
+    }
+    paths
+}
+
+/// Returns the paths between nodes of different groups.
+fn separated(groups: &[Vec<&Process>]) -> Vec<CutPath> {
+    let all = groups.iter().enumerate();
+    let all = all.flat_map(|(group, nodes)| nodes.iter().map(move |node| (group, node)));
+    let all: Vec<(usize, Ipv4Addr)> =
+        all.filter_map(|(group, node)| Some((group, address(node)?))).collect();
+    let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (from, to)));
+    pairs.filter(|(from, to)| from.0 != to.0).map(|(from, to)| (from.1, to.1)).collect()
+}
+
+/// Returns the address of a node's network; `None` if it has none of its own.
+fn address(process: &Process) -> Option<Ipv4Addr> {
+    match process.seat().address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_host::{forgetful_disk_support, network};
 use bakeoff_install::{self as install, Availability, Cache, Program};
 use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
@@ -178,6 +179,9 @@ pub(crate) fn doctor(asked: &[String]) -> Result<ExitCode, Failure> {
 /// Exit code if something is missing.
 pub(crate) const MISSING: u8 = 3;
 
+/// Fix for a machine that refuses simulated networks and disks.
+const NAMESPACES: &str = "allow user namespaces to ordinary users, and `/dev/fuse` for power cuts";
+
 /// Returns the named studies with their names; all that ship if `asked` is empty.
 pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Failure> {
     let names: Vec<&str> = match asked {
@@ -206,9 +210,18 @@ pub(crate) fn check_programs(studies: &[(String, Study)]) -> Result<(String, boo
     Ok((text, complete))
 }
 
-/// Returns each missing system with the reason and the fix.
+/// Returns each missing system, and each fault that this machine cannot cause, with the reason and the fix.
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
+    let mut lacks = |what: &str, support: Result<(), String>| {
+        missing.extend(support.err().map(|why| (what.to_owned(), why, NAMESPACES.to_owned())));
+    };
+    if study.cuts_network() {
+        lacks("network faults", network::support());
+    }
+    if study.power_cuts.is_some() {
+        lacks("power cuts", forgetful_disk_support());
+    }
     let started = study.systems.iter().filter(|system| system.is_started());
     for system in started.flat_map(study::System::members) {
         let wanted = version_request(system.version.as_deref())?;

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};
 use bakeoff_fleet::machines::kubernetes::{self, ClusterTold, Pods};
-use bakeoff_fleet::machines::{self, WALL_MAX, order, tunnel};
+use bakeoff_fleet::machines::{self, WALL_MAX, Within, order, tunnel};
 
 /// Free bytes below which a machine for servers lacks space.
 const FREE_MIN: u64 = 1 << 30;
@@ -186,7 +186,7 @@ fn inspect(
 ) -> Inspection {
     let mut inspection = Inspection { machine: machine.name.clone(), ..Inspection::default() };
     inspection.row("address", format!("{}, {}", machine.address, roles(machine)));
-    let inspected = machines::begin(places, machine, sent, pods)
+    let inspected = machines::begin(places, machine, sent, Within { pods, ..Within::default() })
         .and_then(|agent| inspect_agent(&agent, machine, needs, sent, &mut inspection));
     if let Err(error) = inspected {
         let text = error.to_string();

@@ -15,12 +15,14 @@ use serde_json::Value;
 
 use crate::support::{close_for_all, listener_apart};
 
+const CHILD: Carrier = Carrier::Child { enter: Vec::new() };
+
 fn sent() -> Sent {
     Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
 }
 
 fn agent() -> Arc<Agent> {
-    Arc::new(Agent::begin("here", &Carrier::Child, &[sent()]).unwrap())
+    Arc::new(Agent::begin("here", &CHILD, &[sent()]).unwrap())
 }
 
 /// Returns an agent that prepared a run's folder in `data`.
@@ -316,7 +318,7 @@ fn killed_agent_ends_its_tunnels() {
 fn shows_the_output_of_a_program_that_is_not_an_agent() {
     let begin = |program: &str| {
         let sent = Sent { path: program.into(), ..sent() };
-        Agent::begin("there", &Carrier::Child, &[sent]).err().unwrap().to_string()
+        Agent::begin("there", &CHILD, &[sent]).err().unwrap().to_string()
     };
     let heard = begin("/bin/echo");
     assert!(

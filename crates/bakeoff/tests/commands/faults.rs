@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bakeoff_core::outage::outage;
 use bakeoff_core::record::Injection;
+use bakeoff_host::network;
 use serde_json::Value;
 
 use crate::support::{
-    Bench, Ran, Run, array, nothing_runs_in, path_to_ours, processes_of, text, wait_for,
+    Bench, Ran, Run, array, nothing_runs_in, path_to_ours, processes_of, skipped, text, wait_for,
 };
 
 /// Returns a study of one canary with faults. The load is open and takes three seconds.
@@ -143,6 +144,90 @@ fn fault_reaches_servers_of_another_machine() {
     let (outage, lasted) = outage_of(&run, "paused");
     assert!(outage > lasted * 0.8, "{outage} of {lasted}");
     nothing_runs_in(run.bench.path());
+}
+
+/// Prints that a test is skipped, and returns true, if this machine makes no networks.
+fn no_networks() -> bool {
+    let why = network::support().err();
+    why.iter().for_each(|why| skipped(why));
+    why.is_some()
+}
+
+#[test]
+fn cut_networks_are_proven_and_their_outages_measured() {
+    if no_networks() {
+        return;
+    }
+    let faults = "isolated: {isolate: leader, at: 500ms, for: 900ms}, \
+                  deaf: {isolate: leader, at: 500ms, for: 900ms, direction: in}, \
+                  half-open: {isolate: leader, at: 500ms, for: 2s, existing: only}, \
+                  apart: {partition: [[node-1], [node-2]], at: 500ms, for: 900ms}";
+    let study = study("nodes: 2", faults).replace("timeout: 1s", "timeout: 300ms");
+    let run = Bench::new(&study).run();
+    nothing_runs_in(run.bench.path());
+    let injections = injections(&run);
+    let proof = |fault: &str| {
+        let one = injections.iter().find(|one| one["fault"] == fault).unwrap();
+        assert!(one["unproven"].is_null(), "{one:#}");
+        assert_eq!(one["audit"]["verdict"]["verdict"], "passed", "{one:#}");
+        array(&one["hits"][0]["proof"]).iter().map(text).collect::<Vec<_>>().join("; ")
+    };
+    // Two nodes and the clients: four paths touch a node, and two join the others.
+    assert_eq!(
+        proof("isolated"),
+        "4 probes did not pass, 2 probes elsewhere did; 6 probes arrived"
+    );
+    assert_eq!(proof("deaf"), "2 probes did not pass, 4 probes elsewhere did; 6 probes arrived");
+    assert_eq!(proof("apart"), "2 probes did not pass, 4 probes elsewhere did; 6 probes arrived");
+    assert!(proof("half-open").contains("carried nothing, 6 new probes passed; 6 probes arrived"));
+    for fault in ["isolated", "deaf"] {
+        let (outage, lasted) = outage_of(&run, fault);
+        assert!(outage > lasted * 0.8, "{fault}: {outage} of {lasted}");
+    }
+    // Clients give their connections up after 300 ms, and new ones pass.
+    let (outage, lasted) = outage_of(&run, "half-open");
+    assert!(outage > 0.25 && outage < lasted * 0.8, "{outage} of {lasted}");
+}
+
+#[test]
+fn cut_networks_need_networks_of_their_own() {
+    let faults = "isolated: {isolate: leader, at: 500ms, for: 700ms}";
+    let bench = Bench::new(&study("nodes: 1", faults));
+    let places = bench.path().join("places.yaml");
+    std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
+        .unwrap();
+    let ran = Ran::run(bench.command().args(["--on", places.to_str().unwrap()]));
+    let wanted = "fault `isolated` cannot `isolate` nodes on other machines";
+    ran.ends_with(2).complains(&[wanted, "without `--on`"]);
+}
+
+#[test]
+fn kill_9_of_bakeoff_during_a_cut_leaves_no_namespace() {
+    if no_networks() {
+        return;
+    }
+    let faults = "isolated: {isolate: leader, at: 200ms, for: 2500ms}";
+    let bench = Bench::new(&study("nodes: 2", faults));
+    let mut child = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+    let in_others = || {
+        let marked = processes_of(bench.path()).into_iter();
+        let pids = marked.map(|process| process.split(':').next().unwrap_or_default().to_owned());
+        let theirs = pids.filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok());
+        theirs.filter(|theirs| *theirs != own).count()
+    };
+    wait_for("namespaces", Duration::from_secs(60), || in_others() > 0);
+    std::thread::sleep(Duration::from_secs(2));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    nothing_runs_in(bench.path());
+    wait_for("the end of the network", Duration::from_secs(10), || {
+        let holder = format!("__network\0{}\0", child.id());
+        let arguments = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut pids = pids.filter_map(|entry| entry.file_name().into_string().ok());
+        !pids.any(|pid| arguments(&pid).is_ok_and(|arguments| arguments.contains(&holder)))
+    });
 }
 
 #[test]

@@ -2,16 +2,55 @@
 //!
 //! Not here: proofs and records of injections (`commands::faults`).
 
+use bakeoff_host::network;
 use libtest_mimic::Trial;
 
 use crate::support::case::{Case, case, with};
-use crate::support::skip::Skipped;
+use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Bench, array, nothing_runs_in, text};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    vec![with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails)]
+    vec![
+        with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
+        with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
+    ]
+}
+
+/// Cuts the network of a cluster of three. The history shows whether a leader that is cut off still answers.
+fn network_fails(of: &Case) -> Result<(), Lacking> {
+    network::support().map_err(Lacking::Machine)?;
+    let study = format!(
+        "title: t\nsystems:\n  kv: {{kind: {}, nodes: {}}}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}}}}}\n\
+         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 12s}}}}}}\n\
+         faults:\n  isolated: {{isolate: leader, at: 1s, for: 5s}}\n  \
+         minority: {{partition: [[leader], [follower-1, follower-2]], at: 1s, for: 5s}}\n  \
+         majority: {{partition: [[leader, follower-1], [follower-2]], at: 1s, for: 5s}}\n\
+         audit: {{linearizability: true}}\ntrials: 1\n",
+        of.kind, of.nodes
+    );
+    let run = Bench::new(&study).run();
+    nothing_runs_in(run.bench.path());
+    let record = run.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    for injection in array(&trial["injections"]) {
+        let fault = text(&injection["fault"]);
+        assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
+        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
+    }
+    assert!(!run.invalid_because().contains("linearizab"), "{}", run.invalid_because());
+    // The others elect a leader within two seconds. A leader that keeps its majority goes on.
+    let outage = |name: &str| {
+        let faults = array(&run.report["comparisons"][0]["faults"]);
+        let fault = faults.iter().find(|fault| fault["fault"] == name).expect("a fault");
+        fault["systems"][0]["injections"][0]["outage"].clone()
+    };
+    for fault in ["isolated", "minority", "majority"] {
+        assert_eq!(outage(fault)["lasted"], false, "{fault}: {:#}", outage(fault));
+    }
+    Ok(())
 }
 
 /// Pauses, kills and restarts nodes of a cluster of three.

@@ -16,6 +16,8 @@ pub(in crate::study) static FAULT: Table = Table {
         &["kill", "restart-after"],
         &["stop", "restart-after"],
         &["restart"],
+        &["isolate", "for"],
+        &["partition", "for"],
     ],
     fields: &[
         maybe(
@@ -42,13 +44,37 @@ pub(in crate::study) static FAULT: Table = Table {
             "each",
             "Nodes that are asked to end and started again, one after another.",
         ),
+        maybe(
+            "isolate",
+            NODES,
+            "leader",
+            "Nodes whose packets the network drops, to and from everybody, until `for` is over.",
+        ),
+        maybe(
+            "partition",
+            Form::List(&Form::List(&Form::Text)),
+            "[[leader, follower-1], [follower-2]]",
+            "Groups of nodes that the network cuts from each other until `for` is over. Clients reach all nodes.",
+        ),
+        default(
+            "direction",
+            Form::Word(&["both", "in", "out"]),
+            "both",
+            "Packets of isolated nodes that are dropped: `in` those that they are sent, `out` those that they send.",
+        ),
+        maybe(
+            "existing",
+            Form::Word(&["only"]),
+            "only",
+            "Drops only the packets of connections that are open at that moment. They get no reset.",
+        ),
         always(
             "at",
             Form::Duration { zero: true, max: "1h" },
             "20s",
             "Time of the fault, from the beginning of measuring.",
         ),
-        maybe("for", TIME, "10s", "Length of a pause."),
+        maybe("for", TIME, "10s", "Length of a pause or a cut."),
         maybe(
             "restart-after",
             TIME,

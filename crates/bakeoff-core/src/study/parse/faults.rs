@@ -4,7 +4,7 @@
 
 use super::loads::ReadLoad;
 use super::systems::ReadSystem;
-use crate::study::fault::{Fault, FaultAction, FaultNode, FaultTarget};
+use crate::study::fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
 use crate::study::fields::{self, FAULT};
 use crate::study::reading::{Fields, seen, text};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
@@ -13,8 +13,14 @@ use crate::suggest::suggest;
 use crate::units::{duration_text, plural, shown};
 
 /// Actions of a fault, each with the field that sets its time.
-const ACTIONS: [(&str, &str); 4] =
-    [("pause", "for"), ("kill", "restart-after"), ("stop", "restart-after"), ("restart", "every")];
+const ACTIONS: [(&str, &str); 6] = [
+    ("pause", "for"),
+    ("kill", "restart-after"),
+    ("stop", "restart-after"),
+    ("restart", "every"),
+    ("isolate", "for"),
+    ("partition", "for"),
+];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 
 /// Holds the faults as far as they could be parsed.
@@ -62,8 +68,8 @@ fn fault(
     let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
     let at = fields.duration(sink, "at");
     let own = own_systems(sink, &fields, systems);
-    let (action, target, target_at) = action(sink, &fields)?;
-    let fault = Fault { name: entry.key.clone(), action, target, at: at?, systems: own? };
+    let Parsed { action, target, groups, at: target_at } = action(sink, &fields)?;
+    let fault = Fault { name: entry.key.clone(), action, target, groups, at: at?, systems: own? };
     for system in systems.iter().filter(|system| fault.befalls(&system.name)) {
         can_befall(sink, &fault, system, target_at);
     }
@@ -73,14 +79,19 @@ fn fault(
     Some(fault)
 }
 
-/// Parses the action of a fault and its nodes, with the position of the nodes.
-fn action<'a>(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'a>,
-) -> Option<(FaultAction, FaultTarget, &'a At)> {
+/// Holds the action of a fault and its nodes, with the position of the nodes.
+struct Parsed<'a> {
+    action: FaultAction,
+    target: FaultTarget,
+    groups: Vec<Vec<FaultNode>>,
+    at: &'a At,
+}
+
+/// Parses the action of a fault and its nodes.
+fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Parsed<'a>> {
     let mut given = ACTIONS.iter().filter(|(verb, _)| fields.node(verb).is_some());
     let Some(&(verb, time)) = given.next() else {
-        let hint = "add `pause: leader`, `kill: leader`, `stop: leader` or `restart: each`";
+        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each` or `isolate: leader`";
         sink.hint(&fields.at, format!("{} breaks nothing", fields.what), hint);
         return None;
     };
@@ -100,16 +111,70 @@ fn action<'a>(
         let what = format!("{} does not say when it heals", fields.what);
         sink.hint(&fields.at, what, format!("add `{time}: 10s`"));
     }
+    for field in ["direction", "existing"] {
+        if verb != "isolate" && fields.node(field).is_some() {
+            let what = format!("{} has `{verb}` and `{field}`", fields.what);
+            sink.hint(fields.key_at(field), what, format!("`{field}` belongs to `isolate`"));
+        }
+    }
+    let direction = fields.word(sink, "direction", &CutDirection::ALL.map(|(_, way)| way));
+    let existing = fields.node("existing").is_some();
+    let existing = if existing { fields.word(sink, "existing", &[true]) } else { Some(false) };
     let node = fields.node(verb)?;
-    let target = target(sink, verb, fields.key_at(verb), node);
-    let (lasts, target) = (lasts?, target?);
+    let (target, groups) = match verb {
+        "partition" => {
+            let all = FaultTarget { part: None, node: FaultNode::Each };
+            (Some(all), groups(sink, fields))
+        }
+        _ => (target(sink, verb, fields.key_at(verb), node), Some(Vec::new())),
+    };
+    let (lasts, target, groups) = (lasts?, target?, groups?);
     let action = match verb {
+        "isolate" => FaultAction::Isolate { lasts, direction: direction?, existing: existing? },
+        "partition" => FaultAction::Partition { lasts },
         "pause" => FaultAction::Pause { lasts },
         "kill" => FaultAction::Kill { restart_after: lasts },
         "stop" => FaultAction::Stop { restart_after: lasts },
         _ => FaultAction::Restart { every: lasts },
     };
-    Some((action, target, &node.at))
+    Some(Parsed { action, target, groups, at: &node.at })
+}
+
+/// Parses the groups of a partition.
+fn groups(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<Vec<FaultNode>>> {
+    const HINT: &str = "write at least two groups: `[[leader, follower-1], [follower-2]]`";
+    let written = fields.list(sink, "partition")?;
+    let mut groups: Vec<Vec<FaultNode>> = Vec::new();
+    for group in written {
+        let Value::List(nodes) = &group.value else {
+            let what = format!("`partition` must be a list of groups, not {}", seen(group));
+            sink.hint(&group.at, what, HINT);
+            return None;
+        };
+        let mut own = Vec::new();
+        for node in nodes {
+            let word = text(sink, "partition", node)?;
+            let parsed = word.parse::<FaultNode>().ok().filter(|node| *node != FaultNode::Each);
+            let Some(parsed) = parsed else {
+                let what = format!("`partition`: `{}` is not one node", shown(&word));
+                sink.hint(&node.at, what, "write `leader`, `follower-1` or `node-1`");
+                return None;
+            };
+            if own.contains(&parsed) || groups.iter().any(|group| group.contains(&parsed)) {
+                let what = format!("`partition` has `{parsed}` twice");
+                sink.hint(&node.at, what, "put each node into one group");
+                return None;
+            }
+            own.push(parsed);
+        }
+        groups.push(own);
+    }
+    if groups.len() < 2 || groups.iter().any(Vec::is_empty) {
+        let what = format!("{} separates nothing", fields.what);
+        sink.hint(fields.value_at("partition"), what, HINT);
+        return None;
+    }
+    Some(groups)
 }
 
 /// Parses the nodes of a fault: a word, or a part with a word.
@@ -178,6 +243,8 @@ fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_
         sink.hint(target_at, what, if system.parts.is_empty() { others.to_owned() } else { hint });
         return;
     };
+    let named = fault.groups.iter().flatten().max_by_key(|node| node.nodes_min());
+    let node = named.unwrap_or(node);
     if nodes < node.nodes_min() {
         let whose = part.as_ref().map_or(String::new(), |part| format!("part `{part}` of "));
         let what = format!(

@@ -14,7 +14,8 @@ use super::{Fact, Row, Side, Weight, plain};
 
 /// Returns the row of the machines of each system's servers; `None` for a run without places.
 pub(super) fn row(record: &Record, sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
-    if record.header.environment.machines.is_empty() {
+    let environment = &record.header.environment;
+    if environment.machines.is_empty() || environment.has_own_networks() {
         return None;
     }
     Some(plain("machines of its servers", sides, Weight::Matters, |side| {
@@ -41,6 +42,9 @@ fn spread(trial: &TrialRecord) -> Option<String> {
 /// Returns findings about differences between the machines of a run.
 pub(super) fn findings(record: &Record) -> Vec<String> {
     let machines = &record.header.environment.machines;
+    if record.header.environment.has_own_networks() {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     let both: Vec<String> = machines
         .iter()
@@ -181,6 +185,7 @@ mod tests {
             clock_error_us: 0.0,
             tunnel: name == "far",
             same_kernel_as: None,
+            namespace: false,
             environment: Box::new(serde_json::from_value(environment).unwrap()),
             pod: None,
         }

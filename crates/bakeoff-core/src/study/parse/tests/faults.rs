@@ -183,3 +183,66 @@ fn unique_keys_last_for_all_injections() {
     let error = parse("my", "my.yaml", &(text + &faults.replace('2', "3")), &kinds()).unwrap_err();
     assert!(error.to_string().contains("2160 operations"), "{error}");
 }
+
+#[test]
+fn partition_has_groups_of_nodes() {
+    refused(
+        "  split: {partition: [[leader], [follower-1, leader]], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: `partition` has `leader` twice
+  --> my.yaml:10:46
+   |
+10 |   split: {partition: [[leader], [follower-1, leader]], at: 1s, for: 1s, systems: [three]}
+   |                                              ^^^^^^
+hint: put each node into one group
+",
+    );
+    refused(
+        "  split: {partition: [[leader, follower-1]], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: fault `split` separates nothing
+  --> my.yaml:10:22
+   |
+10 |   split: {partition: [[leader, follower-1]], at: 1s, for: 1s, systems: [three]}
+   |                      ^^^^^^^^^^^^^^^^^^^^^^
+hint: write at least two groups: `[[leader, follower-1], [follower-2]]`
+",
+    );
+    refused(
+        "  split: {partition: [leader, follower-1], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: `partition` must be a list of groups, not `leader`
+  --> my.yaml:10:23
+   |
+10 |   split: {partition: [leader, follower-1], at: 1s, for: 1s, systems: [three]}
+   |                       ^^^^^^
+hint: write at least two groups: `[[leader, follower-1], [follower-2]]`
+",
+    );
+    refused(
+        "  split: {partition: [[leader], [follower-3]], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: system `three` has 3 nodes, and so no `follower-3`
+  --> my.yaml:10:22
+   |
+10 |   split: {partition: [[leader], [follower-3]], at: 1s, for: 1s, systems: [three]}
+   |                      ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: write `leader`, `follower-1`, `node-1` or `each`, or name the others in the fault's `systems`
+",
+    );
+}
+
+#[test]
+fn fields_of_an_isolation_are_rejected_elsewhere() {
+    refused(
+        "  killed: {kill: leader, at: 1s, restart-after: 1s, direction: in}",
+        r"
+error: fault `killed` has `kill` and `direction`
+  --> my.yaml:10:53
+   |
+10 |   killed: {kill: leader, at: 1s, restart-after: 1s, direction: in}
+   |                                                     ^^^^^^^^^
+hint: `direction` belongs to `isolate`
+",
+    );
+}
