@@ -106,6 +106,8 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff/src/commands/agent.rs",
             "crates/bakeoff-disk/src/serve.rs",
             "crates/bakeoff-host/src/hold.rs",
+            "crates/bakeoff-host/src/network/enter.rs",
+            "crates/bakeoff-host/src/network/serve.rs",
             "crates/bakeoff-host/src/warden.rs",
             // These print for cargo, or for a developer who runs a test.
             "crates/bakeoff-trial/build.rs",
