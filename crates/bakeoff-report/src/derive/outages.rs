@@ -185,15 +185,10 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         (true, false, false) => "; no difference is shown",
         _ => "",
     };
-    format!(
-        "{place}{}: {}{undecided}; {}",
-        of.fault.text(),
-        clauses.join(", "),
-        lost_text(&measured)
-    )
+    format!("{place}{}: {}{undecided}{}", of.fault.text(), clauses.join(", "), lost_text(&measured))
 }
 
-/// Returns a clause about acknowledged writes.
+/// Returns a clause about acknowledged writes; empty if nothing was read back.
 fn lost_text(of: &[&SystemOutages]) -> String {
     let losers: Vec<String> = of
         .iter()
@@ -203,14 +198,17 @@ fn lost_text(of: &[&SystemOutages]) -> String {
             Some(format!("{} lost {keys}", one.system))
         })
         .collect();
-    let unread = of.iter().any(|one| one.lost().is_none());
-    match (losers.is_empty(), unread, of.len()) {
+    let unread = of.iter().filter(|one| one.lost().is_none()).count();
+    let clause = match (losers.is_empty(), unread > 0, of.len()) {
         (false, ..) => losers.join(", "),
+        // Workloads that write nothing lose nothing.
+        (true, true, all) if unread == all => return String::new(),
         (true, true, _) => "whether writes were lost is not checked for all".to_owned(),
         (true, false, 1) => "no acknowledged write was lost".to_owned(),
         (true, false, 2) => "neither lost an acknowledged write".to_owned(),
         (true, false, _) => "none lost an acknowledged write".to_owned(),
-    }
+    };
+    format!("; {clause}")
 }
 
 /// Formats a time in seconds: `1.21 s`, `23 ms`.
