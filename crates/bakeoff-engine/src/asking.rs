@@ -36,6 +36,8 @@ pub struct HttpReply {
     pub location: Option<String>,
     /// Body without its transfer coding.
     pub body: Vec<u8>,
+    /// Length of the body in bytes. Bytes beyond [`Limits::kept_body`] are counted and dropped.
+    pub length: usize,
 }
 
 /// Keeps one connection to a server across requests.
@@ -122,6 +124,7 @@ impl BlockingConnection {
                 status: response.status,
                 location: location.map(|value| String::from_utf8_lossy(value).into_owned()),
                 body: response.body.to_vec(),
+                length: response.length,
             });
         };
         let mut buffer = vec![0; 64 << 10];

@@ -11,11 +11,12 @@ use std::time::Duration;
 use bakeoff_core::check::Audit;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kind, ReadConsistency};
+use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency};
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_install::Recipe;
 
 use super::carried::CarriedMemory;
+use super::exchange::Patience;
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
 /// Declaration of a kind.
@@ -177,6 +178,7 @@ type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), SystemError>;
 type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
 type Limit = fn(&Access) -> Option<ConnectionLimit>;
+type Maintain = fn(&Access, Maintenance, Patience<'_>) -> Result<String, SystemError>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
 /// Optional capabilities; `None` for a kind without one.
@@ -194,10 +196,18 @@ pub struct Hooks {
     /// Returns the configuration in force that another server has given to a node; `None` if there is no such server.
     /// It must be the same before and after a load.
     pub(crate) config_snapshot: Option<Snapshot>,
+    /// Runs maintenance that the kind offers, on this node or through it, until it is done. Returns the evidence of its
+    /// success, as in `the database had 12 MiB before and 4 MiB after`.
+    pub(crate) maintain: Option<Maintain>,
     /// Returns a node's limit of connections per address; `None` if there is no limit, or it is unknown.
     pub connection_limit: Option<Limit>,
     /// Transfers the values that sessions need to generators on other machines.
     pub(crate) carried: Option<CarriedMemory>,
+}
+
+/// Returns the error of an operation that the kind does not offer. The study parser refuses it earlier.
+pub(crate) fn never_offered(node: &Access, operation: Maintenance) -> SystemError {
+    SystemError::answered(node, format_args!("it does not offer `{operation}`"))
 }
 
 /// Limit of connections that a server accepts from one address.
@@ -280,6 +290,22 @@ impl dyn System + '_ {
     /// Waits until all nodes have every acknowledged write.
     pub fn settle(&self, nodes: &[Access]) -> Result<(), SystemError> {
         self.declares().hooks.settle.map_or(Ok(()), |settle| settle(nodes))
+    }
+
+    /// Runs maintenance on a node, or through it for the whole system. Returns the evidence of its success.
+    ///
+    /// # Errors
+    /// If the system refuses, fails, or does not answer in time.
+    pub fn maintain(
+        &self,
+        node: &Access,
+        operation: Maintenance,
+        patience: Patience<'_>,
+    ) -> Result<String, SystemError> {
+        match self.declares().hooks.maintain {
+            Some(maintain) => maintain(node, operation, patience),
+            None => Err(never_offered(node, operation)),
+        }
     }
 
     /// Returns the configuration that another server has given to a node.

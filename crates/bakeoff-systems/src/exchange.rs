@@ -7,7 +7,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::study;
@@ -21,6 +21,31 @@ use super::{Access, NotReady, SystemError};
 
 /// Longest wait before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest time between two checks whether an exchange goes on.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// Limits an exchange by a time and a condition.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Longest wait for the answer.
+    pub within: Duration,
+    /// Returns false to end the wait early. Called at least every 100 ms.
+    pub go_on: &'a dyn Fn() -> bool,
+}
+
+impl From<Duration> for Patience<'_> {
+    fn from(within: Duration) -> Self {
+        Self { within, go_on: &|| true }
+    }
+}
+
+impl Patience<'_> {
+    /// Returns the longest wait for a connection.
+    pub(crate) fn connects_within(&self) -> Duration {
+        self.within.min(PATIENCE)
+    }
+}
 
 /// Client side of an exchange, which reacts to received bytes.
 pub(crate) trait Receiver {
@@ -40,27 +65,28 @@ pub(crate) trait Receiver {
 
 /// Sends `first` to a node and continues until `listener` is done. The error describes the fault, to be placed after
 /// the node's name.
-pub(crate) fn exchange(
+pub(crate) fn exchange<'a>(
     node: &Access,
-    patience: Duration,
+    patience: impl Into<Patience<'a>>,
     first: Vec<u8>,
     listener: &mut impl Receiver,
 ) -> Result<(), SystemError> {
-    let deadline = clock::now() + patience;
-    converse(node, deadline, first, listener).map_err(|error| SystemError::unreachable(node, error))
+    let talked = converse(node, patience.into(), first, listener);
+    talked.map_err(|error| SystemError::unreachable(node, error))
 }
 
 fn converse(
     node: &Access,
-    deadline: Instant,
+    patience: Patience<'_>,
     first: Vec<u8>,
     listener: &mut impl Receiver,
 ) -> io::Result<()> {
-    let left = |deadline: Instant| {
+    let deadline = clock::now() + patience.within;
+    let left = || {
         let left = deadline.saturating_duration_since(clock::now());
-        if left.is_zero() { Err(no_answer()) } else { Ok(left) }
+        if left.is_zero() || !(patience.go_on)() { Err(no_answer()) } else { Ok(left) }
     };
-    let mut socket = routes::connect(node.target.address, left(deadline)?)?;
+    let mut socket = routes::connect(node.target.address, patience.connects_within())?;
     socket.set_nodelay(true)?;
     let mut tls = match &node.target.tls {
         None => None,
@@ -77,8 +103,8 @@ fn converse(
         if later.is_some() && listener.begins_tls() {
             tls = later.take();
         }
-        let wait = left(deadline)?;
-        socket.set_read_timeout(Some(wait))?;
+        let wait = left()?;
+        socket.set_read_timeout(Some(wait.min(CHECK_EVERY)))?;
         socket.set_write_timeout(Some(wait))?;
         let mut stream: Box<dyn Stream + '_> = match &mut tls {
             None => Box::new(&mut socket),
@@ -89,7 +115,12 @@ fn converse(
             stream.flush()?;
             out.clear();
         }
-        let count = stream.read(&mut buffer).map_err(say_timeout)?;
+        let count = loop {
+            match stream.read(&mut buffer) {
+                Err(error) if is_pause(&error) => left()?,
+                count => break count?,
+            };
+        };
         if count == 0 {
             return listener.hung_up().map_err(io::Error::other);
         }
@@ -208,11 +239,12 @@ const GREETING_MAX: usize = 64 << 10;
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 fn say_timeout(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => no_answer(),
-        _ => error,
-    }
+    if is_pause(&error) { no_answer() } else { error }
 }
 
 /// Returns the error of a node that sent nothing in time.

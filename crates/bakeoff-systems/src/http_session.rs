@@ -3,12 +3,11 @@
 //! Not here: the wire format (`bakeoff_wire::http1`), the mapping (in each system).
 
 use std::io;
-use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::secrets;
 use bakeoff_core::study::Operation;
-use bakeoff_core::units;
+use bakeoff_core::units::{self, ByteCount};
 use bakeoff_engine::asking::{self, BlockingConnection};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::http::{PLAIN_TEXT_REFUSED, refuses_plain_text};
@@ -17,7 +16,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{self, Connection, Limits, Response};
 use serde_json::Value;
 
-use super::exchange::{self, PATIENCE};
+use super::exchange::{self, PATIENCE, Patience};
 use super::{Access, SystemError};
 
 /// Maps operations onto requests, and responses onto answers.
@@ -170,13 +169,17 @@ pub(crate) struct Question<'a> {
     /// Additional header fields.
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: Option<&'a Value>,
-    /// Longest wait for the answer.
-    pub(crate) patience: Duration,
+    /// Limits of the wait for the answer.
+    pub(crate) patience: Patience<'a>,
+    /// Maximum bytes of the answer's body.
+    pub(crate) body_max: usize,
 }
 
 impl Default for Question<'_> {
     fn default() -> Self {
-        Self { method: "GET", target: "/", headers: &[], body: None, patience: PATIENCE }
+        let body_max = http1::Limits::default().max_body;
+        let patience = PATIENCE.into();
+        Self { method: "GET", target: "/", headers: &[], body: None, patience, body_max }
     }
 }
 
@@ -186,27 +189,36 @@ pub(crate) struct Replied {
     asked: String,
     pub(crate) status: u16,
     pub(crate) body: String,
+    /// Length of the body in bytes.
+    pub(crate) length: usize,
 }
 
 impl Replied {
     /// Returns the JSON of a successful answer, null for an empty one. The error holds any other answer.
     pub(crate) fn success(&self) -> Result<Value, SystemError> {
-        let Self { asked, status, body } = self;
-        if !(200..300).contains(status) {
-            let reply = http_status_text(*status, body.as_bytes());
-            return Err(SystemError::Status { asked: asked.clone(), answer: reply });
-        }
+        let Self { asked, body, .. } = self;
+        self.succeeded()?;
         if body.trim().is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_str(body)
             .map_err(|source| SystemError::NoJson { asked: asked.clone(), source })
     }
+
+    /// Checks that the status is a success, for an answer that is not JSON.
+    pub(crate) fn succeeded(&self) -> Result<(), SystemError> {
+        let Self { asked, status, body, .. } = self;
+        if (200..300).contains(status) {
+            return Ok(());
+        }
+        let answer = http_status_text(*status, body.as_bytes());
+        Err(SystemError::Status { asked: asked.clone(), answer })
+    }
 }
 
 /// Sends a request to a node. Fails if the node does not answer.
 pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, SystemError> {
-    let Question { method, target, headers, body, patience } = *asked;
+    let Question { method, target, headers, body, patience, body_max } = *asked;
     let body = body.map(Value::to_string);
     let mut fields = vec![("Host", &*node.authority)];
     fields.extend(headers);
@@ -220,10 +232,26 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, S
         body: body.as_deref().unwrap_or_default().as_bytes(),
         expect_continue: false,
     };
-    let answer = on_a_line(node, patience, |line, go_on| line.ask(&request, go_on))?;
+    let answer = on_a_line(node, patience, body_max, |line, go_on| line.ask(&request, go_on))?;
     let asked = format!("`{method} {target}` of `{}`", node.name);
     let body = String::from_utf8_lossy(&answer.body).into_owned();
-    Ok(Replied { asked, status: answer.status, body })
+    Ok(Replied { asked, status: answer.status, body, length: answer.length })
+}
+
+/// Receives a snapshot, and drops it. Returns its size in words.
+pub(crate) fn snapshot(
+    node: &Access,
+    target: &str,
+    headers: &[(&str, &str)],
+    patience: Patience<'_>,
+) -> Result<String, SystemError> {
+    let asked = Question { target, headers, patience, body_max: usize::MAX, ..Question::default() };
+    let reply = question(node, &asked)?;
+    reply.succeeded()?;
+    match reply.length {
+        0 => Err(SystemError::answered(node, "the snapshot is empty")),
+        length => Ok(format!("the snapshot has {}", ByteCount(length as u64))),
+    }
 }
 
 /// Sends a request outside of a load. Returns status and body.
@@ -243,7 +271,9 @@ pub(crate) fn try_mapping(
     let mut rest = rest_of_head(&node.authority);
     mapping.write_headers(&mut rest);
     write_request(mapping, &rest, request, &mut head, &mut body);
-    let answer = on_a_line(node, PATIENCE, |line, go_on| line.ask_raw(&head, go_on))?;
+    let body_max = http1::Limits::default().max_body;
+    let answer =
+        on_a_line(node, PATIENCE.into(), body_max, |line, go_on| line.ask_raw(&head, go_on))?;
     mapping.read(request.operation, answer.status, &answer.body, on);
     Ok(())
 }
@@ -251,19 +281,20 @@ pub(crate) fn try_mapping(
 /// Connects to a node and runs `ask` within its time limit. The error text can follow the node's name.
 fn on_a_line(
     node: &Access,
-    patience: Duration,
+    patience: Patience<'_>,
+    body_max: usize,
     ask: impl FnOnce(
         &mut BlockingConnection,
         &dyn Fn() -> io::Result<()>,
     ) -> io::Result<asking::HttpReply>,
 ) -> Result<asking::HttpReply, SystemError> {
-    let deadline = clock::now() + patience;
-    let go_on = || match clock::now() < deadline {
+    let deadline = clock::now() + patience.within;
+    let go_on = || match clock::now() < deadline && (patience.go_on)() {
         true => Ok(()),
         false => Err(exchange::no_answer()),
     };
-    let reply = BlockingConnection::connect(&node.target, patience)
-        .and_then(|mut line| ask(&mut line, &go_on));
+    let reply = BlockingConnection::connect(&node.target, patience.connects_within())
+        .and_then(|line| ask(&mut line.with_body_max(body_max), &go_on));
     reply.map_err(|error| {
         let seen = match error.kind() {
             io::ErrorKind::UnexpectedEof => io::Error::other(ProtocolError::new(

@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use bakeoff_core::study::{CredentialForm, Kill, Kind, KindOption, OptionForm, Tier};
+use bakeoff_core::study::{
+    CredentialForm, Kill, Kind, KindOption, MaintenanceScope, OptionForm, Tier,
+};
 use serde_json::{Value, json};
 
 use super::kinds;
@@ -31,8 +33,16 @@ fn declared(kind: &Kind) -> Value {
         };
         json!({"name": role.name, "kinds": role.kinds, "tier": tier})
     });
+    let maintenance = kind.maintenance.iter().map(|offer| {
+        let scope = match offer.scope {
+            MaintenanceScope::Node => "node",
+            MaintenanceScope::System => "system",
+        };
+        json!({"operation": offer.operation, "scope": scope})
+    });
     json!({
         "name": kind.name,
+        "maintenance": maintenance.collect::<Vec<_>>(),
         "operations": kind.operations.iter().map(|one| one.name()).collect::<Vec<_>>(),
         "parameters": kind.parameters.iter().map(option).collect::<Vec<_>>(),
         "roles": roles.collect::<Vec<_>>(),
@@ -78,4 +88,13 @@ fn kinds_of_core_tests_equal_the_registry() {
         "{} differs from the registry; run `cargo xtask bless`",
         path.display()
     );
+}
+
+#[test]
+fn kinds_that_offer_maintenance_can_do_it() {
+    for system in super::registry() {
+        let declared = system.declares();
+        let offers = !declared.kind.maintenance.is_empty();
+        assert_eq!(offers, declared.hooks.maintain.is_some(), "{}", declared.kind.name);
+    }
 }

@@ -54,6 +54,8 @@ fn tables(system: &dyn System) -> String {
         }
         row("operations in flight on one session", &kind.in_flight_max.to_string());
     }
+    let maintenance: Vec<&str> = kind.maintenance.iter().map(|one| one.operation.name()).collect();
+    row("maintenance in [faults](../faults.md#maintenance)", &maintenance.join(", "));
     let origin = system.declares().origin;
     row("can come from", &sources(&origin, origin.recipe()));
     for recipe in origin.recipes().iter().skip(1) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Study, System};
+use super::{Maintenance, Study, System};
 use crate::units::{self, duration_text};
 
 /// Describes a fault of a study.
@@ -83,6 +83,11 @@ pub enum FaultAction {
         #[serde(rename = "for", with = "units::duration")]
         lasts: Duration,
     },
+    /// Maintenance of one node after another, or of the whole system.
+    Run {
+        /// The operation. It lasts as long as the system takes.
+        operation: Maintenance,
+    },
 }
 
 impl FaultAction {
@@ -95,6 +100,7 @@ impl FaultAction {
             Self::Restart { .. } => "restart",
             Self::Isolate { .. } => "isolate",
             Self::Partition { .. } => "partition",
+            Self::Run { .. } => "run",
         }
     }
 }
@@ -142,7 +148,7 @@ pub enum FaultNode {
     Follower(u32),
     /// A node by its place in the cluster, from 1.
     Numbered(u32),
-    /// All nodes: at the same time, or one after another in a restart.
+    /// All nodes: at the same time, or one after another in a restart or in maintenance.
     Each,
 }
 
@@ -223,6 +229,7 @@ impl Fault {
                     FaultNode::Each => every * nodes.max(1),
                     _ => every,
                 },
+                FaultAction::Run { .. } => Duration::ZERO,
             }
     }
 
@@ -230,7 +237,7 @@ impl Fault {
     pub fn text(&self) -> String {
         let node = match self.target.node {
             FaultNode::Each => match self.action {
-                FaultAction::Restart { .. } => "one node after another".to_owned(),
+                FaultAction::Restart { .. } | FaultAction::Run { .. } => "one node after another".to_owned(),
                 _ => "all nodes".to_owned(),
             },
             node => node.to_string(),
@@ -266,6 +273,7 @@ impl Fault {
                 let groups = groups.collect::<Vec<_>>().join(" cut off from ");
                 format!("{groups} for {}", duration_text(lasts))
             }
+            FaultAction::Run { operation } => format!("{operation} on {whom}"),
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Not here: the systems of a study (`system`).
 
-use super::{Kill, Operation, ReadConsistency, System};
+use super::{Kill, MaintenanceOffer, Operation, ReadConsistency, System};
 
 /// Option that names the product, for a kind with several products.
 pub const PRODUCT: &str = "product";
@@ -22,6 +22,8 @@ pub struct Kind {
     pub operations: &'static [Operation],
     /// Parameters of its operations, which workloads set in `with`.
     pub parameters: &'static [KindOption],
+    /// Maintenance that it offers while it serves.
+    pub maintenance: &'static [MaintenanceOffer],
     /// Roles of possible parts.
     pub roles: &'static [Role],
     /// Service that it only emulates. A system with such a part must say so in its name.
@@ -61,6 +63,7 @@ impl Kind {
             name,
             operations: &[],
             parameters: &[],
+            maintenance: &[],
             roles: &[],
             emulates: None,
             sound: |_| Ok(()),

@@ -12,6 +12,7 @@ mod fields;
 mod gate;
 mod kind;
 mod load;
+mod maintenance;
 mod names;
 mod parse;
 mod placed;
@@ -33,6 +34,7 @@ pub use kind::{
     CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
+pub use maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use system::{

@@ -9,7 +9,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{CredentialForm, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier};
+use super::{
+    CredentialForm, Kind, KindOption, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
+    ReadConsistency, Role, Tier,
+};
 
 /// Kinds as the registry declares them.
 const DECLARED: &str = include_str!("testing/kinds.json");
@@ -109,6 +112,7 @@ fn kind(value: &Value) -> Kind {
     Kind {
         operations: list(&value["operations"], word),
         parameters: list(&value["parameters"], option),
+        maintenance: list(&value["maintenance"], offer),
         roles: list(&value["roles"], role),
         emulates: value["emulates"].as_str().map(|text| &*text.to_owned().leak()),
         reads: list(&value["reads"], word),
@@ -141,6 +145,14 @@ fn option(value: &Value) -> KindOption {
         },
     };
     KindOption { name: kept(&value["name"]), form, meaning: "" }
+}
+
+fn offer(value: &Value) -> MaintenanceOffer {
+    let scope = match value["scope"] == "node" {
+        true => MaintenanceScope::Node,
+        false => MaintenanceScope::System,
+    };
+    MaintenanceOffer::new(word(&value["operation"]), scope)
 }
 
 fn role(value: &Value) -> Role {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::{
     Arrivals, Credentials, CutDirection, Diagnostic, Diagnostics, Fault, FaultAction, FaultNode,
-    HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load, Payload, Process,
-    Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
+    FaultTarget, HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load, Payload,
+    Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -263,7 +263,15 @@ fn fault(of: &Fault) -> String {
         FaultAction::Partition { .. } => list(of.groups.iter().map(words)),
         _ => nodes,
     };
-    entries.add(of.action.name(), nodes);
+    match of.action {
+        FaultAction::Run { operation } => {
+            entries.add("run", quoted(operation.name()));
+            // Maintenance of a whole system names no node.
+            let is_plain = of.target == FaultTarget { part: None, node: FaultNode::Leader };
+            entries.option("node", (!is_plain).then_some(nodes));
+        }
+        action => entries.add(action.name(), nodes),
+    }
     entries.add("at", duration(of.at));
     match of.action {
         FaultAction::Isolate { lasts, direction, existing } => {
@@ -279,6 +287,7 @@ fn fault(of: &Fault) -> String {
             entries.add("restart-after", duration(restart_after));
         }
         FaultAction::Restart { every } => entries.add("every", duration(every)),
+        FaultAction::Run { .. } => {}
     }
     let systems =
         (!of.systems.is_empty()).then(|| list(of.systems.iter().map(|name| quoted(name))));

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+    self, CredentialForm, Kill, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope,
+    Operation, OptionForm, ReadConsistency,
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -26,9 +27,11 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
 use super::declaration::{
-    Clients, ConnectionLimit, Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin, Plane,
+    Clients, ConnectionLimit, Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin,
+    Plane, never_offered,
 };
-use super::http_session::{HttpSession, Mapping, Question, question};
+use super::exchange::Patience;
+use super::http_session::{HttpSession, Mapping, Question, question, snapshot};
 use super::mesh::CONTROL_PLANE;
 use super::{
     ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Memory, NotReady,
@@ -47,12 +50,19 @@ const OPTIONS: &[KindOption] = &[KindOption {
     meaning: "multiplier of Raft's timeouts; HashiCorp advises 1 for production, the default is 5",
 }];
 
+const OFFERS: &[MaintenanceOffer] =
+    &[MaintenanceOffer::new(Maintenance::Snapshot, MaintenanceScope::System)];
+
 impl System for Consul {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
-            hooks: Hooks { connection_limit: Some(connection_limit), ..Hooks::default() },
+            hooks: Hooks {
+                connection_limit: Some(connection_limit),
+                maintain: Some(maintain),
+                ..Hooks::default()
+            },
             in_kubernetes: Some(InKubernetes {
                 does: Does::Controls(Plane::Consul),
                 carries: &[("raft-multiplier", None)],
@@ -62,6 +72,7 @@ impl System for Consul {
                     operations: Operation::CONDITIONAL,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
+                    maintenance: OFFERS,
                     nodes_max: 9,
                     value_size_max: 512 << 10, // kv_max_value_size
                     in_flight_max: 1,          // HTTP/1.1
@@ -248,6 +259,17 @@ fn not_served(node: &Access, status: u16, body: &str) -> NotReady {
         // For example `No cluster leader`.
         (500.., _) => NotReady::NotYet(seen.to_string()),
         _ => seen.into(),
+    }
+}
+
+fn maintain(
+    node: &Access,
+    operation: Maintenance,
+    patience: Patience<'_>,
+) -> Result<String, SystemError> {
+    match operation {
+        Maintenance::Snapshot => snapshot(node, "/v1/snapshot", &[], patience),
+        operation => Err(never_offered(node, operation)),
     }
 }
 

@@ -17,6 +17,10 @@ pub(super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub(super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 /// Path of a stream of requests and responses. If the client ends its side, the server continues.
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+pub(super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
+pub(super) const DEFRAGMENT: &str = "/etcdserverpb.Maintenance/Defragment";
+/// Path of a stream of responses.
+pub(super) const SNAPSHOT: &str = "/etcdserverpb.Maintenance/Snapshot";
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
@@ -292,20 +296,46 @@ pub(super) struct MemberStatus {
     /// Leader's member id; 0 if there is none.
     pub(super) leader: u64,
     pub(super) version: String,
+    /// Size of the database file in bytes.
+    pub(super) size: u64,
+    /// Revision of the newest write that the node has.
+    pub(super) revision: u64,
 }
 
-/// Reads a `StatusResponse`: header 1 (in it member id 2), version 2, leader 4.
+/// Writes a `CompactionRequest`: revision 1, physical 2. The answer then waits until the history is removed.
+pub(super) fn write_compact(revision: u64, out: &mut Vec<u8>) {
+    put_uint(out, 1, revision);
+    put_uint(out, 2, 1);
+}
+
+/// Reads a `SnapshotResponse`: bytes that remain 2, blob 3. Returns the remaining bytes, and the blob's length.
+pub(super) fn read_snapshot(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
+    let (mut remaining, mut length) = (0, 0);
+    for field in Fields::new(message) {
+        match field? {
+            (2, content) => remaining = content.as_uint(),
+            (3, content) => length = content.as_bytes().len() as u64,
+            _ => {}
+        }
+    }
+    Ok((remaining, length))
+}
+
+/// Reads a `StatusResponse`: header 1 (in it member id 2, revision 3), version 2, size 3, leader 4.
 pub(super) fn read_status(message: &[u8]) -> Result<MemberStatus, ProtocolError> {
     let mut status = MemberStatus::default();
     for field in Fields::new(message) {
         match field? {
             (1, header) => {
                 for field in Fields::new(header.as_bytes()) {
-                    if let (2, content) = field? {
-                        status.member = content.as_uint();
+                    match field? {
+                        (2, content) => status.member = content.as_uint(),
+                        (3, content) => status.revision = content.as_uint(),
+                        _ => {}
                     }
                 }
             }
+            (3, content) => status.size = content.as_uint(),
             (2, content) => {
                 status.version = String::from_utf8_lossy(content.as_bytes()).into_owned()
             }

@@ -5,6 +5,7 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::grpc`), timing (`engine`).
 
+mod maintenance;
 mod messages;
 pub(crate) mod recipe;
 mod session;
@@ -29,8 +30,8 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
-use super::declaration::{Clients, Declaration, GuaranteeRules, ON, Origin};
-use super::exchange::{PATIENCE, Receiver, exchange};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, ON, Origin};
+use super::exchange::{PATIENCE, Patience, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, NotReady, System,
     SystemError, majority_disks, plain_value, setting, synced_by,
@@ -97,12 +98,14 @@ impl System for Etcd {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
+            hooks: Hooks { maintain: Some(maintenance::maintain), ..Hooks::default() },
             // etcd accepts every flag also as an environment variable.
             unsafe_settings: &[("unsafe-no-fsync", ON), ("ETCD_UNSAFE_NO_FSYNC", ON)],
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
                     parameters: PARAMETERS,
+                    maintenance: maintenance::OFFERS,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
                     nodes_max: 9,
@@ -291,15 +294,15 @@ const TOKEN_GONE: &str = "invalid auth token";
 /// Makes one call outside of a load, as the study's user if it names one.
 fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemError> {
     let Some(login) = node.memory.get::<Login>() else {
-        return call_as(node, None, method, message);
+        return call_as(node, None, method, message, PATIENCE.into());
     };
     let known: Option<Arc<ClientToken>> = node.memory.get();
     let is_new = known.is_none();
     let token = known.map_or_else(|| sign_in(node, &login), Ok)?;
-    match call_as(node, Some(&token), method, message) {
+    match call_as(node, Some(&token), method, message, PATIENCE.into()) {
         // Nodes forget tokens that were unused for some minutes.
         Err(SystemError::Answered { answer, .. }) if !is_new && answer.contains(TOKEN_GONE) => {
-            call_as(node, Some(&*sign_in(node, &login)?), method, message)
+            call_as(node, Some(&*sign_in(node, &login)?), method, message, PATIENCE.into())
         }
         answer => answer,
     }
@@ -309,7 +312,7 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemEr
 fn sign_in(node: &Access, login: &Login) -> Result<Arc<ClientToken>, SystemError> {
     let mut message = Vec::new();
     messages::write_authenticate(&login.user, &login.password, &mut message);
-    let answer = call_as(node, None, messages::AUTHENTICATE, &message)?;
+    let answer = call_as(node, None, messages::AUTHENTICATE, &message, PATIENCE.into())?;
     let token =
         messages::read_token(&answer).map_err(|error| SystemError::answered(node, error))?;
     secrets::note(&token);
@@ -322,6 +325,7 @@ fn call_as(
     token: Option<&ClientToken>,
     method: &str,
     message: &[u8],
+    patience: Patience<'_>,
 ) -> Result<Vec<u8>, SystemError> {
     struct Call {
         client: Client,
@@ -344,6 +348,6 @@ fn call_as(
     let method = client.method(method);
     client.call(method, message, &mut out).map_err(|busy| busy.to_string())?;
     let mut call = Call { client, answer: Err("no answer".into()) };
-    exchange(node, PATIENCE, out, &mut call)?;
+    exchange(node, patience, out, &mut call)?;
     call.answer.map_err(|error| SystemError::answered(node, error))
 }

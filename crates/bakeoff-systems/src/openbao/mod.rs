@@ -13,7 +13,7 @@ use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 use super::carried::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::storage::Storage;
-use super::vault::{self, Product, STANDBY_READS, SecretStore, config, prepared};
+use super::vault::{self, Product, STANDBY_READS, SecretStore, config, maintenance, prepared};
 use super::{System, option};
 
 /// Registry entry.
@@ -31,6 +31,7 @@ const OPENBAO: SecretStore = SecretStore {
                 config::prepare_parts(Product::OpenBao, asked, behind)
             }),
             carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
+            maintain: Some(maintenance::maintain),
             ..Hooks::default()
         },
         ..vault::declaration(

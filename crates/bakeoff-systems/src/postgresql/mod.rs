@@ -9,6 +9,7 @@
 //!
 //! Not here: the protocol (`bakeoff_wire::postgres`), tables of the systems that use it.
 
+mod maintenance;
 mod recipe;
 mod sql;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
 
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, plain_value,
     setting,
@@ -105,13 +106,19 @@ impl System for PostgreSql {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
+            hooks: Hooks { maintain: Some(maintenance::maintain), ..Hooks::default() },
             unsafe_settings: &[
                 ("fsync", &["off", "false", "no", "0"]),
                 ("synchronous_commit", &["off", "false", "no", "0"]),
                 ("F", &[""]),
             ],
             ..Declaration::new(
-                Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") },
+                Kind {
+                    options: OPTIONS,
+                    maintenance: maintenance::OFFERS,
+                    nodes_max: 5,
+                    ..Kind::new("postgresql")
+                },
                 Origin::Recipe(&recipe::RECIPE),
             )
         }

@@ -6,7 +6,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::postgres::{Event, Session};
 
 use super::Credentials;
-use crate::exchange::{PATIENCE, Receiver, exchange};
+use crate::exchange::{PATIENCE, Patience, Receiver, exchange};
 use crate::{Access, SystemError};
 
 /// A row's columns as text; `None` is NULL.
@@ -14,6 +14,15 @@ pub(crate) type Row = Vec<Option<String>>;
 
 /// Executes one or several SQL statements, and returns the rows of all. Several statements are one transaction.
 pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError> {
+    execute_within(node, sql, PATIENCE.into())
+}
+
+/// Executes SQL like [`execute`], with other limits of the wait.
+pub(super) fn execute_within(
+    node: &Access,
+    sql: &str,
+    patience: Patience<'_>,
+) -> Result<Vec<Row>, SystemError> {
     let credentials = node.memory.get::<Credentials>();
     let credentials =
         credentials.ok_or_else(|| SystemError::answered(node, "its password is unknown"))?;
@@ -24,7 +33,7 @@ pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError>
     session.open(&mut first);
     let mut asking =
         Asking { session, sql: Some(sql), rows: Vec::new(), failed: None, answered: false };
-    exchange(node, PATIENCE, first, &mut asking)?;
+    exchange(node, patience, first, &mut asking)?;
     match asking.failed {
         None => Ok(asking.rows),
         Some(why) => Err(SystemError::answered(node, why)),

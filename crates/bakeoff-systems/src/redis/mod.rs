@@ -12,6 +12,7 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::resp`), timing (`engine`).
 
+mod maintenance;
 pub(crate) mod recipe;
 mod session;
 
@@ -113,13 +114,18 @@ impl System for Redis {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
             level_words: LEVEL_WORDS,
-            hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
+            hooks: Hooks {
+                carried: Some(CarriedMemory { give, take }),
+                maintain: Some(maintenance::maintain),
+                ..Hooks::default()
+            },
             unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
+                    maintenance: maintenance::OFFERS,
                     sound,
                     nodes_max: 5,
                     value_size_max: 32 << 20, // Redis accepts 512 MiB; bakeoff's sessions accept 64 MiB

@@ -10,6 +10,7 @@
 
 mod api;
 pub(super) mod config;
+pub(crate) mod maintenance;
 mod open;
 mod prepare;
 pub(crate) mod prepared;
@@ -52,6 +53,7 @@ const VAULT: SecretStore = SecretStore {
                 config::prepare_parts(Product::Vault, asked, behind)
             }),
             carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
+            maintain: Some(maintenance::maintain),
             ..Hooks::default()
         },
         ..declaration(
@@ -151,6 +153,7 @@ pub(super) const fn kind(name: &'static str) -> Kind {
     Kind {
         operations: Operation::SECRETS,
         parameters: prepare::PARAMETERS,
+        maintenance: maintenance::OFFERS,
         reads: &[ReadConsistency::Default],
         nodes_max: 9,
         value_size_max: 512 << 10, // Consul's limit of one entry; Raft's is no lower

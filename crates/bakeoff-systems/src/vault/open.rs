@@ -177,7 +177,7 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
         target: "/v1/sys/init",
         body: Some(&body),
         // The key is returned only once. On a remote storage the request takes about a hundred storage operations.
-        patience: INIT_PATIENCE,
+        patience: INIT_PATIENCE.into(),
         ..Question::default()
     };
     let reply = question(node, &asked)?.success()?;
@@ -206,7 +206,7 @@ fn unseal(node: &Access) -> Result<(), SystemError> {
             method: "PUT",
             target: "/v1/sys/unseal",
             body: Some(&body),
-            patience: INIT_PATIENCE,
+            patience: INIT_PATIENCE.into(),
             ..Question::default()
         };
         question(node, &asked)?.success()?;

@@ -183,7 +183,8 @@ impl Make<'_> {
             target: &target,
             headers: &[(TOKEN_HEADER, &self.token)],
             body,
-            patience: PATIENCE,
+            patience: PATIENCE.into(),
+            ..Question::default()
         };
         question(self.node, &asked)?.success()
     }

@@ -79,7 +79,7 @@ pub struct ReadyCluster {
     /// Parts in front of the system, in the order of their start.
     frontends: Vec<ReadyCluster>,
     name: String,
-    system: &'static dyn System,
+    pub(crate) system: &'static dyn System,
     processes: Vec<Process>,
     /// Nodes, with the addresses that clients use.
     pub nodes: Vec<Access>,

@@ -6,6 +6,8 @@
 //!
 //! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
 
+mod maintenance;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,6 +205,9 @@ impl Injector<'_> {
                     let stop = |processes: &[&Process]| stop(processes, every);
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
+            }
+            FaultAction::Run { operation } => {
+                return self.maintain(operation, &targets, since, hits);
             }
         }
         self.open(None);

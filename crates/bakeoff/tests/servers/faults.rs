@@ -7,17 +7,108 @@ use bakeoff_core::record::Injection;
 use bakeoff_host::network;
 use libtest_mimic::Trial;
 
-use crate::support::case::{Case, case, with};
+use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Bench, array, nothing_runs_in, text};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    vec![
+    let mut tests = vec![
         with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
-    ]
+    ];
+    tests.extend(MAINTAINED.map(|(case, runs)| {
+        with("serves_while_it_is_maintained", case, skipped, move |of| maintained(of, runs))
+    }));
+    tests
+}
+
+/// A maintenance operation: its name, the fields that select its nodes, and the node and text of each proof.
+type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const POSTGRESQL: Part = Part { needs: &["apt-get", "dpkg-deb"], ..part("storage", "postgresql") };
+const BAO: Case = case("openbao", "2.7", 1);
+const DONE: &str = "returned without an error";
+
+const MAINTAINED: [(Case, &[Run]); 5] = [
+    (
+        ETCD,
+        &[
+            ("compact", "", &[("", "removed the history up to revision ")]),
+            (
+                "defragment",
+                ", node: each",
+                &[("-1", " after"), ("-2", "the database had "), ("-3", " before and ")],
+            ),
+            ("snapshot", ", node: node-3", &[("-3", "the snapshot has ")]),
+        ],
+    ),
+    (
+        Case {
+            needs: &["go"],
+            more: "options: {raft-multiplier: 1}",
+            ..case("consul", "1.20.1", 3)
+        },
+        &[("snapshot", "", &[("", "the snapshot has ")])],
+    ),
+    (
+        BAO,
+        &[
+            ("rotate", "", &[("-1", "key 1 was followed by key 2")]),
+            ("snapshot", "", &[("-1", "the snapshot has ")]),
+        ],
+    ),
+    (
+        Case { parts: &[POSTGRESQL], what: "on PostgreSQL", ..BAO },
+        &[
+            ("checkpoint", ", node: {part: storage}", &[("storage-1", DONE)]),
+            ("vacuum", ", node: {part: storage}", &[("storage-1", DONE)]),
+        ],
+    ),
+    (
+        Case {
+            needs: &["apt-get", "dpkg-deb"],
+            more: "options: {appendfsync: always}",
+            ..case("redis", "", 1)
+        },
+        &[
+            ("snapshot", "", &[("-1", "the child ended with success")]),
+            ("rewrite-log", "", &[("-1", "the child ended with success")]),
+        ],
+    ),
+];
+
+/// Runs maintenance under a load, and expects its proofs.
+fn maintained(of: &Case, runs: &[Run]) {
+    let faults =
+        runs.iter().map(|(run, node, _)| format!("  {run}: {{run: {run}{node}, at: 1s}}\n"));
+    let with = if of.kind == "openbao" { ", with: {kv: v1}" } else { "" };
+    let reads = if ["openbao", "redis"].contains(&of.kind) { ", reads: default" } else { "" };
+    let study = format!(
+        "title: t\nsystems:\n  {}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}{with}{reads}}}}}\n\
+         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 6s}}}}}}\n\
+         faults:\n{}trials: 1\n",
+        of.in_study(),
+        faults.collect::<String>()
+    );
+    let run = Bench::new(&study).run();
+    nothing_runs_in(run.bench.path());
+    let record = run.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    for (name, _, proofs) in runs {
+        let mut injections = array(&trial["injections"]).iter();
+        let injection = injections.find(|one| one["fault"] == *name).expect("an injection");
+        assert!(injection["unproven"].is_null(), "{name}: {}", injection["unproven"]);
+        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{name}: {injection}");
+        let hits = array(&injection["hits"]);
+        assert_eq!(hits.len(), proofs.len(), "{name}: {hits:#?}");
+        for (hit, (node, proof)) in hits.iter().zip(*proofs) {
+            assert!(text(&hit["nodes"][0]).ends_with(node), "{hit}");
+            assert!(text(&hit["proof"][0]).contains(proof), "{hit}");
+        }
+    }
 }
 
 /// Cuts the network of a cluster of three. The history shows whether a leader that is cut off still answers.
@@ -76,6 +167,15 @@ fn leader_fails(of: &Case) {
         let hits = array(&injection["hits"]);
         assert_eq!(hits.len(), if fault == "rolling" { 3 } else { 1 }, "{fault}: {hits:#?}");
     }
+    // Clients of the killed node wait for its restart, and others do not.
+    let injections = array(&run.report["comparisons"][0]["faults"][1]["systems"][0]["injections"]);
+    let parts = array(&injections[0]["parts"]);
+    let length = |broken: bool| {
+        let nodes = parts.iter().filter(|one| one["node"].is_string() && one["broken"] == broken);
+        nodes.filter_map(|one| one["seconds"].as_f64()).fold(0.0, f64::max)
+    };
+    assert!(length(true) > 4.5 && length(false) < 4.0, "{parts:#?}");
+    assert_eq!(parts.iter().filter(|one| one["operation"].is_string()).count(), 2, "{parts:#?}");
     // The cluster serves again before the load ends, also without the node.
     for fault in array(&run.report["comparisons"][0]["faults"]) {
         let injection = &fault["systems"][0]["injections"][0];

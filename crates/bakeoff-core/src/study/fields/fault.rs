@@ -18,6 +18,7 @@ pub(in crate::study) static FAULT: Table = Table {
         &["restart"],
         &["isolate", "for"],
         &["partition", "for"],
+        &["run"],
     ],
     fields: &[
         maybe(
@@ -67,6 +68,18 @@ pub(in crate::study) static FAULT: Table = Table {
             Form::Word(&["only"]),
             "only",
             "Drops only the packets of connections that are open at that moment. They get no reset.",
+        ),
+        maybe(
+            "run",
+            Form::Text,
+            "defragment",
+            "Maintenance that the system offers, such as `defragment`, `compact` or `snapshot`.",
+        ),
+        maybe(
+            "node",
+            NODES,
+            "each",
+            "Nodes that `run` maintains, one after another; the leader by default.",
         ),
         always(
             "at",

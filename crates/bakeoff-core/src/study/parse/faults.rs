@@ -3,23 +3,25 @@
 //! Not here: making faults happen (`bakeoff_trial`).
 
 use super::loads::ReadLoad;
+use super::maintenance;
 use super::systems::ReadSystem;
 use crate::study::fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
 use crate::study::fields::{self, FAULT};
 use crate::study::reading::{Fields, seen, text};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
-use crate::study::{Arrivals, Load, Routing, Servers, Stop, Targets};
+use crate::study::{Arrivals, Kind, Load, Routing, Servers, Stop, Targets};
 use crate::suggest::suggest;
 use crate::units::{duration_text, plural, shown};
 
 /// Actions of a fault, each with the field that sets its time.
-const ACTIONS: [(&str, &str); 6] = [
+const ACTIONS: [(&str, &str); 7] = [
     ("pause", "for"),
     ("kill", "restart-after"),
     ("stop", "restart-after"),
     ("restart", "every"),
     ("isolate", "for"),
     ("partition", "for"),
+    ("run", "run"),
 ];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 
@@ -36,6 +38,7 @@ pub(super) fn read(
     top: &Fields<'_>,
     systems: &[ReadSystem<'_>],
     loads: &[ReadLoad],
+    kinds: &[Kind],
 ) -> ReadFaults {
     let repeat = top.whole(sink, "repeat").and_then(|repeat| u32::try_from(repeat).ok());
     if top.node("faults").is_none() {
@@ -53,7 +56,7 @@ pub(super) fn read(
     }
     let entries = top.named(sink, "faults", "fault");
     let all: Vec<Option<Fault>> =
-        entries.into_iter().map(|entry| fault(sink, entry, systems, loads)).collect();
+        entries.into_iter().map(|entry| fault(sink, entry, systems, loads, kinds)).collect();
     let faults = all.into_iter().collect::<Option<Vec<_>>>().filter(|_| sink.len() == known);
     ReadFaults { faults, repeat }
 }
@@ -63,6 +66,7 @@ fn fault(
     entry: &Entry,
     systems: &[ReadSystem<'_>],
     loads: &[ReadLoad],
+    kinds: &[Kind],
 ) -> Option<Fault> {
     let what = format!("fault `{}`", shown(&entry.key));
     let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
@@ -72,6 +76,7 @@ fn fault(
     let fault = Fault { name: entry.key.clone(), action, target, groups, at: at?, systems: own? };
     for system in systems.iter().filter(|system| fault.befalls(&system.name)) {
         can_befall(sink, &fault, system, target_at);
+        maintenance::is_offered(sink, &fields, &fault, system, kinds);
     }
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
         heals_in_time(sink, &fields, &fault, systems, load);
@@ -91,7 +96,8 @@ struct Parsed<'a> {
 fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Parsed<'a>> {
     let mut given = ACTIONS.iter().filter(|(verb, _)| fields.node(verb).is_some());
     let Some(&(verb, time)) = given.next() else {
-        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each` or `isolate: leader`";
+        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each`, `isolate: leader` or \
+                    `run: snapshot`";
         sink.hint(&fields.at, format!("{} breaks nothing", fields.what), hint);
         return None;
     };
@@ -99,6 +105,14 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
         let what = format!("{} has both `{verb}` and `{other}`", fields.what);
         sink.hint(fields.key_at(other), what, "a fault is one action; write two faults");
         return None;
+    }
+    if verb == "run" {
+        let (action, target, at) = maintenance::read(sink, fields)?;
+        return Some(Parsed { action, target, groups: Vec::new(), at });
+    }
+    if fields.node("node").is_some() {
+        let what = format!("{} has `{verb}` and `node`", fields.what);
+        sink.hint(fields.key_at("node"), what, format!("name the nodes in `{verb}`"));
     }
     for field in ["for", "restart-after", "every"] {
         if field != time && fields.node(field).is_some() {
@@ -178,7 +192,12 @@ fn groups(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<Vec<
 }
 
 /// Parses the nodes of a fault: a word, or a part with a word.
-fn target(sink: &mut DiagnosticSink<'_>, verb: &str, at: &At, node: &Node) -> Option<FaultTarget> {
+pub(super) fn target(
+    sink: &mut DiagnosticSink<'_>,
+    verb: &str,
+    at: &At,
+    node: &Node,
+) -> Option<FaultTarget> {
     let word = |sink: &mut DiagnosticSink<'_>, written: &str, at: &At| {
         let parsed = written.parse::<FaultNode>();
         parsed.map_err(|why| sink.hint(at, format!("`{verb}`: {why}"), NODE_HINT)).ok()
@@ -231,7 +250,12 @@ fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_
     let (verb, name) = (fault.action.name(), &system.name);
     let others = "name the others in the fault's `systems`";
     if system.servers != Servers::Started {
-        let what = format!("bakeoff cannot `{verb}` nodes of system `{name}`, which runs already");
+        let what = match fault.action {
+            FaultAction::Run { .. } => {
+                format!("bakeoff runs no maintenance of system `{name}`, which it did not start")
+            }
+            _ => format!("bakeoff cannot `{verb}` nodes of system `{name}`, which runs already"),
+        };
         sink.hint(target_at, what, others);
         return;
     }

@@ -10,6 +10,7 @@ mod combine;
 mod faults;
 mod keyed;
 mod loads;
+mod maintenance;
 mod published;
 mod request;
 mod running;
@@ -98,7 +99,7 @@ fn study(
     let known = workloads::Known { systems: &systems, loads: &loads, scope };
     let workloads = workloads::read(sink, &top, known);
     let clusters = top.word(sink, "clusters", Clusters::ALL);
-    let read_faults = faults::read(sink, &top, &systems, &loads);
+    let read_faults = faults::read(sink, &top, &systems, &loads, scope.kinds);
     combine::check(sink, &systems, &workloads, &loads, clusters);
     combine::keys_last(sink, &workloads, &loads, &read_faults);
     let trials = top.whole(sink, "trials");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{BASE, check, parse, read};
 use crate::study::testing::kinds;
-use crate::study::{FaultAction, FaultNode};
+use crate::study::{FaultAction, FaultNode, Maintenance};
 
 /// Makes the load of [`BASE`] open and long enough for faults.
 const OPEN: (&str, &str) = (
@@ -125,6 +125,88 @@ error: fault `killed` does not say when it heals
 10 |   killed: {kill: leader, at: 5s}
    |   ^^^^^^
 hint: add `restart-after: 10s`
+",
+    );
+}
+
+#[test]
+fn maintenance_is_what_the_system_offers() {
+    let text = BASE.replace(OPEN.0, OPEN.1)
+        + "faults:\n  all: {run: defragment, node: each, at: 1s, systems: [three]}\n  \
+           once: {run: compact, at: 1s, systems: [three]}\n";
+    let study = read(&text);
+    let [all, once] = &study.faults[..] else { panic!("{:?}", study.faults) };
+    assert_eq!(all.action, FaultAction::Run { operation: Maintenance::Defragment });
+    assert_eq!(all.text(), "defragment on one node after another");
+    assert_eq!((once.target.node, once.heals_at(3)), (FaultNode::Leader, once.at));
+    refused(
+        "  kept: {run: rotate, at: 1s, systems: [three]}",
+        r"
+error: system `three` does not offer `rotate`
+  --> my.yaml:10:15
+   |
+10 |   kept: {run: rotate, at: 1s, systems: [three]}
+   |               ^^^^^^
+hint: kind `etcd` offers `compact`, `defragment` and `snapshot`; or name the others in the fault's `systems`
+",
+    );
+    refused(
+        "  kept: {run: snapshot, at: 1s, systems: [one]}",
+        r"
+error: system `one` does not offer `snapshot`
+  --> my.yaml:10:15
+   |
+10 |   kept: {run: snapshot, at: 1s, systems: [one]}
+   |               ^^^^^^^^
+hint: kind `canary` offers no maintenance; name the others in the fault's `systems`
+",
+    );
+    refused(
+        "  kept: {run: defrag, at: 1s}",
+        r"
+error: unknown maintenance `defrag` in fault `kept`
+  --> my.yaml:10:15
+   |
+10 |   kept: {run: defrag, at: 1s}
+   |               ^^^^^^
+hint: known words: `checkpoint`, `compact`, `defragment`, `rewrite-log`, `rotate`, `snapshot` and `vacuum`
+",
+    );
+}
+
+#[test]
+fn maintenance_has_no_time_and_only_offered_nodes() {
+    refused(
+        "  kept: {run: compact, node: each, at: 1s, systems: [three]}",
+        r"
+error: `compact` of system `three` runs once, not on a node
+  --> my.yaml:10:30
+   |
+10 |   kept: {run: compact, node: each, at: 1s, systems: [three]}
+   |                              ^^^^
+hint: leave `node` out, or name the others in the fault's `systems`
+",
+    );
+    refused(
+        "  kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}",
+        r"
+error: fault `kept` has `run` and `for`
+  --> my.yaml:10:30
+   |
+10 |   kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}
+   |                              ^^
+hint: leave it out: maintenance lasts as long as the system takes
+",
+    );
+    refused(
+        "  kept: {pause: leader, node: each, for: 1s, at: 1s}",
+        r"
+error: fault `kept` has `pause` and `node`
+  --> my.yaml:10:31
+   |
+10 |   kept: {pause: leader, node: each, for: 1s, at: 1s}
+   |                               ^^^^
+hint: name the nodes in `pause`
 ",
     );
 }

@@ -259,6 +259,8 @@ faults:
   deaf: {isolate: {part: storage}, at: 1s, for: 1s, direction: in, systems: [two]}
   half-open: {isolate: leader, at: 1s, for: 1s, existing: only}
   split: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 1s, systems: [one]}
+  kept: {run: defragment, node: each, at: 5s, systems: [one]}
+  stored: {run: snapshot, node: {part: storage}, at: 5s, systems: [two]}
 repeat: 9
 "#;
 
