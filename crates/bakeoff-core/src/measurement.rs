@@ -12,6 +12,7 @@ mod addresses;
 mod delayed_ack;
 mod errors;
 mod operation;
+mod parts;
 #[cfg(test)]
 mod shares_tests;
 mod stalls;
@@ -32,6 +33,7 @@ pub use addresses::UsedAddress;
 pub use delayed_ack::{DelayedAcks, PausedEnds};
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
+pub use parts::{LoadPart, PartSilences};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 pub use steps::{STEP, STEPS_MAX, StepCounts, StepSeries};
 
@@ -169,6 +171,9 @@ pub struct Measurement {
     /// Counts in steps of [`STEP`]; empty unless a fault happened during the load.
     #[serde(default, skip_serializing_if = "StepSeries::is_empty")]
     pub steps: StepSeries,
+    /// Times without success by node and by operation; empty unless a fault happened during the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub part_silences: Vec<PartSilences>,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
     /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.
@@ -445,6 +450,12 @@ impl Measurement {
     /// silent.
     pub fn add_beside(&mut self, other: &Self) {
         self.steps.add_beside(&other.steps);
+        for theirs in &other.part_silences {
+            match self.part_silences.iter_mut().find(|ours| ours.part == theirs.part) {
+                Some(ours) => ours.silences = common(&ours.silences, &theirs.silences),
+                None => self.part_silences.push(theirs.clone()),
+            }
+        }
         self.silences = common(&self.silences, &other.silences);
         let silent = self.silent_from.zip(other.silent_from);
         self.silent_from = silent.map(|(ours, theirs)| ours.max(theirs));

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::measurement::{ErrorKind, Measurement, STEP, Second};
+use crate::measurement::{
+    ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, Second,
+};
 use crate::record::Injection;
 use crate::stats::middle;
 use crate::units::figure_text;
@@ -98,6 +100,67 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
     })
 }
 
+/// Holds the outage of one part of the load: of one node's clients, or of one operation. Counted in whole steps of
+/// [`STEP`], so it lasted up to two steps longer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartOutage {
+    /// The part.
+    #[serde(flatten)]
+    pub part: LoadPart,
+    /// True for a node that the fault happened to.
+    pub broken: bool,
+    /// Longest time without a success, in seconds; `None` if none was as long as `shortest`.
+    pub seconds: Option<f64>,
+    /// Minimum length of an outage, in seconds.
+    pub shortest: f64,
+    /// True if nothing succeeded from some moment to the end of the load.
+    pub lasted: bool,
+}
+
+impl PartOutage {
+    /// Returns the length for a comparison: the shortest length if there was no outage.
+    pub fn length(&self) -> f64 {
+        self.seconds.unwrap_or(self.shortest)
+    }
+}
+
+/// Computes the outages of the load's parts. Empty if the fault did not happen, or in records without parts. `names`
+/// are the nodes' names, in the order of the measurement's nodes; they replace addresses.
+pub fn part_outages(injection: &Injection, names: &[String]) -> Vec<PartOutage> {
+    let Some(from) = injection.from() else { return Vec::new() };
+    let measurement = &injection.stage.measurement;
+    let window = measurement.window.as_secs_f64();
+    let one = |of: &PartSilences| {
+        let (part, verified) = match &of.part {
+            LoadPart::Operation(name) => {
+                let figures = measurement.operations.get(name);
+                (of.part.clone(), figures.map_or(0, |figures| figures.verified))
+            }
+            LoadPart::Node(address) => {
+                let place = measurement.targets.iter().position(|one| one.node == *address);
+                let name = place.and_then(|place| names.get(place)).unwrap_or(address);
+                let verified = place.map_or(0, |place| measurement.targets[place].verified);
+                (LoadPart::Node(name.clone()), verified)
+            }
+        };
+        let usual = f64::from(STALL_TIMES) * window / verified.max(1) as f64;
+        let shortest = usual.max(STEP.as_secs_f64());
+        let later = of.silences.iter().map(|one| (one.from.max(from), one.from + one.seconds));
+        // Sums of steps are not exact.
+        let long = later.filter(|(since, end)| end - since >= shortest - 1e-6);
+        let longest = long.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+        let is_hit = |name: &String| injection.hits.iter().any(|hit| hit.nodes.contains(name));
+        PartOutage {
+            broken: matches!(&part, LoadPart::Node(name) if is_hit(name)),
+            part,
+            seconds: longest.map(|(since, end)| end - since),
+            shortest,
+            lasted: longest.is_some_and(|(_, end)| end >= window - 1e-6),
+        }
+    };
+    measurement.part_silences.iter().map(one).collect()
+}
+
 /// Returns why an outage may be the generator's own: a thread of it stood still when the outage ended, for more than 1 %
 /// of the outage. `None` if the outage is the system's. Stalls are known from
 /// [`STALL_MIN`](crate::measurement::STALL_MIN) on.
@@ -171,7 +234,7 @@ fn delayed(measurement: &Measurement, p99: Duration, from: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{GeneratorStall, Silence, StepCounts};
+    use crate::measurement::{GeneratorStall, Silence, StepCounts, TargetFigures};
     use crate::record::{FaultHit, StageRecord};
 
     /// Returns an injection of a pause from 3 s to 7 s in a load of 20 s at 100/s, without a success from `silence`.
@@ -241,6 +304,42 @@ mod tests {
             why.contains("stood still for 200 ms at the end of an outage of 1,500 ms"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn clients_of_the_broken_node_have_an_outage_of_their_own() {
+        let mut injection = injection((3.0, 4.5), 8.5);
+        injection.hits[0].nodes = vec!["kv-2".into()];
+        let measurement = &mut injection.stage.measurement;
+        let target =
+            |node: &str| TargetFigures { node: node.into(), verified: 800, ..Default::default() };
+        measurement.targets = vec![target("a:1"), target("b:1")];
+        let silences = |all: &[(f64, f64)]| {
+            all.iter().map(|&(from, seconds)| Silence { from, seconds }).collect::<Vec<_>>()
+        };
+        measurement.part_silences = vec![
+            // It began before the fault, and is shorter after it than the other.
+            PartSilences {
+                part: LoadPart::Node("a:1".into()),
+                silences: silences(&[(0.5, 2.9), (5.0, 0.5)]),
+            },
+            PartSilences {
+                part: LoadPart::Node("b:1".into()),
+                silences: silences(&[(3.1, 16.9)]),
+            },
+            // 1,600 successes in 20 s: less than 125 ms is usual.
+            PartSilences {
+                part: LoadPart::Operation("put".into()),
+                silences: silences(&[(4.0, 0.1)]),
+            },
+        ];
+        let found = part_outages(&injection, &["kv-1".into(), "kv-2".into()]);
+        let [one, two, put] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&one.part, one.broken), (&LoadPart::Node("kv-1".into()), false));
+        assert!((one.seconds.unwrap() - 0.5).abs() < 1e-9 && !one.lasted, "{one:?}");
+        assert_eq!((&two.part, two.broken, two.lasted), (&LoadPart::Node("kv-2".into()), true, true));
+        assert!((two.seconds.unwrap() - 16.9).abs() < 1e-9, "{two:?}");
+        assert_eq!((put.seconds, put.length()), (None, 0.125));
     }
 
     #[test]

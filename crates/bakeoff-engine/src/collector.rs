@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, PausedEnds,
-    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, StepCounts,
-    TargetFigures, UsedAddress, longest_stalls,
+    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, LoadPart, Measurement, OperationFigures,
+    PartSilences, PausedEnds, SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures,
+    Silence, StepCounts, StepSeries, TargetFigures, UsedAddress, longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
@@ -37,6 +37,8 @@ pub(super) struct Slice {
     pub(super) staleness: Vec<Staleness>,
     /// Steps in which operations ended, each with its number since measuring began.
     pub(super) steps: Vec<(u32, StepCounts)>,
+    /// Successes of parts in steps: the step, the part (each operation, then each node), and the count.
+    pub(super) part_steps: Vec<(u32, usize, u64)>,
     /// Intervals without success although operations were due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
@@ -81,6 +83,7 @@ impl Slice {
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
             steps: Vec::new(),
+            part_steps: Vec::new(),
             silences: Vec::new(),
             handshakes: Handshakes::default(),
             addresses: Vec::new(),
@@ -115,6 +118,7 @@ impl Slice {
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.steps.clear();
+        self.part_steps.clear();
         self.silences.clear();
         self.handshakes = Handshakes::default();
         self.addresses.clear();
@@ -189,6 +193,8 @@ pub(super) struct Collector {
     passed: Vec<Option<u32>>,
     recycle: Vec<Sender<Box<Slice>>>,
     total: Vec<OperationFigures>,
+    /// Successes by step, of each operation and then of each node.
+    part_steps: Vec<StepSeries>,
     /// Silences by worker.
     silences: Vec<Vec<Span>>,
     /// Send times by worker.
@@ -214,6 +220,7 @@ impl Collector {
             stalls: vec![Vec::new(); recycle.len()],
             seconds,
             total: vec![OperationFigures::default(); names.len()],
+            part_steps: vec![StepSeries::default(); names.len() + targets.len()],
             names,
             open: BTreeMap::new(),
             next: 0,
@@ -249,6 +256,9 @@ impl Collector {
             ours.merge(theirs);
         }
         slice.steps.iter().for_each(|(place, step)| measurement.steps.add(*place, step));
+        for &(place, part, verified) in &slice.part_steps {
+            self.part_steps[part].add(place, &StepCounts { verified, errors: 0 });
+        }
         self.silences[worker].append(&mut slice.silences);
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
@@ -364,10 +374,23 @@ impl Collector {
         self.measurement.silent_from = silent_from(&self.silences, window.measure, end);
         self.measurement.sent = first_sent(&self.sent);
         self.measurement.stalls = stalls(&self.stalls, window.measure);
+        self.measurement.part_silences = self.part_silences();
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
         // The operations decide which silences count as stalls.
         self.measurement.keep_silences(silences(&self.silences, window.measure, end));
         self.measurement
+    }
+}
+
+impl Collector {
+    /// Returns the silences of each operation and of each node. A single one is the whole load.
+    fn part_silences(&self) -> Vec<PartSilences> {
+        let operations = self.names.iter().cloned().map(LoadPart::Operation);
+        let nodes = self.measurement.targets.iter().map(|of| LoadPart::Node(of.node.clone()));
+        let (several, window) = (self.names.len() > 1, self.measurement.window);
+        let parts = operations.chain(nodes).zip(&self.part_steps);
+        let parts = parts.filter(|(part, _)| several || matches!(part, LoadPart::Node(_)));
+        parts.map(|(part, steps)| PartSilences::find(part, &steps.verified, window)).collect()
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Recorder {
     step_ends: Instant,
     /// Successes and failures of the slice's earlier steps.
     stepped: StepCounts,
+    /// Successes of each part in the slice's earlier steps: of each operation, then of each node.
+    stepped_parts: Vec<u64>,
     /// Time of the last success; initially the start of the load.
     last_success: Instant,
     /// Earliest due time of an operation that failed since the last success.
@@ -78,6 +80,7 @@ impl Recorder {
             second_ends: now,
             step_ends: now,
             stepped: StepCounts::default(),
+            stepped_parts: vec![0; slice.operations.len() + slice.targets.len()],
             last_success: now,
             failing_since: None,
             silence_min: SILENCE_RECORDED_MIN,
@@ -295,14 +298,22 @@ impl Recorder {
         if !new.is_empty() {
             // The step that ends at `step_ends`.
             let place = self.step_of(self.step_ends).saturating_sub(1);
-            self.slice.steps.push((place, new));
+            let Slice { operations, targets, steps, part_steps, .. } = &mut *self.slice;
+            steps.push((place, new));
             self.stepped = so_far;
+            let operations = operations.iter().map(|of| of.verified_in_window);
+            let parts = operations.chain(targets.iter().map(|of| of.verified));
+            for (part, (so_far, earlier)) in parts.zip(&mut self.stepped_parts).enumerate() {
+                let new = so_far.saturating_sub(std::mem::replace(earlier, so_far));
+                part_steps.extend((new > 0).then_some((place, part, new)));
+            }
         }
     }
 
     pub(super) fn send_slice(&mut self) {
         self.count_step();
         self.stepped = StepCounts::default();
+        self.stepped_parts.fill(0);
         let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
         let aged = self.slice.staleness.len();
         let fresh = self

@@ -5,9 +5,11 @@
 //!
 //! Not here: the figures of one injection (`bakeoff_core::outage`), tables (`document::outages`).
 
+use std::collections::BTreeSet;
+
 use bakeoff_core::check::{Cause, Verdict};
-use bakeoff_core::measurement::{ErrorKind, StepSeries};
-use bakeoff_core::outage::{Outage, blamed_on_generator, outage};
+use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
+use bakeoff_core::outage::{Outage, PartOutage, blamed_on_generator, outage, part_outages};
 use bakeoff_core::record::{Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
@@ -48,6 +50,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) from: f64,
     pub(crate) healed: Option<f64>,
     pub(crate) outage: Outage,
+    /// Outages of each node's clients and of each operation; empty if they are one.
+    pub(crate) parts: Vec<PartOutage>,
     /// Reason why it does not count.
     pub(crate) left_out: Option<String>,
     /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
@@ -95,6 +99,37 @@ impl SystemOutages {
     /// Returns true if most outages lasted until the load ended.
     pub(crate) fn lasted(&self) -> bool {
         self.counted().filter(|one| one.outage.lasted).count() * 2 > self.counted().count()
+    }
+
+    /// Returns the names of the operations with outages of their own, in the order of the alphabet.
+    pub(crate) fn operations(&self) -> BTreeSet<&str> {
+        let parts = self.injections.iter().flat_map(|one| &one.parts);
+        parts
+            .filter_map(|one| match &one.part {
+                LoadPart::Operation(name) => Some(name.as_str()),
+                LoadPart::Node(_) => None,
+            })
+            .collect()
+    }
+
+    /// Formats the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if most
+    /// injections have no such part.
+    pub(crate) fn part_text(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<String> {
+        let longest = |one: &InjectionFigures| -> Option<PartOutage> {
+            let parts = one.parts.iter().filter(|part| is_of(part));
+            parts.max_by(|a, b| a.length().total_cmp(&b.length())).cloned()
+        };
+        let median = self.median(|one| longest(one).map(|part| part.length()))?;
+        let all: Vec<PartOutage> = self.counted().filter_map(longest).collect();
+        let most = |is: fn(&PartOutage) -> bool| {
+            all.iter().filter(|part| is(part)).count() * 2 > all.len()
+        };
+        let before = match (most(|part| part.seconds.is_none()), most(|part| part.lasted)) {
+            (true, _) => "< ",
+            (_, true) => "> ",
+            _ => "",
+        };
+        Some(format!("{before}{}", seconds_text(median)))
     }
 
     /// Returns a sum over all injections.
@@ -280,6 +315,7 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             from: one.from()?,
             healed: one.healed(),
             outage,
+            parts: part_outages(one, &trial.targets),
             lost: lost.map(|audit| audit.lost + audit.wrong),
             untrue: measurement.errors_of(ErrorKind::StaleValue)
                 + measurement.errors_of(ErrorKind::WrongValue),

@@ -2,6 +2,9 @@
 //!
 //! Not here: the outages and their comparison (`derive::outages`), the charts (`render::html::outages`).
 
+use std::collections::BTreeSet;
+
+use bakeoff_core::measurement::LoadPart;
 use bakeoff_core::stats::and;
 use bakeoff_core::stats::judge::Finding;
 use bakeoff_core::stats::rounds::Better;
@@ -197,11 +200,17 @@ fn cell(of: &SystemOutages, is_best: bool) -> Cell {
 /// A figure of a fault: its name and its text for a system.
 type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
-const FIGURES: [Shown; 13] = [
+const FIGURES: [Shown; 15] = [
     ("injections", |of| Some(counted_text(of))),
     ("outage, median", |of| of.outage().map(seconds_text)),
     ("outage, shortest", |of| least(of, |one| one.outage.length())),
     ("outage, longest", |of| most(of, |one| one.outage.length())),
+    ("outage of the broken nodes' clients, median", |of| {
+        of.part_text(|part| matches!(part.part, LoadPart::Node(_)) && part.broken)
+    }),
+    ("outage of the other nodes' clients, median", |of| {
+        of.part_text(|part| matches!(part.part, LoadPart::Node(_)) && !part.broken)
+    }),
     ("fault to first success", |of| of.median(|one| one.outage.first_success).map(seconds_text)),
     ("end of the fault to full rate", |of| of.median(|one| one.outage.full_rate).map(seconds_text)),
     ("end of the fault to p99 within twice of before", |of| {
@@ -227,14 +236,24 @@ fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<Stri
 
 /// Returns all figures of a fault, with a column for each system.
 pub(crate) fn table(of: &FaultOutages) -> Table {
-    let column = |system: &SystemOutages| Column {
-        head: vec![system.system.clone()],
-        cells: FIGURES.iter().map(|(_, text)| Cell::or_missing(text(system))).collect(),
+    let operations: BTreeSet<&str> = of.systems.iter().flat_map(SystemOutages::operations).collect();
+    let column = |system: &SystemOutages| {
+        let figures = FIGURES.iter().map(|(_, text)| text(system));
+        let by_operation = operations.iter().map(|name| {
+            let is_of = |part: &LoadPart| matches!(part, LoadPart::Operation(of) if of == name);
+            system.part_text(|part| is_of(&part.part))
+        });
+        Column {
+            head: vec![system.system.clone()],
+            cells: figures.chain(by_operation).map(Cell::or_missing).collect(),
+        }
     };
+    let labels = FIGURES.iter().map(|(name, _)| (*name).to_owned());
+    let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
     Table {
         title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
         corner: "figure".to_owned(),
-        labels: FIGURES.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        labels: labels.chain(by_operation).collect(),
         groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
     }
 }

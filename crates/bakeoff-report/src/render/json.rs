@@ -121,6 +121,7 @@ fn injection(of: &InjectionFigures) -> Value {
         "from": of.from,
         "healed": of.healed,
         "outage": of.outage,
+        "parts": of.parts,
         "left_out": of.left_out,
         "lost": of.lost,
         "untrue": of.untrue,

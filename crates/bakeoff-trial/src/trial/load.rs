@@ -163,6 +163,7 @@ impl TrialRunner<'_, '_> {
     ) -> Result<StageRecord, Ended> {
         let (mut driven, parts) = self.drive_stage(driven, stage, arrivals, &mut |_| {})?;
         driven.measurement.steps = StepSeries::default();
+        driven.measurement.part_silences = Vec::new();
         self.parts.push(parts);
         Ok(driven)
     }

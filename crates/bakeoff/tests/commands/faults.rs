@@ -78,6 +78,32 @@ fn faults_are_proven_and_their_outages_measured() {
 }
 
 #[test]
+fn clients_of_the_broken_node_are_out_and_others_are_not() {
+    let faults = "paused: {pause: node-2, at: 500ms, for: 900ms}";
+    let run = Bench::new(&study("nodes: 3", faults)).run();
+    let system = &run.report["comparisons"][0]["faults"][0]["systems"][0];
+    let parts = array(&system["injections"][0]["parts"]);
+    let part = |kind: &str, name: &str| {
+        parts.iter().find(|one| one[kind] == name).unwrap_or_else(|| panic!("{parts:#?}"))
+    };
+    let out = part("node", "canary-2");
+    let seconds = out["seconds"].as_f64().unwrap_or_else(|| panic!("{out}"));
+    assert!((0.6..1.2).contains(&seconds) && out["broken"] == true, "{out}");
+    for (kind, name) in
+        [("node", "canary-1"), ("node", "canary-3"), ("operation", "put"), ("operation", "get")]
+    {
+        let one = part(kind, name);
+        assert!(one["seconds"].is_null() && one["broken"] == false, "{one}");
+    }
+    let stages = array(&injections(&run)[0]["stage"]["measurement"]["part_silences"]).len();
+    assert_eq!(stages, 5);
+    let record = run.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let undisturbed = &trial["stages"][0]["measurement"];
+    assert!(undisturbed["part_silences"].is_null(), "undisturbed loads have no parts");
+}
+
+#[test]
 fn injections_are_repeated_in_one_order_for_all_systems() {
     let faults = "a: {pause: leader, at: 100ms, for: 50ms}, b: {kill: leader, at: 100ms, restart-after: 50ms}";
     let study = study("nodes: 1", faults).replace("after: 3s", "after: 500ms");
