@@ -67,13 +67,7 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
     let window = measurement.window.as_secs_f64();
     let healed = injection.healed().unwrap_or(window);
     let shortest = measurement.stall_min().as_secs_f64();
-    let ends_later = |end: f64| end > from;
-    let silences = measurement.silences.iter().map(|one| (one.from, one.from + one.seconds));
-    let last = measurement.silent_from.map(|since| (since, window));
-    let longest = silences
-        .chain(last)
-        .filter(|&(since, end)| ends_later(end) && end - since >= shortest)
-        .max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    let longest = longest_silence(measurement, from, window);
     let lasted = longest.is_some_and(|(_, end)| end >= window - f64::EPSILON);
     let before = rate_before(measurement, from);
     let p99 = p99_before(measurement, from);
@@ -159,6 +153,61 @@ pub fn part_outages(injection: &Injection, names: &[String]) -> Vec<PartOutage> 
         }
     };
     measurement.part_silences.iter().map(one).collect()
+}
+
+/// Holds the outage of one fault of a sequence: from its beginning to that of the next one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepOutage {
+    /// Name of the fault.
+    pub fault: String,
+    /// Time of its beginning, in seconds since measuring began.
+    pub from: f64,
+    /// Time of its end; `None` if it did not end.
+    pub healed: Option<f64>,
+    /// Longest time without a success, in seconds; `None` if none was as long as that of an [`Outage`].
+    pub seconds: Option<f64>,
+    /// True if nothing succeeded from some moment to the end of the load.
+    pub lasted: bool,
+}
+
+/// Computes the outages of a sequence, fault by fault. Empty for a single fault.
+pub fn step_outages(injection: &Injection) -> Vec<StepOutage> {
+    let measurement = &injection.stage.measurement;
+    let mut steps: Vec<StepOutage> = Vec::new();
+    for hit in &injection.hits {
+        let Some(fault) = &hit.fault else { continue };
+        match steps.last_mut().filter(|step| step.fault == *fault) {
+            Some(step) => step.healed = step.healed.zip(hit.to).map(|(a, b)| a.max(b)),
+            None => steps.push(StepOutage {
+                fault: fault.clone(),
+                from: hit.from,
+                healed: hit.to,
+                seconds: None,
+                lasted: false,
+            }),
+        }
+    }
+    let window = measurement.window.as_secs_f64();
+    let ends: Vec<f64> = steps.iter().skip(1).map(|step| step.from).chain([window]).collect();
+    for (step, end) in steps.iter_mut().zip(ends) {
+        let longest = longest_silence(measurement, step.from, end);
+        step.seconds = longest.map(|(since, end)| end - since);
+        step.lasted = longest.is_some_and(|(_, end)| end >= window - f64::EPSILON);
+    }
+    steps
+}
+
+/// Returns begin and end of the longest silence that ends after `from` and begins before `until`; `None` if none was as
+/// long as an outage.
+fn longest_silence(measurement: &Measurement, from: f64, until: f64) -> Option<(f64, f64)> {
+    let shortest = measurement.stall_min().as_secs_f64();
+    let window = measurement.window.as_secs_f64();
+    let silences = measurement.silences.iter().map(|one| (one.from, one.from + one.seconds));
+    let last = measurement.silent_from.map(|since| (since, window));
+    silences
+        .chain(last)
+        .filter(|&(since, end)| end > from && since < until && end - since >= shortest)
+        .max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
 }
 
 /// Returns why an outage may be the generator's own: a thread of it stood still when the outage ended, for more than 1 %
@@ -323,10 +372,7 @@ mod tests {
                 part: LoadPart::Node("a:1".into()),
                 silences: silences(&[(0.5, 2.9), (5.0, 0.5)]),
             },
-            PartSilences {
-                part: LoadPart::Node("b:1".into()),
-                silences: silences(&[(3.1, 16.9)]),
-            },
+            PartSilences { part: LoadPart::Node("b:1".into()), silences: silences(&[(3.1, 16.9)]) },
             // 1,600 successes in 20 s: less than 125 ms is usual.
             PartSilences {
                 part: LoadPart::Operation("put".into()),
@@ -337,9 +383,41 @@ mod tests {
         let [one, two, put] = &found[..] else { panic!("{found:?}") };
         assert_eq!((&one.part, one.broken), (&LoadPart::Node("kv-1".into()), false));
         assert!((one.seconds.unwrap() - 0.5).abs() < 1e-9 && !one.lasted, "{one:?}");
-        assert_eq!((&two.part, two.broken, two.lasted), (&LoadPart::Node("kv-2".into()), true, true));
+        assert_eq!(
+            (&two.part, two.broken, two.lasted),
+            (&LoadPart::Node("kv-2".into()), true, true)
+        );
         assert!((two.seconds.unwrap() - 16.9).abs() < 1e-9, "{two:?}");
         assert_eq!((put.seconds, put.length()), (None, 0.125));
+    }
+
+    #[test]
+    fn faults_of_a_sequence_have_outages_of_their_own() {
+        let mut injection = injection((3.0, 4.5), 8.5);
+        let hit = |fault: &str, from, to| FaultHit {
+            fault: Some(fault.into()),
+            from,
+            to: Some(to),
+            ..FaultHit::default()
+        };
+        injection.hits = vec![
+            hit("paused", 3.0, 5.0),
+            hit("rolling", 9.0, 9.5),
+            hit("rolling", 11.0, 11.5),
+            hit("kept", 15.0, 15.1),
+        ];
+        injection.stage.measurement.silences.push(Silence { from: 11.2, seconds: 2.0 });
+        let steps = step_outages(&injection);
+        let seen: Vec<_> = steps.iter().map(|one| (&*one.fault, one.from, one.healed)).collect();
+        let expected =
+            [("paused", 3.0, Some(5.0)), ("rolling", 9.0, Some(11.5)), ("kept", 15.0, Some(15.1))];
+        assert_eq!(seen, expected);
+        let lengths: Vec<Option<f64>> = steps.iter().map(|one| one.seconds).collect();
+        assert!((lengths[1].unwrap() - 2.0).abs() < 1e-9, "{lengths:?}");
+        assert_eq!((lengths[0], lengths[2]), (Some(1.5), None));
+        assert_eq!(outage(&injection).unwrap().seconds, lengths[1], "the longest of all");
+        injection.hits.iter_mut().for_each(|hit| hit.fault = None);
+        assert_eq!(step_outages(&injection), []);
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn injections<'a>(study: &'a Study, trial: &Trial) -> Vec<(&'a Fault, u32)> 
         // All faults are shuffled, and those of other systems left out, so that the order is the same for all systems.
         let mut order: Vec<&Fault> = study.faults.iter().collect();
         order.shuffle(&mut rng);
-        order.retain(|fault| fault.befalls(&trial.system));
+        order.retain(|fault| fault.alone && fault.befalls(&trial.system));
         injections.extend(order.into_iter().map(|fault| (fault, repeat)));
     }
     injections

@@ -33,6 +33,9 @@ pub struct Injection {
 /// Describes what a fault did to nodes, with its proof. Times are seconds since measuring began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FaultHit {
+    /// Name of the fault in a sequence; `None` for a single fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// Names of the nodes.
     pub nodes: Vec<String>,
     /// Time just before the fault was caused.

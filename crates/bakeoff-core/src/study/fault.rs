@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Maintenance, Study, System};
+use crate::stats::and;
 use crate::units::{self, duration_text};
 
 /// Describes a fault of a study.
@@ -35,6 +36,20 @@ pub struct Fault {
     /// Names of its systems; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
+    /// Names of the faults of a sequence, in their order; empty for a single fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequence: Vec<String>,
+    /// False if it happens in sequences only.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub alone: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 /// Names an event that happens to nodes.
@@ -88,6 +103,12 @@ pub enum FaultAction {
         /// The operation. It lasts as long as the system takes.
         operation: Maintenance,
     },
+    /// Several faults, one after another.
+    Sequence {
+        /// Time from the end of one to the next.
+        #[serde(with = "units::duration")]
+        rest: Duration,
+    },
 }
 
 impl FaultAction {
@@ -101,6 +122,7 @@ impl FaultAction {
             Self::Isolate { .. } => "isolate",
             Self::Partition { .. } => "partition",
             Self::Run { .. } => "run",
+            Self::Sequence { .. } => "sequence",
         }
     }
 }
@@ -215,7 +237,7 @@ impl Fault {
     }
 
     /// Returns the time from the beginning of measuring to the last planned step, for a system or part of `nodes`
-    /// nodes.
+    /// nodes. The faults of a sequence add their own.
     pub fn heals_at(&self, nodes: u32) -> Duration {
         self.at
             + match self.action {
@@ -229,7 +251,7 @@ impl Fault {
                     FaultNode::Each => every * nodes.max(1),
                     _ => every,
                 },
-                FaultAction::Run { .. } => Duration::ZERO,
+                FaultAction::Run { .. } | FaultAction::Sequence { .. } => Duration::ZERO,
             }
     }
 
@@ -237,7 +259,9 @@ impl Fault {
     pub fn text(&self) -> String {
         let node = match self.target.node {
             FaultNode::Each => match self.action {
-                FaultAction::Restart { .. } | FaultAction::Run { .. } => "one node after another".to_owned(),
+                FaultAction::Restart { .. } | FaultAction::Run { .. } => {
+                    "one node after another".to_owned()
+                }
                 _ => "all nodes".to_owned(),
             },
             node => node.to_string(),
@@ -274,6 +298,9 @@ impl Fault {
                 format!("{groups} for {}", duration_text(lasts))
             }
             FaultAction::Run { operation } => format!("{operation} on {whom}"),
+            FaultAction::Sequence { .. } => {
+                format!("{}, one after another", and(&self.sequence))
+            }
         }
     }
 }
@@ -336,6 +363,8 @@ mod tests {
             groups: Vec::new(),
             at: Duration::from_secs(20),
             systems: Vec::new(),
+            sequence: Vec::new(),
+            alone: true,
         };
         let value = serde_json::to_value(&fault).unwrap();
         assert_eq!(

@@ -270,6 +270,10 @@ fn fault(of: &Fault) -> String {
             let is_plain = of.target == FaultTarget { part: None, node: FaultNode::Leader };
             entries.option("node", (!is_plain).then_some(nodes));
         }
+        FaultAction::Sequence { rest } => {
+            entries.add("sequence", list(of.sequence.iter().map(|name| quoted(name))));
+            entries.add("rest", duration(rest));
+        }
         action => entries.add(action.name(), nodes),
     }
     entries.add("at", duration(of.at));
@@ -287,10 +291,12 @@ fn fault(of: &Fault) -> String {
             entries.add("restart-after", duration(restart_after));
         }
         FaultAction::Restart { every } => entries.add("every", duration(every)),
-        FaultAction::Run { .. } => {}
+        FaultAction::Run { .. } | FaultAction::Sequence { .. } => {}
     }
-    let systems =
-        (!of.systems.is_empty()).then(|| list(of.systems.iter().map(|name| quoted(name))));
+    entries.option("alone", (!of.alone).then_some(false));
+    // Those of a sequence are those of its faults.
+    let is_limited = !of.systems.is_empty() && of.sequence.is_empty();
+    let systems = is_limited.then(|| list(of.systems.iter().map(|name| quoted(name))));
     entries.option("systems", systems);
     entries.text()
 }

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::check::{Cause, Verdict};
 use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
-use bakeoff_core::outage::{Outage, PartOutage, blamed_on_generator, outage, part_outages};
+use bakeoff_core::outage::{
+    Outage, PartOutage, StepOutage, blamed_on_generator, outage, part_outages, step_outages,
+};
 use bakeoff_core::record::{Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
@@ -52,6 +54,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) outage: Outage,
     /// Outages of each node's clients and of each operation; empty if they are one.
     pub(crate) parts: Vec<PartOutage>,
+    /// Outages of each fault of a sequence; empty for a single fault.
+    pub(crate) sequence: Vec<StepOutage>,
     /// Reason why it does not count.
     pub(crate) left_out: Option<String>,
     /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
@@ -112,6 +116,19 @@ impl SystemOutages {
             .collect()
     }
 
+    /// Formats the median outage of one fault of a sequence; `None` if most injections do not have it.
+    pub(crate) fn step_text(&self, fault: &str) -> Option<String> {
+        let step = |one: &InjectionFigures| -> Option<StepOutage> {
+            one.sequence.iter().find(|step| step.fault == fault).cloned()
+        };
+        let length = |one: &InjectionFigures| {
+            step(one).map(|step| step.seconds.unwrap_or(one.outage.shortest))
+        };
+        let all: Vec<StepOutage> = self.counted().filter_map(step).collect();
+        let most = |is: fn(&StepOutage) -> bool| most_are(&all, is);
+        bounded(self.median(length)?, most(|one| one.seconds.is_none()), most(|one| one.lasted))
+    }
+
     /// Formats the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if most
     /// injections have no such part.
     pub(crate) fn part_text(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<String> {
@@ -121,15 +138,8 @@ impl SystemOutages {
         };
         let median = self.median(|one| longest(one).map(|part| part.length()))?;
         let all: Vec<PartOutage> = self.counted().filter_map(longest).collect();
-        let most = |is: fn(&PartOutage) -> bool| {
-            all.iter().filter(|part| is(part)).count() * 2 > all.len()
-        };
-        let before = match (most(|part| part.seconds.is_none()), most(|part| part.lasted)) {
-            (true, _) => "< ",
-            (_, true) => "> ",
-            _ => "",
-        };
-        Some(format!("{before}{}", seconds_text(median)))
+        let most = |is: fn(&PartOutage) -> bool| most_are(&all, is);
+        bounded(median, most(|part| part.seconds.is_none()), most(|part| part.lasted))
     }
 
     /// Returns a sum over all injections.
@@ -141,6 +151,20 @@ impl SystemOutages {
     pub(crate) fn lost(&self) -> Option<u64> {
         self.injections.iter().filter_map(|one| one.lost).reduce(|a, b| a + b)
     }
+}
+
+fn most_are<T>(all: &[T], is: fn(&T) -> bool) -> bool {
+    all.iter().filter(|one| is(one)).count() * 2 > all.len()
+}
+
+/// Formats a median that may be a bound: `< 0.1 s`.
+fn bounded(median: f64, is_none: bool, lasted: bool) -> Option<String> {
+    let before = match (is_none, lasted) {
+        (true, _) => "< ",
+        (_, true) => "> ",
+        _ => "",
+    };
+    Some(format!("{before}{}", seconds_text(median)))
 }
 
 impl FaultOutages {
@@ -316,6 +340,7 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             healed: one.healed(),
             outage,
             parts: part_outages(one, &trial.targets),
+            sequence: step_outages(one),
             lost: lost.map(|audit| audit.lost + audit.wrong),
             untrue: measurement.errors_of(ErrorKind::StaleValue)
                 + measurement.errors_of(ErrorKind::WrongValue),

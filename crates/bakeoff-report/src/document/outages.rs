@@ -236,24 +236,25 @@ fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<Stri
 
 /// Returns all figures of a fault, with a column for each system.
 pub(crate) fn table(of: &FaultOutages) -> Table {
-    let operations: BTreeSet<&str> = of.systems.iter().flat_map(SystemOutages::operations).collect();
+    let operations: BTreeSet<&str> =
+        of.systems.iter().flat_map(SystemOutages::operations).collect();
     let column = |system: &SystemOutages| {
         let figures = FIGURES.iter().map(|(_, text)| text(system));
         let by_operation = operations.iter().map(|name| {
             let is_of = |part: &LoadPart| matches!(part, LoadPart::Operation(of) if of == name);
             system.part_text(|part| is_of(&part.part))
         });
-        Column {
-            head: vec![system.system.clone()],
-            cells: figures.chain(by_operation).map(Cell::or_missing).collect(),
-        }
+        let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
+        let cells = figures.chain(by_operation).chain(by_step).map(Cell::or_missing);
+        Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
     let labels = FIGURES.iter().map(|(name, _)| (*name).to_owned());
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
+    let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
     Table {
         title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
         corner: "figure".to_owned(),
-        labels: labels.chain(by_operation).collect(),
+        labels: labels.chain(by_operation).chain(by_step).collect(),
         groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
     }
 }

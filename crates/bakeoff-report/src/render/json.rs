@@ -122,6 +122,7 @@ fn injection(of: &InjectionFigures) -> Value {
         "healed": of.healed,
         "outage": of.outage,
         "parts": of.parts,
+        "sequence": of.sequence,
         "left_out": of.left_out,
         "lost": of.lost,
         "untrue": of.untrue,

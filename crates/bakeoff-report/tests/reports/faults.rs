@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bakeoff_core::measurement::{GeneratorStall, Silence, StepCounts};
+use bakeoff_core::measurement::{
+    GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, TargetFigures,
+};
 use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
     Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
@@ -30,6 +32,8 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
         groups: Vec::new(),
         at: Duration::from_secs(2),
         systems: Vec::new(),
+        sequence: Vec::new(),
+        alone: true,
     }];
     let mut record = record(study);
     for (system, lengths) in outages {
@@ -49,6 +53,7 @@ fn injection(repeat: u32, outage: f64) -> Injection {
         measurement.steps.add(at, &StepCounts { verified, errors: 0 });
     }
     let hit = FaultHit {
+        fault: None,
         nodes: vec!["etcd-1".into()],
         from: 2.0,
         seen: Some(2.001),
@@ -116,6 +121,80 @@ fn outage_that_ended_with_a_stall_of_the_generator_does_not_count() {
     assert!(why.starts_with("the generator stood still for 1,800 ms"), "{why}");
     let html = report::html(&Report::new(&record), &record);
     assert!(html.contains("2 of 3"), "the table says how many count");
+}
+
+/// Returns the cell of the only system in the table of the first fault.
+fn cell(record: &Record, figure: &str) -> String {
+    let html = report::html(&Report::new(record), record);
+    let row = html.split("<tr").find(|row| row.contains(figure)).expect("a row");
+    let cell = row.split("<td").nth(1).expect("a cell");
+    let (_, text) = cell.split_once('>').expect("a tag");
+    text.split('<').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn clients_of_broken_nodes_and_operations_have_rows_of_their_own() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    assert_eq!(cell(&record, "outage of the broken nodes"), "–", "an older record has no parts");
+    record.trials[0].targets = vec!["etcd-1".into(), "etcd-2".into()];
+    for (one, more) in record.trials[0].injections.iter_mut().zip([0.0, 0.1, 0.2]) {
+        let target =
+            |node: &str| TargetFigures { node: node.into(), verified: 500, ..Default::default() };
+        let part = |part, silences: &[(f64, f64)]| PartSilences {
+            part,
+            silences: silences.iter().map(|&(from, seconds)| Silence { from, seconds }).collect(),
+        };
+        let measurement = &mut one.stage.measurement;
+        measurement.targets = vec![target("a:1"), target("b:1")];
+        measurement.part_silences = vec![
+            part(LoadPart::Node("a:1".into()), &[(2.1, 3.0 + more)]),
+            part(LoadPart::Node("b:1".into()), &[]),
+            part(LoadPart::Operation("put".into()), &[(2.1, 7.9)]),
+        ];
+    }
+    assert_eq!(cell(&record, "outage of the broken nodes"), "3.10 s");
+    assert_eq!(cell(&record, "outage of the other nodes"), "&lt; 0.20 s");
+    assert_eq!(cell(&record, "outage of `put`, median"), "&gt; 7.90 s");
+    let part = &systems(&record)[0]["injections"][0]["parts"][0];
+    assert_eq!((&part["node"], &part["broken"]), (&"etcd-1".into(), &true.into()), "{part}");
+}
+
+#[test]
+fn faults_of_a_sequence_have_rows_of_their_own() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    let mut faults = record.header.study.faults.clone();
+    faults[0].alone = false;
+    faults.push(Fault { name: "kept".into(), ..faults[0].clone() });
+    faults.push(Fault {
+        name: "staircase".into(),
+        action: FaultAction::Sequence { rest: Duration::from_secs(1) },
+        sequence: vec!["leader-paused".into(), "kept".into()],
+        alone: true,
+        ..faults[0].clone()
+    });
+    record.header.study.faults = faults;
+    for one in &mut record.trials[0].injections {
+        one.fault = "staircase".into();
+        one.hits[0].fault = Some("leader-paused".into());
+        one.hits.push(FaultHit {
+            fault: Some("kept".into()),
+            from: 7.0,
+            to: Some(7.5),
+            ..one.hits[0].clone()
+        });
+        one.stage.measurement.silences.push(Silence { from: 7.0, seconds: 0.25 });
+    }
+    assert_eq!(cell(&record, "outage in leader-paused, median"), "1.20 s");
+    // Each chart has a band for each fault, and one in its legend.
+    let html = report::html(&Report::new(&record), &record);
+    let chart = html.split("<figure").find(|one| one.contains("staircase: successes")).unwrap();
+    assert_eq!(chart.matches("class=\"band\"").count(), 3, "{chart}");
+    assert_eq!(cell(&record, "outage in kept, median"), "0.25 s");
+    let verdict = verdict(&record);
+    assert!(
+        verdict.starts_with("Leader-paused and kept, one after another: etcd was out for 1.20 s"),
+        "{verdict}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
 
 mod maintenance;
+mod sequence;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
@@ -23,6 +24,7 @@ use bakeoff_core::units::plural;
 use bakeoff_host::network::{CutConnections, CutPath, Network};
 use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
 
+use self::sequence::Step;
 use super::audit;
 use super::load::{Driven, is_over};
 use super::{Combination, Ended, TrialRunner};
@@ -49,17 +51,15 @@ impl TrialRunner<'_, '_> {
         }
         self.phase(PhaseName::Injecting);
         for (fault, repeat) in planned {
-            let role = fault.target.part.as_ref();
-            let part = role.and_then(|role| contender.asked.parts.get(role));
-            let part = part.map(|part| part.name.as_str());
-            let injected = self.injection(&cluster, driven, (fault, repeat), part)?;
+            let steps = sequence::steps(self.context.study, contender.asked, fault);
+            let injected = self.injection(&cluster, driven, (fault, repeat), &steps)?;
             let over = is_over(&injected.stage);
             self.record.injections.push(injected);
             if self.context.interrupted.load(Ordering::Relaxed) {
                 return Err(Ended::Interrupted);
             }
             cluster = cluster.again_within(RECOVERED_WITHIN, self.context.interrupted)?;
-            let audit = self.audit_injection(&cluster, driven, (fault, repeat));
+            let audit = self.audit_injection(&cluster, driven, (fault, repeat), &steps);
             let last = self.record.injections.last_mut();
             last.expect("it was just added").audit = audit;
             if over {
@@ -81,7 +81,7 @@ impl TrialRunner<'_, '_> {
         cluster: &ReadyCluster,
         driven: &Driven<'_>,
         (fault, repeat): (&Fault, u32),
-        part: Option<&str>,
+        steps: &[Step<'_>],
     ) -> Result<Injection, Ended> {
         let Combination { trial, load, .. } = self.of;
         self.reporter.report(&Event::FaultStarted { fault, repeat });
@@ -90,9 +90,10 @@ impl TrialRunner<'_, '_> {
         let (begun, over) = (&OnceLock::new(), &AtomicBool::new(false));
         let interrupted = self.context.interrupted;
         let network = self.context.fleet.placed().and_then(|machines| machines.network());
-        let injector = &Injector { fault, cluster, part, begun, network, over, interrupted };
+        let (at, part) = (fault.at, None);
+        let injector = &Injector { fault, at, cluster, part, begun, network, over, interrupted };
         let (driven, hits) = std::thread::scope(|scope| {
-            let injecting = scope.spawn(|| injector.run());
+            let injecting = scope.spawn(|| injector.run_all(steps));
             let driven = self.drive_stage(driven, stage, load.arrivals, &mut |measures| {
                 begun.set(measures).ok();
             });
@@ -113,6 +114,7 @@ impl TrialRunner<'_, '_> {
         cluster: &ReadyCluster,
         driven: &Driven<'_>,
         (fault, repeat): (&Fault, u32),
+        steps: &[Step<'_>],
     ) -> Option<Audit> {
         let Combination { contender, workload, .. } = self.of;
         if !workload.writes() {
@@ -120,9 +122,10 @@ impl TrialRunner<'_, '_> {
         }
         let when = format!("after injection {repeat} of {}", fault.name);
         let audit = self.auditor(driven.generators, self.of.trial.seed).judge(cluster, &when);
-        let is_kill_of_all = fault.target.node == FaultNode::Each
-            && matches!(fault.action, FaultAction::Kill { .. });
-        Some(match is_kill_of_all {
+        let is_kill_of_all = |Step { fault, .. }: &Step<'_>| {
+            fault.target.node == FaultNode::Each && matches!(fault.action, FaultAction::Kill { .. })
+        };
+        Some(match steps.iter().any(is_kill_of_all) {
             true => audit::after_a_kill(audit, &contender.record.guarantees),
             false => audit,
         })
@@ -132,6 +135,8 @@ impl TrialRunner<'_, '_> {
 /// Causes one fault while a load runs.
 struct Injector<'a> {
     fault: &'a Fault,
+    /// Time of the fault since measuring began.
+    at: Duration,
     cluster: &'a ReadyCluster,
     /// Name of the part that the nodes belong to; `None` for the system's own nodes.
     part: Option<&'a str>,
@@ -169,7 +174,7 @@ impl Injector<'_> {
                 None => std::thread::sleep(CHECK_EVERY),
             }
         };
-        let at = measures + self.fault.at;
+        let at = measures + self.at;
         self.wait_until(at)?;
         let targets = self.targets()?;
         let since = |moment: Instant| moment.saturating_duration_since(measures).as_secs_f64();
@@ -209,6 +214,8 @@ impl Injector<'_> {
             FaultAction::Run { operation } => {
                 return self.maintain(operation, &targets, since, hits);
             }
+            // Each fault of a sequence has an injector.
+            FaultAction::Sequence { .. } => {}
         }
         self.open(None);
         Ok(())

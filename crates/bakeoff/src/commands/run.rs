@@ -136,7 +136,7 @@ fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
     Ok(study)
 }
 
-/// Keeps only the named faults of a study, in the study's order; all without names.
+/// Keeps only the named faults of a study, and those of named sequences, in the study's order; all without names.
 fn keep_faults(study: &mut Study, names: &[String]) -> Result<(), Failure> {
     let known = || study.faults.iter().map(|fault| fault.name.as_str());
     if let Some(unknown) = names.iter().find(|name| known().all(|known| known != *name)) {
@@ -147,6 +147,14 @@ fn keep_faults(study: &mut Study, names: &[String]) -> Result<(), Failure> {
         };
         return Err(Failure::input(what, hint));
     }
-    study.faults.retain(|fault| names.is_empty() || names.contains(&fault.name));
+    if names.is_empty() {
+        return Ok(());
+    }
+    let named = study.faults.iter().filter(|fault| names.contains(&fault.name));
+    let members: Vec<String> = named.flat_map(|fault| fault.sequence.clone()).collect();
+    for fault in &mut study.faults {
+        fault.alone = names.contains(&fault.name);
+    }
+    study.faults.retain(|fault| fault.alone || members.contains(&fault.name));
     Ok(())
 }

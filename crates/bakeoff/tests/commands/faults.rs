@@ -104,6 +104,27 @@ fn clients_of_the_broken_node_are_out_and_others_are_not() {
 }
 
 #[test]
+fn sequence_is_one_run_with_an_outage_for_each_fault() {
+    let faults = "paused: {pause: leader, at: 0s, for: 300ms}, \
+                  killed: {kill: leader, at: 0s, restart-after: 500ms, alone: false}, \
+                  both: {sequence: [paused, killed], at: 300ms, rest: 600ms}";
+    let run = Bench::new(&study("nodes: 1", faults)).run_with(&["--faults", "both"]);
+    let injections = injections(&run);
+    let [both] = &injections[..] else { panic!("{injections:#?}") };
+    assert_eq!((&both["fault"], &both["unproven"]), (&"both".into(), &Value::Null), "{both:#}");
+    let [first, second] = array(&both["hits"]) else { panic!("{both:#}") };
+    assert_eq!((&first["fault"], &second["fault"]), (&"paused".into(), &"killed".into()));
+    let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{of}"));
+    assert!((0.3..0.5).contains(&number(first, "from")), "{first}");
+    assert!(number(second, "from") >= number(first, "to") + 0.6, "{both:#}");
+    let system = &run.report["comparisons"][0]["faults"][0]["systems"][0]["injections"][0];
+    let [paused, killed] = &array(&system["sequence"])[..] else { panic!("{system:#}") };
+    assert!((0.2..0.5).contains(&number(paused, "seconds")), "{paused}");
+    assert!(number(killed, "seconds") > 0.4, "{killed}");
+    assert_eq!(system["outage"]["seconds"], killed["seconds"], "the longest of all");
+}
+
+#[test]
 fn injections_are_repeated_in_one_order_for_all_systems() {
     let faults = "a: {pause: leader, at: 100ms, for: 50ms}, b: {kill: leader, at: 100ms, restart-after: 50ms}";
     let study = study("nodes: 1", faults).replace("after: 3s", "after: 500ms");

@@ -19,6 +19,7 @@ pub(in crate::study) static FAULT: Table = Table {
         &["isolate", "for"],
         &["partition", "for"],
         &["run"],
+        &["sequence"],
     ],
     fields: &[
         maybe(
@@ -81,6 +82,12 @@ pub(in crate::study) static FAULT: Table = Table {
             "each",
             "Nodes that `run` maintains, one after another; the leader by default.",
         ),
+        maybe(
+            "sequence",
+            Form::List(&Form::Text),
+            "[leader-paused, leader-killed]",
+            "Names of other faults, which happen one after another. Their own `at` does not count.",
+        ),
         always(
             "at",
             Form::Duration { zero: true, max: "1h" },
@@ -95,6 +102,18 @@ pub(in crate::study) static FAULT: Table = Table {
             "Time until a killed or stopped node is started again.",
         ),
         default("every", TIME, "10s", "Time from one restarted node to the next."),
+        default(
+            "rest",
+            TIME,
+            "10s",
+            "Time from the end of one fault of a sequence to the next one.",
+        ),
+        default(
+            "alone",
+            Form::Flag,
+            "true",
+            "Whether the fault also happens by itself, and not only in sequences.",
+        ),
         maybe(
             "systems",
             Form::List(&Form::Text),

@@ -69,7 +69,8 @@ pub(super) fn keys_last(
     loads: &[ReadLoad],
     faults: &ReadFaults,
 ) {
-    let injections = faults.faults.as_ref().map_or(0, Vec::len) as u64;
+    let faults_alone = faults.faults.iter().flatten().filter(|fault| fault.alone);
+    let injections = faults_alone.count() as u64;
     let runs = 1 + injections * u64::from(faults.repeat.unwrap_or(1));
     for read in workloads {
         let Some(workload) = &read.workload else { continue };

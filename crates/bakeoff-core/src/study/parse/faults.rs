@@ -2,9 +2,11 @@
 //!
 //! Not here: making faults happen (`bakeoff_trial`).
 
+use std::time::Duration;
+
 use super::loads::ReadLoad;
-use super::maintenance;
 use super::systems::ReadSystem;
+use super::{maintenance, sequence};
 use crate::study::fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
 use crate::study::fields::{self, FAULT};
 use crate::study::reading::{Fields, seen, text};
@@ -55,8 +57,20 @@ pub(super) fn read(
         }
     }
     let entries = top.named(sink, "faults", "fault");
-    let all: Vec<Option<Fault>> =
-        entries.into_iter().map(|entry| fault(sink, entry, systems, loads, kinds)).collect();
+    let mut all: Vec<Option<Fault>> = Vec::new();
+    for entry in &entries {
+        all.push(match sequence::is_sequence(entry) {
+            true => None,
+            false => fault(sink, entry, systems, loads, kinds),
+        });
+    }
+    // A sequence may name later faults.
+    for (place, entry) in entries.iter().enumerate() {
+        if sequence::is_sequence(entry) {
+            all[place] = sequence::read(sink, entry, (&entries[..], &all[..]), systems, loads);
+        }
+    }
+    sequence::all_happen(sink, &entries, &all);
     let faults = all.into_iter().collect::<Option<Vec<_>>>().filter(|_| sink.len() == known);
     ReadFaults { faults, repeat }
 }
@@ -72,14 +86,32 @@ fn fault(
     let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
     let at = fields.duration(sink, "at");
     let own = own_systems(sink, &fields, systems);
+    let alone = fields.flag(sink, "alone");
+    if fields.node("rest").is_some() {
+        let what = format!("{} has `rest` and no `sequence`", fields.what);
+        sink.hint(
+            fields.key_at("rest"),
+            what,
+            "`rest` is the time between the faults of a sequence",
+        );
+    }
     let Parsed { action, target, groups, at: target_at } = action(sink, &fields)?;
-    let fault = Fault { name: entry.key.clone(), action, target, groups, at: at?, systems: own? };
+    let fault = Fault {
+        name: entry.key.clone(),
+        action,
+        target,
+        groups,
+        at: at?,
+        systems: own?,
+        sequence: Vec::new(),
+        alone: alone?,
+    };
     for system in systems.iter().filter(|system| fault.befalls(&system.name)) {
         can_befall(sink, &fault, system, target_at);
         maintenance::is_offered(sink, &fields, &fault, system, kinds);
     }
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
-        heals_in_time(sink, &fields, &fault, systems, load);
+        heals_in_time(sink, &fields, fault.at + lasts(&fault, systems), load);
     }
     Some(fault)
 }
@@ -96,8 +128,8 @@ struct Parsed<'a> {
 fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Parsed<'a>> {
     let mut given = ACTIONS.iter().filter(|(verb, _)| fields.node(verb).is_some());
     let Some(&(verb, time)) = given.next() else {
-        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each`, `isolate: leader` or \
-                    `run: snapshot`";
+        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each`, `isolate: leader`, \
+                    `run: snapshot` or a `sequence`";
         sink.hint(&fields.at, format!("{} breaks nothing", fields.what), hint);
         return None;
     };
@@ -279,20 +311,23 @@ fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_
     }
 }
 
-/// Checks that the fault heals while the load runs.
-fn heals_in_time(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    fault: &Fault,
-    systems: &[ReadSystem<'_>],
-    load: &Load,
-) {
-    let Stop::After(time) = load.stop else { return };
+/// Returns the planned time from a fault to its end, for the largest of its systems.
+pub(super) fn lasts(fault: &Fault, systems: &[ReadSystem<'_>]) -> Duration {
     let befallen = systems.iter().filter(|system| fault.befalls(&system.name));
     let nodes = befallen.filter_map(|one| {
         one.system.as_ref().and_then(|system| system.nodes_of(fault.target.part.as_deref()))
     });
-    let heals = fault.heals_at(nodes.max().unwrap_or(1));
+    fault.heals_at(nodes.max().unwrap_or(1)) - fault.at
+}
+
+/// Checks that a fault heals while the load runs.
+pub(super) fn heals_in_time(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    heals: Duration,
+    load: &Load,
+) {
+    let Stop::After(time) = load.stop else { return };
     if heals >= time {
         let what = format!(
             "{} heals after {}, and load `{}` ends after {}",

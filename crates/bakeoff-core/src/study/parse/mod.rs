@@ -14,6 +14,7 @@ mod maintenance;
 mod published;
 mod request;
 mod running;
+mod sequence;
 mod surroundings;
 pub(super) mod systems;
 mod workloads;

@@ -20,6 +20,8 @@ const FRAME: Frame = Frame { width: 480.0, left: 62.0, right: 466.0, top: 10.0 }
 const BOTTOM: f64 = 150.0;
 /// Longest time before the fault that is shown, in seconds.
 const BEFORE: f64 = 3.0;
+/// Width of the band of a short fault.
+const BAND_MIN: f64 = 1.0;
 /// Height of an axis of counts, as a multiple of the most before the fault.
 const BURST: f64 = 3.0;
 
@@ -85,11 +87,9 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     };
     let y = y.between(BOTTOM, FRAME.top);
     let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "seconds since the fault");
-    let lasts = of.systems.iter().flat_map(|one| &one.injections);
-    let lasts: Vec<f64> = lasts.filter_map(|one| Some(one.healed? - one.from)).collect();
-    if let Some(longest) = lasts.into_iter().reduce(f64::max) {
-        let (from, to) = (x.at(0.0), x.at(longest));
-        svg.rect("band", from, FRAME.top, to - from, BOTTOM - FRAME.top);
+    for (from, to) in bands(of) {
+        let (from, to) = (x.at(from), x.at(to));
+        svg.rect("band", from, FRAME.top, (to - from).max(BAND_MIN), BOTTOM - FRAME.top);
     }
     let at = |line: &[Point]| -> Vec<(f64, f64)> {
         line.iter().map(|&(time, value)| (x.at(time), y.at_or_gap(value))).collect()
@@ -110,6 +110,20 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     let count: usize = of.systems.iter().map(|one| one.injections.len()).sum();
     let says = format!("{count} injections, aligned at the fault, under {}", comparison.place());
     figure(&title, &legend(&entries), &svg.finish(&title, &says), note, "")
+}
+
+/// Returns begin and end of each fault, in seconds since the first. The faults of a sequence begin at other times in each
+/// injection, so those of the first one are shown.
+fn bands(of: &FaultOutages) -> Vec<(f64, f64)> {
+    let mut all = of.systems.iter().flat_map(|one| &one.injections);
+    if let Some(one) = all.clone().find(|one| !one.sequence.is_empty()) {
+        let steps = one.sequence.iter();
+        return steps
+            .filter_map(|step| Some((step.from - one.from, step.healed? - one.from)))
+            .collect();
+    }
+    let lasts = all.by_ref().filter_map(|one| Some(one.healed? - one.from));
+    lasts.reduce(f64::max).map(|longest| (0.0, longest)).into_iter().collect()
 }
 
 /// Returns the successes per second of each step.

@@ -191,10 +191,10 @@ hint: leave `node` out, or name the others in the fault's `systems`
         "  kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}",
         r"
 error: fault `kept` has `run` and `for`
-  --> my.yaml:10:30
+  --> my.yaml:10:25
    |
 10 |   kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}
-   |                              ^^
+   |                         ^^^
 hint: leave it out: maintenance lasts as long as the system takes
 ",
     );
@@ -202,12 +202,82 @@ hint: leave it out: maintenance lasts as long as the system takes
         "  kept: {pause: leader, node: each, for: 1s, at: 1s}",
         r"
 error: fault `kept` has `pause` and `node`
-  --> my.yaml:10:31
+  --> my.yaml:10:25
    |
 10 |   kept: {pause: leader, node: each, for: 1s, at: 1s}
-   |                               ^^^^
+   |                         ^^^^
 hint: name the nodes in `pause`
 ",
+    );
+}
+
+/// Two faults for sequences: the first takes 10 s, the second 9 s on three nodes.
+const TWO: &str = "  paused: {pause: leader, at: 55s, for: 4s, systems: [three]}\n  \
+                   rolling: {restart: each, at: 0s, every: 3s, systems: [three], alone: false}\n  ";
+
+#[test]
+fn sequence_names_faults_and_adds_up_their_times() {
+    let faults =
+        format!("faults:\n  all: {{sequence: [paused, rolling], at: 5s, rest: 41s}}\n{TWO}");
+    let study = read(&(BASE.replace(OPEN.0, OPEN.1) + &faults + "\n"));
+    let [all, paused, rolling] = &study.faults[..] else { panic!("{:?}", study.faults) };
+    assert_eq!(all.action, FaultAction::Sequence { rest: Duration::from_secs(41) });
+    assert_eq!((all.sequence.join(" "), &all.systems), ("paused rolling".into(), &paused.systems));
+    assert_eq!(all.text(), "paused and rolling, one after another");
+    assert!(all.alone && paused.alone && !rolling.alone);
+    // 5 s, 4 s, 42 s and three times 3 s.
+    refused(
+        &format!("{TWO}all: {{sequence: [paused, rolling], at: 5s, rest: 42s}}"),
+        r"
+error: fault `all` heals after 1m, and load `steady` ends after 1m
+  --> my.yaml:12:42
+   |
+12 |   all: {sequence: [paused, rolling], at: 5s, rest: 42s}
+   |                                          ^^
+hint: let the load run longer: the recovery after the fault is measured, too
+",
+    );
+}
+
+#[test]
+fn sequence_that_cannot_happen_is_rejected() {
+    let refused = |faults: &str, expected: &str, column: u32| {
+        let faults = format!("faults:\n{TWO}{faults}\n");
+        let text = BASE.replace(OPEN.0, OPEN.1) + &faults;
+        let error = parse("my", "my.yaml", &text, &kinds()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("error: {expected}")), "{error}");
+        assert!(error.contains(&format!("my.yaml:15:{column}\n")), "{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
+    };
+    let unused = "fault `rolling` never happens: no sequence names it";
+    let text = BASE.replace(OPEN.0, OPEN.1) + "faults:\n" + TWO + "\n";
+    let error = parse("my", "my.yaml", &text, &kinds()).unwrap_err().to_string();
+    assert!(error.contains(unused) && error.contains("my.yaml:14:72"), "{error}");
+    refused(
+        "all: {sequence: [paused, roling], at: 5s, rest: 1s}",
+        "unknown fault `roling` in fault `all`",
+        28,
+    );
+    refused(
+        "all: {sequence: [paused, all], at: 5s}",
+        "fault `all` holds `all`, which is a sequence",
+        28,
+    );
+    refused(
+        "all: {sequence: [rolling], at: 5s}",
+        "fault `all` is a sequence of fewer than two",
+        19,
+    );
+    refused("all: {sequence: [rolling, rolling], at: 5s}", "fault `all` has `rolling` twice", 29);
+    refused(
+        "all: {sequence: [rolling, paused], at: 5s, systems: [three]}",
+        "fault `all` has `sequence` and `systems`",
+        46,
+    );
+    refused(
+        "all: {sequence: [rolling, one], at: 5s}\n  one: {kill: leader, at: 1s, restart-after: 1s}",
+        "`rolling` and `one` happen to different systems",
+        29,
     );
 }
 

@@ -261,6 +261,8 @@ faults:
   split: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 1s, systems: [one]}
   kept: {run: defragment, node: each, at: 5s, systems: [one]}
   stored: {run: snapshot, node: {part: storage}, at: 5s, systems: [two]}
+  staircase: {sequence: [paused, again], at: 10s, rest: 5s}
+  again: {stop: leader, at: 0s, restart-after: 1s, alone: false}
 repeat: 9
 "#;
 
