@@ -104,22 +104,24 @@ fn converse(
             tls = later.take();
         }
         let wait = left()?;
-        socket.set_read_timeout(Some(wait.min(CHECK_EVERY)))?;
         socket.set_write_timeout(Some(wait))?;
-        let mut stream: Box<dyn Stream + '_> = match &mut tls {
-            None => Box::new(&mut socket),
-            Some(tls) => Box::new(rustls::Stream::new(tls, &mut socket)),
-        };
         if !out.is_empty() {
+            // A handshake reads, too.
+            socket.set_read_timeout(Some(wait))?;
+            let mut stream = stream(&mut socket, &mut tls);
             stream.write_all(&out).map_err(say_timeout)?;
             stream.flush()?;
             out.clear();
         }
+        socket.set_read_timeout(Some(wait.min(CHECK_EVERY)))?;
+        let mut stream = stream(&mut socket, &mut tls);
         let count = loop {
             match stream.read(&mut buffer) {
-                Err(error) if is_pause(&error) => left()?,
+                Err(error) if is_pause(&error) => {
+                    left()?;
+                }
                 count => break count?,
-            };
+            }
         };
         if count == 0 {
             return listener.hung_up().map_err(io::Error::other);
@@ -238,6 +240,16 @@ const GREETING_MAX: usize = 64 << 10;
 
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
+
+fn stream<'a>(
+    socket: &'a mut TcpStream,
+    tls: &'a mut Option<rustls::ClientConnection>,
+) -> Box<dyn Stream + 'a> {
+    match tls {
+        None => Box::new(socket),
+        Some(tls) => Box::new(rustls::Stream::new(tls, socket)),
+    }
+}
 
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)

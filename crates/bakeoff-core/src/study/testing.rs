@@ -48,8 +48,9 @@ fn change(kind: &mut Kind) {
             kind.parameters = KV;
             kind.operations = &[Operation::Put, Operation::Get, Operation::Delete];
         }
-        // Lacks some reads, and a second node.
+        // Lacks some reads, a second node, and maintenance.
         "canary" => {
+            kind.maintenance = &[];
             kind.parameters = KV;
             kind.reads = &[ReadConsistency::Linearizable, ReadConsistency::Stale];
             kind.nodes_max = 1;

@@ -9,19 +9,23 @@ use std::net::SocketAddr;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{
+    self, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
+    ReadConsistency,
+};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
 
-use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
-use super::http_session::{HttpSession, Mapping, ask};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin, never_offered};
+use super::exchange::Patience;
+use super::http_session::{HttpSession, Mapping, Question, ask, question};
 use super::own_servers::CANARY;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
-    setting,
+    option, setting,
 };
 
 /// Registry entry.
@@ -37,6 +41,15 @@ const fn share(name: &'static str, meaning: &'static str) -> KindOption {
 const fn time(name: &'static str, meaning: &'static str) -> KindOption {
     KindOption { name, form: OptionForm::Duration, meaning }
 }
+
+/// Option for the length of a compaction.
+const COMPACT: &str = "compact";
+
+const OFFERS: &[MaintenanceOffer] = &[MaintenanceOffer {
+    operation: Maintenance::Compact,
+    scope: MaintenanceScope::System,
+    lacks: |system| option(system, COMPACT).is_none().then_some("it needs the option `compact`"),
+}];
 
 /// Option for the slow node. The program does not have it.
 const SLOW_NODE: &str = "slow-node";
@@ -76,6 +89,10 @@ const OPTIONS: &[KindOption] = &[
     share("delay-share", "share of delayed requests; all when absent"),
     time("stall", "length of one stall of the whole server"),
     time("stall-after", "start of the stall, since the server started"),
+    time(
+        COMPACT,
+        "time for which the maintenance `compact` stops the whole server; not offered when absent",
+    ),
     time("slow-start", "time until it is ready"),
     time(
         "warm-up",
@@ -101,12 +118,14 @@ impl System for Canary {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, ..Clients::default() },
+            hooks: Hooks { maintain: Some(maintain), ..Hooks::default() },
             unsafe_settings: &[("sync", &["none"])],
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
+                    maintenance: OFFERS,
                     nodes_max: 5,
                     value_size_max: 1 << 20,
                     in_flight_max: 1, // HTTP/1.1
@@ -193,6 +212,20 @@ impl System for Canary {
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| HttpSession::new(node, Paths))
     }
+}
+
+fn maintain(
+    node: &Access,
+    operation: Maintenance,
+    patience: Patience<'_>,
+) -> Result<String, SystemError> {
+    if operation != Maintenance::Compact {
+        return Err(never_offered(node, operation));
+    }
+    let asked = Question { method: "POST", target: "/compact", patience, ..Question::default() };
+    let reply = question(node, &asked)?;
+    reply.succeeded()?;
+    Ok(format!("answered {}", reply.status))
 }
 
 /// Returns the guarantees under these options.

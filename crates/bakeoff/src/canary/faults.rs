@@ -60,6 +60,8 @@ pub(crate) struct Faults {
     pub(crate) stall: Duration,
     /// Time from the start to the stall.
     pub(crate) stall_after: Duration,
+    /// Time for which a compaction stops everything; it has none if zero.
+    pub(crate) compact: Duration,
     /// Time from the start in which the canary answers 503.
     pub(crate) slow_start: Duration,
     /// Time from the first delayed answer in which delays are longer: at first [`COLD`] times [`Self::delay`], falling

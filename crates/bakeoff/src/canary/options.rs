@@ -142,6 +142,7 @@ impl Given {
             "--delay-share" => set(&mut faults.delay_share, share(text)),
             "--stall" => set(&mut faults.stall, duration(text)),
             "--stall-after" => set(&mut faults.stall_after, duration(text)),
+            "--compact" => set(&mut faults.compact, duration(text)),
             "--slow-start" => set(&mut faults.slow_start, duration(text)),
             "--warm-up" => set(&mut faults.warm_up, duration(text)),
             "--burn" => set(&mut faults.burn, duration(text)),

@@ -181,6 +181,11 @@ impl Service {
             http::answer(out, Status::Ok, truth::BODY, head.keep_alive);
             return Answer::Truth(delay_source.delay());
         }
+        if (head.path, head.method) == ("/compact", "POST") && !self.faults.compact.is_zero() {
+            // The only thread sleeps, so nothing else is answered meanwhile.
+            std::thread::sleep(self.faults.compact);
+            return whole(out, Status::NoContent, b"", head);
+        }
         let (kind, list, key) = match self.key_of(head, out) {
             Ok(found) => found,
             Err(answer) => return answer,

@@ -5,7 +5,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use bakeoff_core::outage::outage;
+use bakeoff_core::measurement::LoadPart;
+use bakeoff_core::outage::{outage, part_outages, step_outages};
 use bakeoff_core::record::Injection;
 use bakeoff_host::network;
 use serde_json::Value;
@@ -78,27 +79,49 @@ fn faults_are_proven_and_their_outages_measured() {
 }
 
 #[test]
+fn maintenance_is_timed_and_proven_by_its_answer() {
+    let faults = "compacted: {run: compact, at: 500ms}";
+    let run = Bench::new(&study("options: {compact: 700ms}", faults)).run();
+    let injections = injections(&run);
+    let hit = &injections[0]["hits"][0];
+    assert_eq!(injections[0]["unproven"], Value::Null, "{injections:#?}");
+    assert_eq!(array(&hit["nodes"]), ["canary-1"]);
+    assert_eq!(array(&hit["proof"]), ["`compact` of `canary-1`: answered 204"]);
+    assert_eq!(hit["seen"], hit["to"]);
+    let (outage, lasted) = outage_of(&run, "compacted");
+    assert!((0.7..0.8).contains(&lasted), "{lasted}");
+    assert!((outage - 0.7).abs() < 0.05, "{outage}");
+}
+
+#[test]
+fn maintenance_that_is_not_done_makes_the_trial_not_valid() {
+    let faults = "compacted: {run: compact, at: 500ms}";
+    let bench = Bench::new(&study("options: {compact: 5s}", faults));
+    let run = bench.run();
+    let why = "the load ended before `compact` of `canary-1` did";
+    assert_eq!(injections(&run)[0]["unproven"], why);
+    let not_valid = format!("not valid: injections: injection 1 of `compacted`: {why}");
+    assert!(run.ran.stderr.contains(&not_valid), "{}", run.ran.stderr);
+}
+
+#[test]
 fn clients_of_the_broken_node_are_out_and_others_are_not() {
     let faults = "paused: {pause: node-2, at: 500ms, for: 900ms}";
     let run = Bench::new(&study("nodes: 3", faults)).run();
-    let system = &run.report["comparisons"][0]["faults"][0]["systems"][0];
-    let parts = array(&system["injections"][0]["parts"]);
-    let part = |kind: &str, name: &str| {
-        parts.iter().find(|one| one[kind] == name).unwrap_or_else(|| panic!("{parts:#?}"))
-    };
-    let out = part("node", "canary-2");
-    let seconds = out["seconds"].as_f64().unwrap_or_else(|| panic!("{out}"));
-    assert!((0.6..1.2).contains(&seconds) && out["broken"] == true, "{out}");
-    for (kind, name) in
-        [("node", "canary-1"), ("node", "canary-3"), ("operation", "put"), ("operation", "get")]
-    {
-        let one = part(kind, name);
-        assert!(one["seconds"].is_null() && one["broken"] == false, "{one}");
-    }
-    let stages = array(&injections(&run)[0]["stage"]["measurement"]["part_silences"]).len();
-    assert_eq!(stages, 5);
     let record = run.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let names: Vec<String> = serde_json::from_value(trial["targets"].clone()).expect("names");
+    let injection: Injection = serde_json::from_value(trial["injections"][0].clone()).unwrap();
+    let parts = part_outages(&injection, &names);
+    assert_eq!(parts.len(), 5, "{parts:#?}");
+    for one in &parts {
+        let is_broken = one.part == LoadPart::Node("canary-2".into());
+        assert_eq!(one.broken, is_broken, "{one:?}");
+        match one.seconds {
+            None => assert!(!is_broken, "{parts:#?}"),
+            Some(seconds) => assert!(is_broken && (0.6..1.2).contains(&seconds), "{parts:#?}"),
+        }
+    }
     let undisturbed = &trial["stages"][0]["measurement"];
     assert!(undisturbed["part_silences"].is_null(), "undisturbed loads have no parts");
 }
@@ -117,11 +140,12 @@ fn sequence_is_one_run_with_an_outage_for_each_fault() {
     let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{of}"));
     assert!((0.3..0.5).contains(&number(first, "from")), "{first}");
     assert!(number(second, "from") >= number(first, "to") + 0.6, "{both:#}");
-    let system = &run.report["comparisons"][0]["faults"][0]["systems"][0]["injections"][0];
-    let [paused, killed] = &array(&system["sequence"])[..] else { panic!("{system:#}") };
-    assert!((0.2..0.5).contains(&number(paused, "seconds")), "{paused}");
-    assert!(number(killed, "seconds") > 0.4, "{killed}");
-    assert_eq!(system["outage"]["seconds"], killed["seconds"], "the longest of all");
+    let injection: Injection = serde_json::from_value(both.clone()).expect("an injection");
+    let steps = step_outages(&injection);
+    let [paused, killed] = &steps[..] else { panic!("{steps:#?}") };
+    assert!(paused.seconds.is_some_and(|seconds| (0.2..0.6).contains(&seconds)), "{paused:?}");
+    assert!(killed.seconds.is_some_and(|seconds| seconds > 0.4), "{killed:?}");
+    assert_eq!(outage(&injection).unwrap().seconds, killed.seconds, "the longest of all");
 }
 
 #[test]

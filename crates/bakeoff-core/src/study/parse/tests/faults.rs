@@ -211,7 +211,7 @@ hint: name the nodes in `pause`
     );
 }
 
-/// Two faults for sequences: the first takes 10 s, the second 9 s on three nodes.
+/// Two faults for sequences: the first takes 4 s, the second 9 s on three nodes.
 const TWO: &str = "  paused: {pause: leader, at: 55s, for: 4s, systems: [three]}\n  \
                    rolling: {restart: each, at: 0s, every: 3s, systems: [three], alone: false}\n  ";
 
