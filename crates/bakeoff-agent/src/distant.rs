@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_core::record::durability::UnsafeSetting;
+use bakeoff_core::study::DiskFault;
 use bakeoff_host::{
     Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Server, Stopped, SyncsSeen,
 };
@@ -113,6 +114,14 @@ impl Server for RemoteServer {
 
     fn resume(&self) -> Result<usize, String> {
         self.try_ask(NodeRequest::Resume).map_err(|error| error.to_string())
+    }
+
+    fn break_disk(&self, fault: DiskFault) -> Result<String, String> {
+        self.try_ask(NodeRequest::BreakDisk(fault)).map_err(|error| error.to_string())
+    }
+
+    fn heal_disk(&self) -> Result<String, String> {
+        self.try_ask(NodeRequest::HealDisk).map_err(|error| error.to_string())
     }
 
     fn kill9(&self) -> Exit {

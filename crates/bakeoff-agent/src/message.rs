@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bakeoff_core::record::durability::UnsafeSetting;
+use bakeoff_core::study::DiskFault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::order::LaunchOrder;
 
 /// Protocol version. Changes with every change to the messages.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 /// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -112,6 +113,8 @@ pub enum Request {
         /// Port, or 0.
         port: u16,
     },
+    /// Tries to mount a file system whose disk can break. Answers with the reason why it cannot, or `null`.
+    LacksOwnDisks,
     /// Returns the free bytes on the file system of the run's folder.
     Space,
     /// Sends a request about the samples of a trial.
@@ -175,6 +178,10 @@ pub enum NodeRequest {
     Pause,
     /// Continues all processes of the server. Answers with the number of their threads.
     Resume,
+    /// Breaks the disk of the server. Answers with the proof.
+    BreakDisk(DiskFault),
+    /// Heals the disk of the server. Answers with the proof.
+    HealDisk,
     /// Kills the server and its descendants. Answers with its exit.
     Kill,
     /// Starts the server again.

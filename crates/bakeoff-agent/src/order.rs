@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::study::Limits;
-use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure, Seat};
+use bakeoff_host::{Before, FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,7 @@ pub struct LaunchOrder {
     stop_signal: Option<i32>,
     logs: Vec<String>,
     level_words: Vec<(String, Option<Level>)>,
+    disk: NodeDisk,
 }
 
 /// A command to run before the server starts.
@@ -104,6 +105,7 @@ impl LaunchOrder {
                 .iter()
                 .map(|&(word, level)| (word.to_owned(), level))
                 .collect(),
+            disk: spec.disk,
         })
     }
 
@@ -190,6 +192,7 @@ impl LaunchOrder {
             stop_signal,
             logs: self.logs.into_iter().map(PathBuf::from).collect(),
             level_words: lasting(self.level_words),
+            disk: self.disk,
             ..NodeSpec::new(self.name, "", self.dir.into())
         })
     }
@@ -235,6 +238,7 @@ mod tests {
             never_root: true,
             logs: vec!["server.log".into()],
             level_words: &[("BAD", Some(Level::Error)), ("fine", None)],
+            disk: NodeDisk::Breakable,
             ..NodeSpec::new("a-1".into(), "/cache/etcd/etcd", "/run/1/nodes/a-1".into())
         }
     }

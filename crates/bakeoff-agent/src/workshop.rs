@@ -186,6 +186,7 @@ impl Workshop {
             Request::Log { node } => self.log(node, line),
             Request::Port { address, base } => self.port(address, base),
             Request::IsFree { address, port } => is_free(address, port),
+            Request::LacksOwnDisks => as_json(bakeoff_host::forgetful_disk_support().err()),
             Request::Space => self.space(),
             Request::Watch(ask) => self.ask_watch(ask),
             Request::Lacks { files } => {
@@ -217,6 +218,10 @@ impl Workshop {
             }
             NodeRequest::Pause => as_json(server.pause().map_err(AgentRefusal::new)?),
             NodeRequest::Resume => as_json(server.resume().map_err(AgentRefusal::new)?),
+            NodeRequest::BreakDisk(fault) => {
+                as_json(server.break_disk(fault).map_err(AgentRefusal::new)?)
+            }
+            NodeRequest::HealDisk => as_json(server.heal_disk().map_err(AgentRefusal::new)?),
             NodeRequest::Kill => as_json(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
             NodeRequest::AskToEnd => {

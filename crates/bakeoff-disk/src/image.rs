@@ -100,6 +100,8 @@ struct Inode {
     synced_at: u64,
     /// Journal position that an `fdatasync` of it has to commit.
     data_synced_at: u64,
+    /// Bytes from the beginning that have their place on the disk, written or not.
+    reserved: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -189,6 +191,8 @@ pub(crate) struct Image {
     /// Most blocks of live files.
     blocks_max: u64,
     blocks: u64,
+    /// True while nothing gets space.
+    is_full: bool,
 }
 
 type Done<T> = Result<T, Errno>;
@@ -207,7 +211,13 @@ impl Image {
             syncs: 0,
             blocks_max: bytes_max / BLOCK as u64,
             blocks: 0,
+            is_full: false,
         }
+    }
+
+    /// Refuses what needs space from now on, or no longer.
+    pub(crate) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     /// Returns the number of a directory's entry.
@@ -262,6 +272,9 @@ impl Image {
     ) -> Done<u64> {
         if self.entries_mut(parent)?.contains_key(name) {
             return Err(Errno::EXIST);
+        }
+        if self.is_full {
+            return Err(Errno::NOSPC);
         }
         let inode = self.next;
         self.next += 1;
@@ -412,6 +425,10 @@ impl Image {
         now: SystemTime,
     ) -> Done<()> {
         let (position, room) = (self.position(), self.blocks_max.saturating_sub(self.blocks));
+        let end = offset + data.len() as u64;
+        if self.is_full && self.needs_space(inode, offset, end)? {
+            return Err(Errno::NOSPC);
+        }
         let found = self.inode_mut(inode)?;
         (found.attributes.modified, found.attributes.changed) = (now, now);
         let Node::File { content, dirty, .. } = &mut found.node else { return Err(Errno::ISDIR) };
@@ -427,6 +444,28 @@ impl Image {
         Ok(())
     }
 
+    /// Gives bytes of a file their place on the disk, so that writing them needs no space.
+    pub(crate) fn reserve(&mut self, inode: u64, from: u64, end: u64) -> Done<()> {
+        if self.is_full && self.needs_space(inode, from, end)? {
+            return Err(Errno::NOSPC);
+        }
+        let found = self.inode_mut(inode)?;
+        if from <= found.reserved {
+            found.reserved = found.reserved.max(end);
+        }
+        Ok(())
+    }
+
+    /// Returns true if some of these bytes of a file have no place on the disk.
+    fn needs_space(&self, inode: u64, from: u64, end: u64) -> Done<bool> {
+        let found = self.inode(inode)?;
+        let Node::File { content, .. } = &found.node else { return Err(Errno::ISDIR) };
+        let block = BLOCK as u64;
+        let mut unreserved =
+            (from / block).max(found.reserved.div_ceil(block))..end.div_ceil(block);
+        Ok(unreserved.any(|number| !content.blocks.contains_key(&number)))
+    }
+
     pub(crate) fn resize(&mut self, inode: u64, size: u64, now: SystemTime) -> Done<()> {
         let Node::File { content, .. } = &self.inode(inode)?.node else {
             return Err(Errno::INVAL);
@@ -434,9 +473,12 @@ impl Image {
         if content.size == size {
             return Ok(());
         }
+        let is_shorter = size < content.size;
         let position = self.log(Change::Resize { inode, size });
         self.reshape(inode, position, now, |content| content.resize(size))?;
-        if let Node::File { replaced, .. } = &mut self.inode_mut(inode)?.node {
+        let found = self.inode_mut(inode)?;
+        found.reserved = if is_shorter { found.reserved.min(size) } else { found.reserved };
+        if let Node::File { replaced, .. } = &mut found.node {
             *replaced |= size == 0;
         }
         Ok(())
@@ -800,13 +842,22 @@ impl Image {
 
     /// Returns the bytes that it may hold, and those that it holds.
     pub(crate) fn room(&self) -> (u64, u64) {
-        (self.blocks_max * BLOCK as u64, self.blocks * BLOCK as u64)
+        let held = if self.is_full { self.blocks_max } else { self.blocks };
+        (self.blocks_max * BLOCK as u64, held * BLOCK as u64)
     }
 }
 
 impl Inode {
     fn new(attributes: Attributes, node: Node, position: u64) -> Self {
-        Self { attributes, node, links: 1, opens: 0, synced_at: position, data_synced_at: position }
+        Self {
+            attributes,
+            node,
+            links: 1,
+            opens: 0,
+            synced_at: position,
+            data_synced_at: position,
+            reserved: 0,
+        }
     }
 }
 
@@ -831,5 +882,38 @@ impl Dice {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix64(self.0) % limit.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_refuses_what_needs_space_and_nothing_else() {
+        let now = SystemTime::UNIX_EPOCH;
+        let attributes = Attributes::new(0o700, (0, 0), now);
+        let mut image = Image::new(attributes, 1 << 20);
+        let mut file =
+            |name: &str| image.create((ROOT, OsStr::new(name)), Kind::File, attributes).unwrap();
+        let (written, reserved) = (file("written"), file("reserved"));
+        image.write(written, 0, &[1; 6000], now).unwrap();
+        image.reserve(reserved, 0, 20_000).unwrap();
+        image.resize(reserved, 20_000, now).unwrap();
+        image.set_full(true);
+        assert_eq!(image.room().0, image.room().1, "none is free");
+        image.write(written, 0, &[2; 8192], now).unwrap();
+        image.write(reserved, 0, &[3; 20_000], now).unwrap();
+        for end in [8193, 100_000] {
+            let grown = image.write(written, 0, &vec![4; end], now);
+            assert_eq!(grown, Err(Errno::NOSPC));
+        }
+        assert_eq!(image.read(written, 0, 1).unwrap(), [2], "a refused write changes nothing");
+        assert_eq!(image.reserve(written, 8192, 9000), Err(Errno::NOSPC));
+        let more = image.create((ROOT, OsStr::new("more")), Kind::File, attributes);
+        assert_eq!(more, Err(Errno::NOSPC));
+        image.unlink((ROOT, OsStr::new("reserved")), false, now).unwrap();
+        image.set_full(false);
+        image.write(written, 8192, &[5], now).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A file system that forgets what was not synced, for simulated power cuts.
+//! A file system that forgets what was not synced, for simulated power cuts, and that can be slow, stalled or full.
 //!
 //! `bakeoff __disk` mounts it on a node's directory, in a mount namespace of its own. Only processes in that namespace
 //! see the mount, and the kernel removes it with the last of them. A server enters the namespace before it starts. When
@@ -10,6 +10,7 @@
 //! Not here: who starts and kills it (`bakeoff-host`).
 
 mod content;
+mod fault;
 mod image;
 #[cfg(test)]
 mod model;

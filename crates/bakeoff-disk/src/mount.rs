@@ -24,6 +24,7 @@ use fuser::{
 };
 
 use crate::content::BLOCK;
+use crate::fault::{Gate, Purpose};
 use crate::image::{Attributes, Image, Kind, Replace};
 
 /// Time for which the kernel may cache names and attributes.
@@ -51,8 +52,8 @@ pub(crate) fn lock(image: &Shared) -> MutexGuard<'_, Image> {
     image.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mounts an image. Dropping the session unmounts it.
-pub(crate) fn mount(image: Shared, dir: &Path) -> io::Result<BackgroundSession> {
+/// Mounts an image behind a gate. Dropping the session unmounts it.
+pub(crate) fn mount(image: Shared, gate: Arc<Gate>, dir: &Path) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("bakeoff".to_owned()),
@@ -60,7 +61,7 @@ pub(crate) fn mount(image: Shared, dir: &Path) -> io::Result<BackgroundSession> 
         MountOption::DefaultPermissions,
     ];
     config.n_threads = Some(THREADS);
-    let disk = Mounted { image, listings: Mutex::default(), next: AtomicU64::new(1) };
+    let disk = Mounted { image, gate, listings: Mutex::default(), next: AtomicU64::new(1) };
     Session::new(disk, dir, &config)?.spawn()
 }
 
@@ -69,6 +70,7 @@ type Listing = Vec<(OsString, u64, FileType)>;
 
 struct Mounted {
     image: Shared,
+    gate: Arc<Gate>,
     /// Entries of open directories, so that a listing is not disturbed by changes.
     listings: Mutex<HashMap<u64, Listing>>,
     next: AtomicU64,
@@ -81,6 +83,17 @@ impl Mounted {
 
     fn listings(&self) -> MutexGuard<'_, HashMap<u64, Listing>> {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Syncs a file or directory, now or when the disk does.
+    fn sync(&self, inode: u64, data_only: bool, reply: ReplyEmpty) {
+        std::thread::sleep(SYNC_TAKES);
+        let image = Arc::clone(&self.image);
+        let sync = move || done(reply, lock(&image).sync(inode, data_only));
+        match self.gate.hold(Purpose::Sync) {
+            None => sync(),
+            Some(hold) => hold.until_due(sync),
+        }
     }
 
     fn create_entry(
@@ -355,9 +368,21 @@ impl Filesystem for Mounted {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.image().write(inode.0, offset, data, now()) {
+        let write = move |image: &Shared, data: &[u8]| match lock(image).write(
+            inode.0,
+            offset,
+            data,
+            now(),
+        ) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(error)),
+        };
+        match self.gate.hold(Purpose::Write) {
+            None => write(&self.image, data),
+            Some(hold) => {
+                let (image, data) = (Arc::clone(&self.image), data.to_vec());
+                hold.until_due(move || write(&image, &data));
+            }
         }
     }
 
@@ -383,8 +408,7 @@ impl Filesystem for Mounted {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        std::thread::sleep(SYNC_TAKES);
-        done(reply, self.image().sync(inode.0, data_only));
+        self.sync(inode.0, data_only, reply);
     }
 
     fn opendir(&self, _by: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -444,8 +468,7 @@ impl Filesystem for Mounted {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        std::thread::sleep(SYNC_TAKES);
-        done(reply, self.image().sync(inode.0, data_only));
+        self.sync(inode.0, data_only, reply);
     }
 
     fn statfs(&self, _by: &Request, _inode: INodeNo, reply: ReplyStatfs) {
@@ -474,7 +497,7 @@ impl Filesystem for Mounted {
             return reply.error(Errno::ENOSPC);
         }
         let zeroed = match mode & !KEEP_SIZE {
-            0 => Ok(()),
+            0 => image.reserve(inode.0, offset, end),
             PUNCH_HOLE | ZERO_RANGE => image.zero(inode.0, offset, length, now()),
             _ => return reply.error(Errno::EOPNOTSUPP),
         };

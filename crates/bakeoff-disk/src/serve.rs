@@ -1,4 +1,4 @@
-//! `bakeoff __disk PARENT DIR`: mounts a file system that forgets on a directory, and takes orders.
+//! `bakeoff __disk PARENT DIR`: mounts a file system that can forget and break on a directory, and takes orders.
 //!
 //! Reads an order a line from standard input and writes an answer a line, both as JSON. It ends with its input, and the
 //! kernel ends it with its parent. The mount is in a namespace of its own.
@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use bakeoff_core::study::DiskFault;
 use fuser::BackgroundSession;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, umount2};
@@ -21,6 +22,7 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, Signal, getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Gate;
 use crate::image::{Attributes, Dropped, Image, Kind, ROOT, Unsynced};
 use crate::mount::{Shared, lock, mount};
 
@@ -47,6 +49,8 @@ pub enum Order {
         /// Fate of blocks and names that were not synced.
         unsynced: Unsynced,
     },
+    /// Break the disk, or heal it. Either answers the requests that wait.
+    Fault(Option<DiskFault>),
 }
 
 /// Answers of a file system: first that it is ready, then once for each order.
@@ -86,16 +90,24 @@ fn serve(args: &[OsString]) -> Result<(), String> {
     let image =
         imported(&dir).map_err(|error| format!("cannot read `{}`: {error}", dir.display()))?;
     let image: Shared = Arc::new(Mutex::new(image));
-    let mut session = Some(mounted(&image, &dir)?);
+    let gate = Gate::open().map_err(|error| format!("cannot start a thread: {error}"))?;
+    let disk = Disk { image, gate, dir };
+    let mut session = Some(disk.mounted()?);
     answer(&DiskReply::Ready).map_err(|error| error.to_string())?;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let answered = match serde_json::from_str(&line) {
             Ok(Order::WriteBack) => {
-                lock(&image).sync_all();
+                lock(&disk.image).sync_all();
                 DiskReply::Ready
             }
-            Ok(Order::Cut { seed, unsynced }) => cut(&image, &dir, &mut session, (seed, unsynced))
+            Ok(Order::Cut { seed, unsynced }) => disk
+                .cut(&mut session, (seed, unsynced))
                 .map_or_else(DiskReply::Failed, DiskReply::Cut),
+            Ok(Order::Fault(fault)) => {
+                lock(&disk.image).set_full(fault == Some(DiskFault::Full));
+                disk.gate.set(fault);
+                DiskReply::Ready
+            }
             Err(error) => DiskReply::Failed(format!("no order: {error}")),
         };
         answer(&answered).map_err(|error| error.to_string())?;
@@ -103,20 +115,38 @@ fn serve(args: &[OsString]) -> Result<(), String> {
     Ok(())
 }
 
-/// Drops what was not synced. The kernel forgets its caches with the old mount.
-fn cut(
-    image: &Shared,
-    dir: &Path,
-    session: &mut Option<BackgroundSession>,
-    (seed, unsynced): (u64, Unsynced),
-) -> Result<Dropped, String> {
-    if let Some(old) = session.take() {
-        unmount(dir).map_err(|error| format!("cannot unmount it: {error}"))?;
-        old.join().map_err(|error| format!("cannot end its session: {error}"))?;
+/// A file system with its place.
+struct Disk {
+    image: Shared,
+    gate: Arc<Gate>,
+    dir: PathBuf,
+}
+
+impl Disk {
+    /// Drops what was not synced. The kernel forgets its caches with the old mount.
+    fn cut(
+        &self,
+        session: &mut Option<BackgroundSession>,
+        (seed, unsynced): (u64, Unsynced),
+    ) -> Result<Dropped, String> {
+        if let Some(old) = session.take() {
+            unmount(&self.dir).map_err(|error| format!("cannot unmount it: {error}"))?;
+            old.join().map_err(|error| format!("cannot end its session: {error}"))?;
+        }
+        let dropped = lock(&self.image).cut(seed, unsynced);
+        *session = Some(self.mounted()?);
+        Ok(dropped)
     }
-    let dropped = lock(image).cut(seed, unsynced);
-    *session = Some(mounted(image, dir)?);
-    Ok(dropped)
+
+    fn mounted(&self) -> Result<BackgroundSession, String> {
+        mount(Arc::clone(&self.image), Arc::clone(&self.gate), &self.dir).map_err(|error| {
+            let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+            match device {
+                Err(device) => format!("cannot open /dev/fuse: {device}"),
+                Ok(_) => format!("cannot mount a file system: {error}"),
+            }
+        })
+    }
 }
 
 /// Unmounts a directory. A killed process may hold it for a moment longer.
@@ -129,16 +159,6 @@ fn unmount(dir: &Path) -> nix::Result<()> {
         }
         std::thread::sleep(BUSY_PAUSE);
     }
-}
-
-fn mounted(image: &Shared, dir: &Path) -> Result<BackgroundSession, String> {
-    mount(Arc::clone(image), dir).map_err(|error| {
-        let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        match device {
-            Err(device) => format!("cannot open /dev/fuse: {device}"),
-            Ok(_) => format!("cannot mount a file system: {error}"),
-        }
-    })
 }
 
 fn answer(answer: &DiskReply) -> io::Result<()> {

@@ -3,22 +3,25 @@
 //! It is a process of ours (`bakeoff __disk`), which the node's processes share a mount namespace with. It ends with
 //! bakeoff like any server: by the kernel, by the warden, and because its input closes.
 //!
-//! Not here: the file system (`bakeoff_disk`), entering its namespace (`shim`).
+//! Not here: the file system (`bakeoff_disk`), entering its namespace (`shim`), breaking its disk (`disk_fault`).
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bakeoff_disk::{DiskReply, Dropped, Order, Unsynced};
 
+use super::disk_fault::Broken;
 use super::{child, launcher, procfs};
 
 /// A mounted file system. Dropping it ends its process, and with the last process of the node the mount.
 pub(super) struct ForgetfulDisk {
     child: Mutex<Child>,
     pid: i32,
+    dir: PathBuf,
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    broken: Mutex<Broken>,
 }
 
 impl ForgetfulDisk {
@@ -38,9 +41,16 @@ impl ForgetfulDisk {
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let pipes = stdin.zip(stdout.map(BufReader::new)).expect("were piped");
-        let disk = Self { child: Mutex::new(child), pid, pipes: Mutex::new(pipes) };
+        let disk = Self {
+            child: Mutex::new(child),
+            pid,
+            dir: dir.to_owned(),
+            pipes: Mutex::new(pipes),
+            broken: Mutex::default(),
+        };
         launcher::watch(pid, start_ticks).map_err(text)?;
-        match disk.answer()? {
+        let mounted = answer(&mut disk.pipes().1)?;
+        match mounted {
             DiskReply::Ready => Ok(disk),
             other => Err(reason(other)),
         }
@@ -49,6 +59,16 @@ impl ForgetfulDisk {
     /// Returns the process whose mount namespace has the file system.
     pub(super) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Returns the directory that it is mounted on.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns what is broken of it.
+    pub(super) fn broken(&self) -> MutexGuard<'_, Broken> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops what was not synced. No process may use the file system.
@@ -61,7 +81,12 @@ impl ForgetfulDisk {
 
     /// Makes everything durable that was written so far.
     pub(super) fn write_back(&self) -> Result<(), String> {
-        match self.order(Order::WriteBack)? {
+        self.obey(Order::WriteBack)
+    }
+
+    /// Gives an order that has no result.
+    pub(super) fn obey(&self, order: Order) -> Result<(), String> {
+        match self.order(order)? {
             DiskReply::Ready => Ok(()),
             other => Err(reason(other)),
         }
@@ -70,17 +95,22 @@ impl ForgetfulDisk {
     fn order(&self, order: Order) -> Result<DiskReply, String> {
         let mut line = serde_json::to_vec(&order).unwrap_or_default();
         line.push(b'\n');
-        let sent = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).0.write_all(&line);
+        let mut pipes = self.pipes();
+        let sent = pipes.0.write_all(&line);
         sent.map_err(|error| format!("its file system has ended: {error}"))?;
-        self.answer()
+        answer(&mut pipes.1)
     }
 
-    fn answer(&self) -> Result<DiskReply, String> {
-        let mut line = String::new();
-        let read = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).1.read_line(&mut line);
-        read.map_err(|error| format!("its file system has ended: {error}"))?;
-        serde_json::from_str(&line).map_err(|_| "its file system has ended".to_owned())
+    fn pipes(&self) -> MutexGuard<'_, (ChildStdin, BufReader<ChildStdout>)> {
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn answer(from: &mut BufReader<ChildStdout>) -> Result<DiskReply, String> {
+    let mut line = String::new();
+    let read = from.read_line(&mut line);
+    read.map_err(|error| format!("its file system has ended: {error}"))?;
+    serde_json::from_str(&line).map_err(|_| "its file system has ended".to_owned())
 }
 
 impl Drop for ForgetfulDisk {
@@ -111,7 +141,7 @@ pub fn support() -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
 
     use rustix::process::Signal;
@@ -122,7 +152,7 @@ mod tests {
     use crate::{NodeDisk, NodeFile, NodeSpec, Process};
 
     /// Returns true if this machine cannot run the test, and says so.
-    fn is_lacking() -> bool {
+    pub(crate) fn is_lacking() -> bool {
         let lacking = support().err();
         if let Some(why) = &lacking {
             // `eprintln!` would be captured.
@@ -135,6 +165,11 @@ mod tests {
         let contents = b"given".to_vec();
         let given = NodeFile { path: "conf/a".into(), contents, mode: crate::FileMode::Readable };
         NodeSpec { disk: NodeDisk::Forgetful, files: vec![given], ..sh(dir, script) }
+    }
+
+    /// Describes a node that runs a script, and whose disk can break.
+    pub(crate) fn breakable(dir: &TempDir, script: &str) -> NodeSpec {
+        NodeSpec { disk: NodeDisk::Breakable, ..sh(dir, script) }
     }
 
     fn wait_for_line(process: &Process, line: &str) {

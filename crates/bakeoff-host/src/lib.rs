@@ -19,6 +19,7 @@ mod cgroup;
 mod child;
 pub mod cpu_set;
 pub mod disk;
+mod disk_fault;
 mod ending;
 mod error;
 mod forgetful;
@@ -119,7 +120,8 @@ pub struct NodeSpec {
 }
 
 /// Selects the file system of a node's directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NodeDisk {
     /// The machine's file system.
     #[default]
@@ -127,6 +129,8 @@ pub enum NodeDisk {
     /// A file system in memory that can lose what was not synced ([`Server::cut_power`]). Only the node's processes see
     /// it: log files and sizes in the directory are unknown to the host.
     Forgetful,
+    /// The same file system, for a node whose disk breaks while it is measured ([`Server::break_disk`]).
+    Breakable,
 }
 
 /// A command that prepares a server, such as creating its database directory.
@@ -330,6 +334,7 @@ pub fn internal_command() -> Option<ExitCode> {
         bakeoff_disk::COMMAND => Some(bakeoff_disk::run(args)),
         network::COMMAND => Some(network::run(args)),
         network::ENTER_COMMAND => Some(network::enter(args)),
+        disk_fault::COMMAND => Some(disk_fault::run(args)),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::durability::UnsafeSetting;
+use bakeoff_core::study::DiskFault;
 use rustix::process::Signal;
 
 use super::child::Exit;
@@ -76,6 +77,18 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// When the start fails, or the machine is lost.
     fn restart(&self) -> Result<(), HostError>;
+    /// Breaks the disk of its directory, and returns the proof. It stays broken over restarts until
+    /// [`Self::heal_disk`].
+    ///
+    /// # Errors
+    /// A reason, if the fault is not proven, or its directory is on an ordinary file system
+    /// ([`NodeDisk`](crate::NodeDisk)).
+    fn break_disk(&self, fault: DiskFault) -> Result<String, String>;
+    /// Heals the disk of its directory, and returns the proof.
+    ///
+    /// # Errors
+    /// A reason, as of [`Self::break_disk`].
+    fn heal_disk(&self) -> Result<String, String>;
     /// Makes everything durable that it wrote so far, as the kernel does after half a minute.
     ///
     /// # Errors

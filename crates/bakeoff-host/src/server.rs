@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::durability::{self, UnsafeSetting};
+use bakeoff_core::study::DiskFault;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -102,9 +103,13 @@ impl LocalServer {
         let held = spec.held.iter().map(hold).collect::<Result<_, _>>()?;
         let disk = match spec.disk {
             NodeDisk::Machine => None,
-            NodeDisk::Forgetful => Some(ForgetfulDisk::mount(&spec.dir).map_err(|problem| {
-                HostError::Launch { node: spec.name.clone(), program: "__disk".into(), problem }
-            })?),
+            NodeDisk::Forgetful | NodeDisk::Breakable => {
+                Some(ForgetfulDisk::mount(&spec.dir).map_err(|problem| HostError::Launch {
+                    node: spec.name.clone(),
+                    program: "__disk".into(),
+                    problem,
+                })?)
+            }
         };
         let process = Self {
             disk,
@@ -127,6 +132,12 @@ impl LocalServer {
     /// Returns its cgroup. A restart creates it again at the same path.
     pub(super) fn group(&self) -> Option<Group> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Returns the file system of bakeoff's own that holds its directory.
+    fn own_disk(&self) -> Result<&ForgetfulDisk, String> {
+        let disk = self.disk.as_ref();
+        disk.ok_or_else(|| "its directory is on the machine's file system".to_owned())
     }
 
     fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
@@ -365,6 +376,10 @@ impl Server for LocalServer {
             State::Started(child) => child,
             State::Ended(exit) => return exit.expect("a process that never started is not kept"),
         };
+        if let (Some(disk), Some(group)) = (&self.disk, Pid::from_raw(child.id() as i32)) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            disk.release();
+        }
         let exit = end(child);
         self.end_strays();
         *state = State::Ended(Some(exit));
@@ -376,16 +391,29 @@ impl Server for LocalServer {
 
     fn restart(&self) -> Result<(), HostError> {
         self.kill9();
+        let broken = self.disk.as_ref().map_or(Ok(()), ForgetfulDisk::break_again);
+        broken.map_err(|problem| HostError::Launch {
+            node: self.spec.name.clone(),
+            program: "__disk".into(),
+            problem,
+        })?;
         self.spawn()
     }
 
+    fn break_disk(&self, fault: DiskFault) -> Result<String, String> {
+        self.own_disk()?.break_by(fault)
+    }
+
+    fn heal_disk(&self) -> Result<String, String> {
+        self.own_disk()?.heal()
+    }
+
     fn write_back(&self) -> Result<(), String> {
-        let disk = self.disk.as_ref().ok_or("its directory is on the machine's file system")?;
-        disk.write_back()
+        self.own_disk()?.write_back()
     }
 
     fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
-        let disk = self.disk.as_ref().ok_or("its directory is on the machine's file system")?;
+        let disk = self.own_disk()?;
         self.kill9();
         disk.cut(seed, unsynced)
     }

@@ -123,7 +123,7 @@ fn pin(cpus: &str) -> Result<(), ShimError> {
 
 /// Enters the mount namespace of a process, and its user namespace, which an ordinary user needs for that. Returns to
 /// the same directory there.
-fn within(pid: &std::ffi::OsStr) -> io::Result<()> {
+pub(super) fn within(pid: &std::ffi::OsStr) -> io::Result<()> {
     let dir = std::env::current_dir()?;
     let namespaces = std::path::Path::new("/proc").join(pid).join("ns");
     let theirs = |name: &str| std::fs::File::open(namespaces.join(name));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Maintenance, Study, System};
+use super::{DiskFault, Maintenance, Study, System};
 use crate::stats::and;
 use crate::units::{self, duration_text};
 
@@ -109,6 +109,15 @@ pub enum FaultAction {
         #[serde(with = "units::duration")]
         rest: Duration,
     },
+    /// A disk that is slow, stands still or is full, then a healthy one.
+    Disk {
+        /// State of the disk meanwhile.
+        #[serde(flatten)]
+        fault: DiskFault,
+        /// Time until it is healed.
+        #[serde(rename = "for", with = "units::duration")]
+        lasts: Duration,
+    },
 }
 
 impl FaultAction {
@@ -123,6 +132,7 @@ impl FaultAction {
             Self::Partition { .. } => "partition",
             Self::Run { .. } => "run",
             Self::Sequence { .. } => "sequence",
+            Self::Disk { .. } => "disk",
         }
     }
 }
@@ -243,7 +253,8 @@ impl Fault {
             + match self.action {
                 FaultAction::Pause { lasts }
                 | FaultAction::Isolate { lasts, .. }
-                | FaultAction::Partition { lasts } => lasts,
+                | FaultAction::Partition { lasts }
+                | FaultAction::Disk { lasts, .. } => lasts,
                 FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
                     restart_after
                 }
@@ -300,6 +311,9 @@ impl Fault {
             FaultAction::Run { operation } => format!("{operation} on {whom}"),
             FaultAction::Sequence { .. } => {
                 format!("{}, one after another", and(&self.sequence))
+            }
+            FaultAction::Disk { fault, lasts } => {
+                format!("disk of {whom} {fault} for {}", duration_text(lasts))
             }
         }
     }
@@ -375,5 +389,17 @@ mod tests {
         assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), fault);
         assert_eq!(fault.heals_at(3), Duration::from_secs(25));
         assert_eq!(fault.text(), "leader of storage killed, restarted after 5s");
+
+        let (sync_delay, lasts) = (Duration::from_millis(100), Duration::from_secs(5));
+        let action = FaultAction::Disk { fault: DiskFault::Slow { sync_delay }, lasts };
+        let slow = Fault { action, ..fault };
+        let value = serde_json::to_value(&slow).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"name": "storage-killed", "action": "disk", "disk": "slow",
+                "sync_delay": 0.1, "for": 5.0, "part": "storage", "node": "leader", "at": 20.0})
+        );
+        assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), slow);
+        assert_eq!(slow.text(), "disk of leader of storage slower by 100ms a sync for 5s");
     }
 }

@@ -7,6 +7,7 @@
 //! passed to `parse` as [`Kind`]s).
 
 mod diagnostic;
+mod disk_fault;
 mod fault;
 mod fields;
 mod gate;
@@ -28,6 +29,7 @@ mod workload;
 mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
+pub use disk_fault::DiskFault;
 pub use fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{

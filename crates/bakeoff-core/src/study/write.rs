@@ -9,9 +9,10 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::{
-    Arrivals, Credentials, CutDirection, Diagnostic, Diagnostics, Fault, FaultAction, FaultNode,
-    FaultTarget, HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load, Payload,
-    Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes, Workload, parse,
+    Arrivals, Credentials, CutDirection, Diagnostic, Diagnostics, DiskFault, Fault, FaultAction,
+    FaultNode, FaultTarget, HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load,
+    Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes,
+    Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -292,6 +293,14 @@ fn fault(of: &Fault) -> String {
         }
         FaultAction::Restart { every } => entries.add("every", duration(every)),
         FaultAction::Run { .. } | FaultAction::Sequence { .. } => {}
+        FaultAction::Disk { fault, lasts } => {
+            match fault {
+                DiskFault::Slow { sync_delay } => entries.add("sync-delay", duration(sync_delay)),
+                DiskFault::Stalled => entries.add("stall", true),
+                DiskFault::Full => entries.add("full", true),
+            }
+            entries.add("for", duration(lasts));
+        }
     }
     entries.option("alone", (!of.alone).then_some(false));
     // Those of a sequence are those of its faults.

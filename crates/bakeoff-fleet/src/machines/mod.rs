@@ -312,6 +312,18 @@ impl Machines {
         self.network.as_ref()
     }
 
+    /// Returns the first reason why a machine with servers cannot mount a file system whose disk breaks.
+    pub(crate) fn lack_own_disks(&self) -> Result<Option<String>, AgentError> {
+        let homes = self.each.iter().zip(&self.places.machines);
+        for (machine, _) in homes.filter(|(_, place)| place.is_home()) {
+            let lacks: Option<String> = machine.agent.ask(&Request::LacksOwnDisks)?;
+            if let Some(why) = lacks {
+                return Ok(Some(format!("`{}`: {why}", machine.agent.machine())));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the cause of a machine's loss, if one is lost.
     pub(crate) fn lost(&self) -> Option<&AgentError> {
         self.each.iter().find_map(|machine| machine.agent.lost())

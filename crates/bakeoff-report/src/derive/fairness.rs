@@ -80,6 +80,9 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         if ways.is_empty() { "none".to_owned() } else { ways.join(" and ") }
     }));
     add(limits::row(&sides));
+    if study.systems.iter().any(|one| study.disk_faults_of(&one.name).next().is_some()) {
+        add(disks(study, &sides));
+    }
     let shared = record.header.environment.shared_with_servers;
     add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
     if let Some(row) = limits::receive_lag(&sides) {
@@ -148,6 +151,19 @@ fn plain<T: Into<Fact>>(
     let cells: Vec<Fact> = sides.iter().map(|side| cell(side).into()).collect();
     let weight = weight_of(&cells, weight);
     (Row { what: what.to_owned(), cells, weight }, None)
+}
+
+/// Compares the disks of the nodes, if the study breaks some.
+fn disks(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let place = |side: &Side<'_>| match study.disk_faults_of(side.name).next() {
+        Some(_) => "a file system in memory that can break",
+        None => "the machine's disk",
+    };
+    let (row, _) =
+        plain("disk of the nodes", sides, Weight::Decides, |side| place(side).to_owned());
+    let groups = by_group(sides, place).into_iter();
+    let groups: Vec<String> = groups.map(|(place, names)| format!("{names} on {place}")).collect();
+    (row, Some(format!("the nodes' disks differ: {}", groups.join(", "))))
 }
 
 /// Returns the weight of these cells, `differing` if their texts differ.

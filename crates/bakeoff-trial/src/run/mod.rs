@@ -108,6 +108,7 @@ impl Runner<'_> {
         gate: Option<Gate>,
     ) -> Result<(RunFolder, bool), FleetError> {
         let fleet = &self.reach(&study)?;
+        refusals::refuse_disks(&study, fleet)?;
         let mut folder = RunFolder::create(self.settings.out, &study.name)?;
         let threads = self.settings.threads.unwrap_or_else(|| fleet.generator_cpus()).max(1);
         let mut prepared = self.prepare(&study, &folder, (&order, threads), fleet)?;
@@ -198,6 +199,7 @@ impl Runner<'_> {
         let (study, trials) = (&header.study, header.order.len() + more);
         let threads = header.environment.generator_threads;
         let fleet = &self.reach(study)?;
+        refusals::refuse_disks(study, fleet)?;
         refusals::refuse_other_machines(&record, fleet, &folder)?;
         let here = self.prepare(study, &folder, (&missing, threads), fleet)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;

@@ -77,6 +77,19 @@ fn differs(changes: &mut Vec<String>, what: &str, then: &str, now: &str) {
     }
 }
 
+/// Refuses a study with disk faults on machines that cannot mount a file system whose disk breaks.
+pub(super) fn refuse_disks(study: &Study, fleet: &Fleet) -> Result<(), FleetError> {
+    let broken = study.systems.iter().find(|one| study.disk_faults_of(&one.name).next().is_some());
+    let Some(system) = broken else { return Ok(()) };
+    match fleet.lacks_own_disks()? {
+        None => Ok(()),
+        Some(why) => Err(FleetError::input(
+            format!("cannot break the disks of system `{}`: {why}", system.name),
+            "disk faults need `/dev/fuse`, and user namespaces for ordinary users; or choose others with `--faults`",
+        )),
+    }
+}
+
 /// Refuses a gate whose two builds are the same program. Two version requests may lead to one.
 pub(super) fn refuse_same_program(contenders: &[PreparedSystem<'_>]) -> Result<(), FleetError> {
     let [base, new] = contenders else { return Ok(()) };

@@ -6,6 +6,7 @@
 //!
 //! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
 
+mod disk;
 mod maintenance;
 mod sequence;
 
@@ -52,7 +53,10 @@ impl TrialRunner<'_, '_> {
         self.phase(PhaseName::Injecting);
         for (fault, repeat) in planned {
             let steps = sequence::steps(self.context.study, contender.asked, fault);
-            let injected = self.injection(&cluster, driven, (fault, repeat), &steps)?;
+            let mut injected = self.injection(&cluster, driven, (fault, repeat), &steps)?;
+            if steps.iter().any(|step| matches!(step.fault.action, FaultAction::Disk { .. })) {
+                disk::start_if_stuck(&cluster, &mut injected.hits, self.context.interrupted);
+            }
             let over = is_over(&injected.stage);
             self.record.injections.push(injected);
             if self.context.interrupted.load(Ordering::Relaxed) {
@@ -192,6 +196,10 @@ impl Injector<'_> {
                 let (groups, cut_off) = self.groups()?;
                 let cut = (&*separated(&groups), CutConnections::All);
                 return self.cut(&cut_off, since, hits, lasts, cut);
+            }
+            FaultAction::Disk { fault, lasts } => {
+                let begin = |processes: &[&Process]| disk::begin(processes, fault);
+                self.break_and_heal(&targets, since, hits, lasts, begin, disk::heal)?;
             }
             FaultAction::Kill { restart_after } => {
                 self.break_and_heal(&targets, since, hits, restart_after, kill, start)?;

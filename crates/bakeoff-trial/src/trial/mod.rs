@@ -31,7 +31,7 @@ use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
+use bakeoff_core::study::{Clusters, DiskFault, Kill, Load, Study, Workload};
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeDisk, Process, logs};
@@ -249,7 +249,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if contender.asked.is_started() {
             // The logs of a kept cluster include earlier trials: a system whose disk was full has not recovered just
             // because space is free again.
-            let complainant = logs::of_a_full_disk(&home.join("logs"));
+            let mut faults = study.disk_faults_of(&trial.system);
+            let is_meant = faults.any(|fault| fault == DiskFault::Full);
+            let complainant = logs::of_a_full_disk(&home.join("logs")).filter(|_| !is_meant);
             record.checks.push(sampled.disk_check(complainant.as_deref()));
         }
         record.checks.push(sampled.clock_check());
@@ -313,7 +315,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let PreparedSystem { system, asked, .. } = self.of.contender;
         let Some(cluster) = kept else {
             return match asked.is_started() {
-                true => self.start(NodeDisk::Machine),
+                true => self.start(self.disk()),
                 false => Ok(cluster::attach(*system, asked)?.ready(interrupted)?),
             };
         };
@@ -360,6 +362,14 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         })
     }
 
+    /// Returns the file system of the nodes that are loaded.
+    fn disk(&self) -> NodeDisk {
+        match self.context.study.disk_faults_of(&self.of.trial.system).next() {
+            None => NodeDisk::Machine,
+            Some(_) => NodeDisk::Breakable,
+        }
+    }
+
     /// Starts the system's servers without data.
     fn start(&mut self, disk: NodeDisk) -> Result<ReadyCluster, Ended> {
         let nodes = &self.home.join("nodes");
@@ -382,7 +392,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let sampling = &self.sampling;
         let watch = |processes: &[Process]| {
             // Samples describe the cluster that is loaded.
-            if disk == NodeDisk::Machine {
+            if disk != NodeDisk::Forgetful {
                 sampling.watch(&processes.iter().collect::<Vec<_>>());
             }
         };

@@ -15,6 +15,7 @@ mod clusters;
 mod compare;
 mod conditions;
 mod diagnostics;
+mod disk_faults;
 mod durability;
 mod engine;
 mod fairness;

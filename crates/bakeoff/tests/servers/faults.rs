@@ -17,6 +17,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![
         with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
+        with("etcd_survives_faults_of_its_leaders_disk", ETCD, skipped, disk_fails),
     ];
     tests.extend(MAINTAINED.map(|(case, runs)| {
         with("serves_while_it_is_maintained", case, skipped, move |of| maintained(of, runs))
@@ -145,13 +146,27 @@ fn network_fails(of: &Case) -> Result<(), Lacking> {
 
 /// Pauses, kills and restarts nodes of a cluster of three.
 fn leader_fails(of: &Case) {
+    let faults = "paused: {pause: leader, at: 1s, for: 5s}, \
+                  killed: {kill: leader, at: 1s, restart-after: 5s}, \
+                  rolling: {restart: each, at: 1s, every: 3s}";
+    survives(of, faults);
+}
+
+/// Slows, stalls and fills the disk of the leader of a cluster of three.
+fn disk_fails(of: &Case) {
+    let faults = "slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 5s}, \
+                  stalled: {disk: leader, stall: true, at: 1s, for: 5s}, \
+                  full: {disk: leader, full: true, at: 1s, for: 5s}";
+    survives(of, faults);
+}
+
+/// Runs three faults, and expects proof, no lost write, and service before the load ends.
+fn survives(of: &Case, faults: &str) {
     let study = format!(
         "title: t\nsystems:\n  kv: {{kind: {}, nodes: {}}}\n\
          workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}}}}}\n\
          loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 14s}}}}}}\n\
-         faults:\n  paused: {{pause: leader, at: 1s, for: 5s}}\n  \
-         killed: {{kill: leader, at: 1s, restart-after: 5s}}\n  \
-         rolling: {{restart: each, at: 1s, every: 3s}}\ntrials: 1\n",
+         faults: {{{faults}}}\ntrials: 1\n",
         of.kind, of.nodes
     );
     let run = Bench::new(&study).run();

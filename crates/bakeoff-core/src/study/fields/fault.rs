@@ -20,6 +20,7 @@ pub(in crate::study) static FAULT: Table = Table {
         &["partition", "for"],
         &["run"],
         &["sequence"],
+        &["disk", "for"],
     ],
     fields: &[
         maybe(
@@ -94,7 +95,21 @@ pub(in crate::study) static FAULT: Table = Table {
             "20s",
             "Time of the fault, from the beginning of measuring.",
         ),
-        maybe("for", TIME, "10s", "Length of a pause or a cut."),
+        maybe(
+            "disk",
+            NODES,
+            "leader",
+            "Nodes whose disk is slow (`sync-delay`), stands still (`stall`) or is full (`full`).",
+        ),
+        maybe("sync-delay", TIME, "100ms", "Time by which each sync of the disk takes longer."),
+        maybe("stall", Form::Flag, "true", "True: syncs and writes wait until the disk is healed."),
+        maybe(
+            "full",
+            Form::Flag,
+            "true",
+            "True: what needs space on the disk is refused with `ENOSPC`.",
+        ),
+        maybe("for", TIME, "10s", "Length of a pause or a cut, or time until a disk is healed."),
         maybe(
             "restart-after",
             TIME,

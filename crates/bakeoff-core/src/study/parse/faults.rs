@@ -2,6 +2,8 @@
 //!
 //! Not here: making faults happen (`bakeoff_trial`).
 
+mod disk;
+
 use std::time::Duration;
 
 use super::loads::ReadLoad;
@@ -16,7 +18,7 @@ use crate::suggest::suggest;
 use crate::units::{duration_text, plural, shown};
 
 /// Actions of a fault, each with the field that sets its time.
-const ACTIONS: [(&str, &str); 7] = [
+const ACTIONS: [(&str, &str); 8] = [
     ("pause", "for"),
     ("kill", "restart-after"),
     ("stop", "restart-after"),
@@ -24,6 +26,7 @@ const ACTIONS: [(&str, &str); 7] = [
     ("isolate", "for"),
     ("partition", "for"),
     ("run", "run"),
+    ("disk", "for"),
 ];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 
@@ -128,8 +131,8 @@ struct Parsed<'a> {
 fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Parsed<'a>> {
     let mut given = ACTIONS.iter().filter(|(verb, _)| fields.node(verb).is_some());
     let Some(&(verb, time)) = given.next() else {
-        let hint = "add `pause: leader`, `kill: leader`, `stop: leader`, `restart: each`, `isolate: leader`, \
-                    `run: snapshot` or a `sequence`";
+        let hint = "add an action, such as `pause: leader`, `isolate: leader`, `disk: leader`, `run: snapshot` or a \
+                    `sequence`";
         sink.hint(&fields.at, format!("{} breaks nothing", fields.what), hint);
         return None;
     };
@@ -166,6 +169,7 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
     let direction = fields.word(sink, "direction", &CutDirection::ALL.map(|(_, way)| way));
     let existing = fields.node("existing").is_some();
     let existing = if existing { fields.word(sink, "existing", &[true]) } else { Some(false) };
+    let disk = disk::read(sink, fields, verb, lasts);
     let node = fields.node(verb)?;
     let (target, groups) = match verb {
         "partition" => {
@@ -181,6 +185,7 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
         "pause" => FaultAction::Pause { lasts },
         "kill" => FaultAction::Kill { restart_after: lasts },
         "stop" => FaultAction::Stop { restart_after: lasts },
+        "disk" => FaultAction::Disk { fault: disk?, lasts },
         _ => FaultAction::Restart { every: lasts },
     };
     Some(Parsed { action, target, groups, at: &node.at })
@@ -292,6 +297,12 @@ fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_
         return;
     }
     let FaultTarget { part, node } = &fault.target;
+    let keeps_none = |kind: &Kind| kind.takes_requests() && !kind.is_process;
+    if verb == "disk" && part.is_none() && read.kind.is_some_and(keeps_none) {
+        let what = format!("nodes of system `{name}` keep no data on a disk");
+        sink.hint(target_at, what, others);
+        return;
+    }
     let Some(nodes) = system.nodes_of(part.as_deref()) else {
         let role = part.as_deref().unwrap_or_default();
         let what = format!("system `{name}` has no part `{}`", shown(role));

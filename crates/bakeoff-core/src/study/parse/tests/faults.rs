@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{BASE, check, parse, read};
 use crate::study::testing::kinds;
-use crate::study::{FaultAction, FaultNode, Maintenance};
+use crate::study::{DiskFault, FaultAction, FaultNode, Maintenance};
 
 /// Makes the load of [`BASE`] open and long enough for faults.
 const OPEN: (&str, &str) = (
@@ -395,6 +395,90 @@ error: fault `killed` has `kill` and `direction`
 10 |   killed: {kill: leader, at: 1s, restart-after: 1s, direction: in}
    |                                                     ^^^^^^^^^
 hint: `direction` belongs to `isolate`
+",
+    );
+}
+
+#[test]
+fn disk_faults_name_one_state_of_the_disk() {
+    let text = BASE.replace(OPEN.0, OPEN.1)
+        + "faults:\n  slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 1s}\n  \
+           stalled: {disk: each, stall: true, at: 1s, for: 2s}\n  \
+           full: {disk: leader, full: true, at: 1s, for: 1s, systems: [three]}\n";
+    let study = read(&text);
+    let second = Duration::from_secs(1);
+    let slow = DiskFault::Slow { sync_delay: second / 10 };
+    let actions: Vec<FaultAction> = study.faults.iter().map(|fault| fault.action).collect();
+    let disk = |fault, lasts| FaultAction::Disk { fault, lasts };
+    let expected =
+        [disk(slow, second), disk(DiskFault::Stalled, 2 * second), disk(DiskFault::Full, second)];
+    assert_eq!(actions, expected);
+    assert_eq!(study.disk_faults_of("one").count(), 2);
+    assert_eq!(study.disk_faults_of("three").count(), 3);
+    refused(
+        "  slow: {disk: leader, at: 1s, for: 1s}",
+        r"
+error: fault `slow` leaves the disk as it is
+  --> my.yaml:10:10
+   |
+10 |   slow: {disk: leader, at: 1s, for: 1s}
+   |          ^^^^
+hint: add `sync-delay: 100ms`, `stall: true` or `full: true`
+",
+    );
+    refused(
+        "  both: {disk: leader, stall: true, full: true, at: 1s, for: 1s}",
+        r"
+error: fault `both` has both `stall` and `full`
+  --> my.yaml:10:37
+   |
+10 |   both: {disk: leader, stall: true, full: true, at: 1s, for: 1s}
+   |                                     ^^^^
+hint: a fault is one action; write two faults
+",
+    );
+    refused(
+        "  slow: {disk: leader, sync-delay: 1s, at: 1s, for: 1s}",
+        r"
+error: a `sync-delay` of 1s cannot be proven
+  --> my.yaml:10:36
+   |
+10 |   slow: {disk: leader, sync-delay: 1s, at: 1s, for: 1s}
+   |                                    ^^
+hint: a sync is timed during the fault: write at least 10ms, and less than `for`
+",
+    );
+    refused(
+        "  full: {disk: leader, full: false, at: 1s, for: 1s}",
+        r"
+error: fault `full` leaves the disk as it is
+  --> my.yaml:10:30
+   |
+10 |   full: {disk: leader, full: false, at: 1s, for: 1s}
+   |                              ^^^^^
+hint: write `full: true`
+",
+    );
+    refused(
+        "  full: {disk: leader, full: true, at: 1s}",
+        r"
+error: fault `full` does not say when it heals
+  --> my.yaml:10:3
+   |
+10 |   full: {disk: leader, full: true, at: 1s}
+   |   ^^^^
+hint: add `for: 10s`
+",
+    );
+    refused(
+        "  paused: {pause: leader, stall: true, at: 1s, for: 1s}",
+        r"
+error: fault `paused` has `pause` and `stall`
+  --> my.yaml:10:27
+   |
+10 |   paused: {pause: leader, stall: true, at: 1s, for: 1s}
+   |                           ^^^^^
+hint: `stall` belongs to `disk: leader`
 ",
     );
 }

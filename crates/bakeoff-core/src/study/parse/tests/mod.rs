@@ -263,6 +263,9 @@ faults:
   stored: {run: snapshot, node: {part: storage}, at: 5s, systems: [two]}
   staircase: {sequence: [paused, again], at: 10s, rest: 5s}
   again: {stop: leader, at: 0s, restart-after: 1s, alone: false}
+  slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 1s}
+  stalled: {disk: each, stall: true, at: 1s, for: 1s, systems: [one]}
+  full: {disk: {part: storage}, full: true, at: 1s, for: 1s, systems: [two]}
 repeat: 9
 "#;
 
