@@ -1,6 +1,6 @@
 //! Words the answer of a run: one sentence for its heading, and a few that support it.
 //!
-//! A difference that is not proven is not in the heading. A condition that favours the winner is in it. A run without
+//! Acknowledged writes that a power cut took come first. A difference that is not proven is not in the heading. A condition that favours the winner is in it. A run without
 //! an answer starts with `Not decided`.
 //!
 //! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
@@ -13,6 +13,7 @@ use bakeoff_core::units::{capitalized, trials_text};
 use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
 use super::outages;
+use super::power_cuts::{self, PowerLosses};
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::quantity::Quantity;
@@ -43,6 +44,14 @@ pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
         [only] => of_one(only),
         _ => of_several(of, &run),
     };
+    match power_cuts::losses(&run) {
+        Some(PowerLosses::Lost(who)) if with_faults.is_none() => {
+            let instead = std::mem::replace(&mut found.verdict, who);
+            found.support.insert(0, instead);
+        }
+        Some(PowerLosses::Lost(who) | PowerLosses::Kept(who)) => found.support.push(who),
+        None => {}
+    }
     found.support.extend(scale.map(|scale| format!("counts {scale}")));
     let verdict = std::mem::take(&mut found.verdict);
     Headline {

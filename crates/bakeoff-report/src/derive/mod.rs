@@ -20,5 +20,6 @@ pub(crate) mod nodes;
 pub(crate) mod not_comparable;
 pub(crate) mod outages;
 pub(crate) mod position;
+pub(crate) mod power_cuts;
 pub(crate) mod ranking;
 pub(crate) mod staleness;

@@ -1,12 +1,12 @@
 //! Tests how a report shows observed syncs, and lowers a claim that they contradict.
 
-use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::check::{Audit, PowerCutsMade, Verdict};
 use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
 use bakeoff_report::compare::Compared;
-use bakeoff_report::compared;
 use bakeoff_report::fairness::Weight;
 use bakeoff_report::reproduce::Reproduction;
+use bakeoff_report::{self as report, compared};
 
 use super::building::audit;
 use super::fairness::{check, row, texts};
@@ -94,4 +94,39 @@ fn loss_beyond_any_guarantee_is_no_silent_pass() {
     let text = full(&Report::new(&record), &PLAIN);
     assert!(text.contains("beyond any guarantee, 1,000 keys were lost"), "{text}");
     assert!(text.contains("keys, kept as guaranteed") && !text.contains("none lost"), "{text}");
+}
+
+/// Returns the verdict of a run whose power was cut, by system: the cut that took keys, and their number of 1,000.
+fn verdict_of_cuts(found: &[(&str, Option<u32>, u64)]) -> String {
+    let mut record = repeated();
+    for trial in &mut record.trials {
+        let of = found.iter().find(|(system, ..)| *system == trial.trial.system);
+        let &(_, found_in, lost) = of.expect("the system");
+        let cuts = found_in.unwrap_or(5);
+        let power_cuts = Some(PowerCutsMade { cuts, found_in, ..PowerCutsMade::default() });
+        let verdict = match found_in {
+            Some(_) => Verdict::NotChecked("keys are lost, which breaks no guarantee".into()),
+            None => Verdict::Passed,
+        };
+        let cut = audit("after a power cut of all nodes");
+        trial.audits.push(Audit { lost, read: 1000, power_cuts, verdict, ..cut });
+    }
+    record.trials.truncate(2);
+    record.header.order.truncate(2);
+    let report = report::json(&Report::new(&record));
+    report["verdict"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn heading_says_who_lost_writes_in_power_cuts() {
+    assert_eq!(
+        verdict_of_cuts(&[("etcd", None, 0), ("zookeeper", Some(1), 892)]),
+        "zookeeper lost 892 of 1,000 acknowledged keys in power cut 1; etcd lost none in 5 power cuts."
+    );
+    assert_eq!(
+        verdict_of_cuts(&[("etcd", Some(2), 0), ("zookeeper", Some(3), 7)]),
+        "etcd did not start again after power cut 2; zookeeper lost 7 of 1,000 acknowledged keys in power cut 3."
+    );
+    let kept = verdict_of_cuts(&[("etcd", None, 0), ("zookeeper", None, 0)]);
+    assert!(!kept.contains("power cut"), "a run without losses is decided by its figures: {kept}");
 }
