@@ -160,12 +160,14 @@ pub enum PhaseName {
     KillingAndRestarting,
     /// The power of a fresh cluster's nodes is cut amid writes, and keys are read back.
     CuttingPower,
+    /// A bit of a stopped node's data is flipped, and keys are read back.
+    FlippingBit,
     /// Servers stop.
     Stopping,
 }
 
 impl PhaseName {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Starting,
         Self::Filling,
         Self::Load,
@@ -176,6 +178,7 @@ impl PhaseName {
         Self::KillingUnderLoad,
         Self::KillingAndRestarting,
         Self::CuttingPower,
+        Self::FlippingBit,
         Self::Stopping,
     ];
 
@@ -192,6 +195,7 @@ impl PhaseName {
             Self::KillingUnderLoad => "killing under load",
             Self::KillingAndRestarting => "killing and restarting",
             Self::CuttingPower => "cutting power",
+            Self::FlippingBit => "flipping a bit",
             Self::Stopping => "stopping",
         }
     }

@@ -118,6 +118,9 @@ pub struct Audit {
     /// Power cuts before the audit; `None` if the power was not cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_cuts: Option<PowerCutsMade>,
+    /// Bit that was flipped before the audit; `None` if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flipped: Option<FlippedBit>,
     /// True if the system does not guarantee what the audit found. A system that acknowledges from memory may
     /// lose a write in a kill.
     #[serde(
@@ -149,6 +152,7 @@ impl Audit {
             under_load: None,
             at_rest_because: None,
             power_cuts: None,
+            flipped: None,
             unguaranteed: false,
             examples: Vec::new(),
             verdict,
@@ -185,6 +189,39 @@ pub struct PowerCutsMade {
     pub dropped_names: u64,
     /// Syncs of files and directories that the servers made.
     pub syncs: u64,
+}
+
+/// Describes a bit that was flipped in a data file of a stopped node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlippedBit {
+    /// Name of the node.
+    pub node: String,
+    /// Path of the file below the node's directory.
+    pub file: String,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Place of the byte in the file, from 0.
+    pub offset: u64,
+    /// Number of the bit, from 0 for the lowest.
+    pub bit: u8,
+    /// How the node ended because of it; `None` if it served again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+impl FlippedBit {
+    /// Describes the flip and what became of the node.
+    pub fn text(&self) -> String {
+        let Self { node, file, offset, bit, ended, .. } = self;
+        let became = match ended {
+            None => "served again".to_owned(),
+            Some(how) => format!("noticed it: it {how}"),
+        };
+        format!(
+            "bit {bit} of byte {} of `{file}` of {node} flipped, and {node} {became}",
+            count_text(*offset)
+        )
+    }
 }
 
 /// Counts granted requests and requests let through, each by its own source.

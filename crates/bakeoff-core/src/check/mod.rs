@@ -16,5 +16,5 @@ pub use crate::validity::{
     unserved,
 };
 pub use crate::verdict::{
-    Audit, Audited, Cause, CheckName, KilledUnderLoad, Passages, PowerCutsMade, Verdict,
+    Audit, Audited, Cause, CheckName, FlippedBit, KilledUnderLoad, Passages, PowerCutsMade, Verdict,
 };

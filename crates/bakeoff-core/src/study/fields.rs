@@ -17,7 +17,7 @@ use load::{FIND, STOP};
 pub(super) use load::{LOAD, TARGETS};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
-use super::{Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
+use super::{BitFlipOf, Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
 
 /// Declares the fields of one kind of mapping.
 pub(super) struct Table {
@@ -481,6 +481,13 @@ pub(super) static AUDIT: Table = Table {
              `one` while others are paused. Their file systems drop what was not synced. By default, none.",
         ),
         default("cuts", Form::Whole { min: 1, max: 1000 }, "3", "Number of power cuts in a trial."),
+        maybe(
+            "bit-flip",
+            Form::Word(BitFlipOf::NAMES),
+            "one",
+            "Nodes of which bakeoff flips a bit in a data file, while all are stopped after the other audits. By \
+             default, none.",
+        ),
     ],
 };
 

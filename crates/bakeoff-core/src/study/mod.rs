@@ -92,6 +92,9 @@ pub struct Study {
     /// Power cuts of each trial; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_cuts: Option<PowerCuts>,
+    /// Nodes of which a bit is flipped at rest; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bit_flip: Option<BitFlipOf>,
     /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
@@ -174,6 +177,14 @@ pub enum PowerCutOf {
     /// All nodes.
     All,
     /// One node, while others are paused.
+    One,
+}
+
+/// Selects the nodes of which a bit is flipped at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BitFlipOf {
+    /// One node.
     One,
 }
 

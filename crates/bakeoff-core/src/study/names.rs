@@ -2,7 +2,7 @@
 //!
 //! serde writes the same words; a test compares the two.
 
-use super::{Clusters, Kill, Metric, PowerCutOf, ReadConsistency, Targets};
+use super::{BitFlipOf, Clusters, Kill, Metric, PowerCutOf, ReadConsistency, Targets};
 use crate::named::named;
 
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
@@ -10,6 +10,7 @@ named!(Targets: All = "all", Leader = "leader", Followers = "followers");
 named!(Clusters: Fresh = "fresh", Kept = "kept");
 named!(Kill: AtRest = "at-rest", UnderLoad = "under-load");
 named!(PowerCutOf: All = "all", One = "one");
+named!(BitFlipOf: One = "one");
 named!(Metric:
     Seconds = "seconds",
     Requests = "requests",

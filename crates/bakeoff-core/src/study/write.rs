@@ -72,6 +72,7 @@ fn audit(study: &Study) -> Option<String> {
     audit.option("history", keeps_history.then_some(true));
     audit.option("power-cut", study.power_cuts.map(|cuts| quoted(cuts.of.name())));
     audit.option("cuts", study.power_cuts.map(|cuts| cuts.cuts));
+    audit.option("bit-flip", study.bit_flip.map(|of| quoted(of.name())));
     (!audit.is_empty()).then(|| audit.text())
 }
 
@@ -423,7 +424,7 @@ clusters: kept
     fn studies_survive_writing_and_parsing() {
         let shipped = shipped().iter().map(|(name, text)| read(name, text));
         let cut = FULL
-            .replace("history: true}", "power-cut: one, cuts: 7}")
+            .replace("history: true}", "power-cut: one, cuts: 7, bit-flip: one}")
             .replace("clusters: kept", "clusters: fresh");
         let own = [read("full", FULL), read("cut", &cut), read("faults", EVERY_FAULT)];
         for study in shipped.chain(own) {

@@ -6,6 +6,7 @@
 
 use bakeoff_core::check::{Audit, Audited};
 use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
+use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
 
 use crate::derive::method::Met;
@@ -71,16 +72,19 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
     };
     match of {
         Audited::Writes => {
-            let killed = passed.iter().any(|audit| audit.when.contains("kill"));
-            let cut = passed.iter().any(|audit| audit.power_cuts.is_some());
-            let killed = match (killed, cut) {
-                (true, true) => ", also after a kill and power cuts",
-                (true, false) => ", also after a kill",
-                (false, true) => ", also after power cuts",
-                (false, false) => "",
+            let any = |is: fn(&Audit) -> bool| passed.iter().any(|audit| is(audit));
+            let after = [
+                any(|audit| audit.when.contains("kill")).then_some("a kill"),
+                any(|audit| audit.power_cuts.is_some()).then_some("power cuts"),
+                any(|audit| audit.flipped.is_some()).then_some("a flipped bit"),
+            ];
+            let after: Vec<&str> = after.into_iter().flatten().collect();
+            let also = match after.is_empty() {
+                true => String::new(),
+                false => format!(", also after {}", and(&after)),
             };
             let kept = if lost > 0 { "kept as guaranteed" } else { "none lost" };
-            format!("{} keys, {kept}{killed}{partly}", count_text(read))
+            format!("{} keys, {kept}{also}{partly}", count_text(read))
         }
         Audited::Passages => format!("{}, all granted{partly}", count_text(read)),
     }

@@ -79,7 +79,8 @@ impl PartKind {
             Some(
                 PhaseName::KillingUnderLoad
                 | PhaseName::KillingAndRestarting
-                | PhaseName::CuttingPower,
+                | PhaseName::CuttingPower
+                | PhaseName::FlippingBit,
             ) => Self::Kill,
             _ => Self::Other,
         }

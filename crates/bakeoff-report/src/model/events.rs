@@ -34,6 +34,7 @@ pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<
         PhaseName::KillingUnderLoad,
         PhaseName::KillingAndRestarting,
         PhaseName::CuttingPower,
+        PhaseName::FlippingBit,
         PhaseName::Stopping,
     ];
     let is_by_trial =

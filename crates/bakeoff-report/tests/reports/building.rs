@@ -52,6 +52,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         kill: None,
         linearizability: LinearizabilityCheck::Off,
         power_cuts: None,
+        bit_flip: None,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

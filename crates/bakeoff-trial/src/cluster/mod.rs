@@ -8,6 +8,7 @@
 mod attach;
 pub mod contenders;
 mod credentials;
+pub(crate) mod damage;
 mod endpoints;
 mod error;
 mod living;
@@ -592,6 +593,11 @@ impl ReadyCluster {
 
     /// Stops the servers in reverse order. Kills those that do not end in time.
     pub fn stop(self) {
+        self.halt();
+    }
+
+    /// Stops the servers as [`Self::stop`] does. They can be restarted.
+    pub(crate) fn halt(&self) {
         let members: Vec<&ReadyCluster> = self.members().collect();
         for member in members.into_iter().rev() {
             terminate_all(&member.processes, STOP_GRACE);

@@ -152,6 +152,18 @@ pub(crate) fn after_a_power_cut(audit: Audit, guarantees: &Guarantees) -> Audit 
     judged_by(audit, guarantees, breaks_none)
 }
 
+/// Judges the audit after a bit of one node was flipped. Only a copy on another node can replace what it damaged.
+///
+/// `others`: nodes that may have such a copy.
+pub(crate) fn after_a_flipped_bit(audit: Audit, guarantees: &Guarantees, others: usize) -> Audit {
+    let breaks_none = match guarantees.acknowledged_in {
+        Some(Acknowledged::Memory | Acknowledged::MajorityMemory) => Some("once it is in memory"),
+        _ if others == 0 => Some("on a single node"),
+        _ => None,
+    };
+    judged_by(audit, guarantees, breaks_none)
+}
+
 /// Judges an audit. `breaks_none`: when the system acknowledges a write, if it guarantees nothing of it.
 fn judged_by(audit: Audit, guarantees: &Guarantees, breaks_none: Option<&str>) -> Audit {
     let Some(acknowledges) = breaks_none else {
@@ -180,6 +192,26 @@ fn judged_by(audit: Audit, guarantees: &Guarantees, breaks_none: Option<&str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flipped_bit_may_take_no_key_that_another_node_has() {
+        let found = |lost, wrong, older| Audit {
+            read: 9,
+            lost,
+            wrong,
+            older,
+            ..Audit::new("after a flipped bit", Verdict::Failed("gone".into()))
+        };
+        let guarantees =
+            Guarantees { acknowledged_in: Some(Acknowledged::PageCache), ..Guarantees::default() };
+        let verdict = |audit, others| after_a_flipped_bit(audit, &guarantees, others).verdict;
+        for audit in [found(1, 0, 0), found(0, 1, 1), found(0, 1, 0)] {
+            assert!(verdict(audit, 2).failed(), "another node has it");
+        }
+        let Verdict::NotChecked(why) = verdict(found(1, 1, 1), 0) else { panic!("no other copy") };
+        assert!(why.ends_with("acknowledges a write on a single node"), "{why}");
+        assert!(verdict(found(0, 1, 0), 0).failed(), "it was never written");
+    }
 
     #[test]
     fn loss_from_memory_breaks_no_guarantee() {

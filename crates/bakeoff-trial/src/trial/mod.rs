@@ -3,6 +3,7 @@
 //! Not here: the load (`load`), the nodes that clients connect to (`routes`), verdicts (`verdicts`, `audit`).
 
 pub(crate) mod audit;
+mod bit_flip;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
@@ -471,6 +472,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
         self.judge_history(generators);
         let cluster = self.audit(cluster, &nodes, generators)?;
+        if self.context.study.bit_flip.is_some() && workload.writes() {
+            let audit = self.flip_a_bit(&cluster, generators)?;
+            self.record.audits.push(audit);
+            verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+        }
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {

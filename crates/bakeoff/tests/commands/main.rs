@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_macros, reason = "a test says what it saw")]
 
 mod agent;
+mod bit_flip;
 mod canary;
 mod capacity;
 mod checks;

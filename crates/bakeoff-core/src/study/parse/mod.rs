@@ -31,7 +31,7 @@ use super::fields;
 use super::reading::Fields;
 use super::tree::{self, At, DiagnosticSink, Node};
 use super::{
-    Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
+    BitFlipOf, Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
     SAMPLE_EVERY_MIN, Study,
 };
 use crate::units::{duration_text, shown};
@@ -110,6 +110,7 @@ fn study(
     let kill = kill.map(|audit| audit.word(sink, "kill", Kill::ALL));
     let linearizability = linearizability(sink, audit.as_ref());
     let power_cuts = power_cuts(sink, audit.as_ref(), clusters);
+    let bit_flip = bit_flip(sink, audit.as_ref(), clusters);
     let sample_every = sample_every(sink, &top);
     let publication = top
         .table(sink, "publication")
@@ -129,6 +130,7 @@ fn study(
         kill: kill.map_or(Some(None), |kill| kill.map(Some))?,
         linearizability: linearizability?,
         power_cuts: power_cuts?,
+        bit_flip: bit_flip?,
         sample_every: sample_every?,
         clusters: clusters?,
         publication,
@@ -178,6 +180,22 @@ fn power_cuts(
         return None;
     }
     Some(Some(PowerCuts { of: of?, cuts: u32::try_from(cuts?).ok()? }))
+}
+
+/// Reads the flipped bit of an `audit`. The outer `None` is a mistake.
+fn bit_flip(
+    sink: &mut DiagnosticSink<'_>,
+    audit: Option<&Fields<'_>>,
+    clusters: Option<Clusters>,
+) -> Option<Option<BitFlipOf>> {
+    let Some(audit) = audit.filter(|audit| audit.gives("bit-flip")) else { return Some(None) };
+    let nodes = audit.word(sink, "bit-flip", BitFlipOf::ALL)?;
+    if clusters == Some(Clusters::Kept) {
+        let what = "`bit-flip` needs fresh clusters: it damages the data of a node";
+        sink.hint(audit.key_at("bit-flip"), what, "write `clusters: fresh`");
+        return None;
+    }
+    Some(Some(nodes))
 }
 
 fn sample_every(sink: &mut DiagnosticSink<'_>, top: &Fields<'_>) -> Option<Duration> {

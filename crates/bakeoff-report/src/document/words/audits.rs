@@ -26,6 +26,8 @@ struct Held {
     /// Power cuts, writes acknowledged before them, and bytes and names that they dropped; `None` if the power was not
     /// cut in any of the trials.
     power_cuts: Option<[(u64, u64); 4]>,
+    /// Bits that were flipped before, and what became of their nodes.
+    flipped: Vec<String>,
     /// True if no guarantee covers the result.
     unguaranteed: bool,
     trials: usize,
@@ -65,6 +67,10 @@ impl Held {
                     bounds(|audit| audit.power_cuts.map_or(0, |made| made.dropped_names)),
                 ]
             }),
+            flipped: passed
+                .iter()
+                .filter_map(|audit| Some(audit.flipped.as_ref()?.text()))
+                .collect(),
             unguaranteed: passed.iter().any(|audit| audit.unguaranteed),
             trials: passed.len(),
         }
@@ -111,12 +117,13 @@ impl Held {
                 range(names),
             )
         });
+        let flipped: String = self.flipped.iter().map(|one| format!("; {one}")).collect();
         let unguaranteed =
             if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
         match self.of {
             Audited::Writes => format!(
                 "{keys} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{at_rest}{cut}{claimed}{unguaranteed}"
+                 ({each}{trials}){killed}{at_rest}{cut}{claimed}{flipped}{unguaranteed}"
             ),
             Audited::Passages => format!(
                 "no request passed unchecked {when}: {read} passed, {all} were granted ({trials})"

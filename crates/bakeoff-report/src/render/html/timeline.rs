@@ -414,6 +414,7 @@ fn short_name(name: &str) -> &str {
         Some(PhaseName::Filling) => "fill",
         Some(PhaseName::Stopping) => "stop",
         Some(PhaseName::CuttingPower) => "cut",
+        Some(PhaseName::FlippingBit) => "flip",
         Some(PhaseName::Load | PhaseName::KillingUnderLoad) | None => name,
     }
 }

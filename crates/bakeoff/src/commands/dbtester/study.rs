@@ -510,6 +510,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         kill: None,
         linearizability: LinearizabilityCheck::Off,
         power_cuts: None,
+        bit_flip: None,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

@@ -128,6 +128,7 @@ pub(super) fn study(asked: &Asked) -> Study {
         kill: None,
         linearizability: LinearizabilityCheck::Off,
         power_cuts: None,
+        bit_flip: None,
         sample_every: SAMPLE_EVERY,
         clusters: Clusters::Fresh,
         publication: None,

@@ -504,6 +504,21 @@ hint: each look at the processes costs time of its own
 }
 
 #[test]
+fn bit_flip_that_would_damage_a_kept_cluster_is_rejected() {
+    check(
+        &[("title: t", "title: t\nclusters: kept\naudit: {bit-flip: one}")],
+        r"
+error: `bit-flip` needs fresh clusters: it damages the data of a node
+ --> my.yaml:3:9
+  |
+3 | audit: {bit-flip: one}
+  |         ^^^^^^^^
+hint: write `clusters: fresh`
+",
+    );
+}
+
+#[test]
 fn power_cuts_that_cannot_be_made_are_rejected() {
     check(
         &[("title: t", "title: t\naudit: {cuts: 5}")],

@@ -1,0 +1,52 @@
+//! Tests that a flipped bit is recorded with its place, and that a damaged node which does not start is no lost write.
+//!
+//! Not here: the flip (`bakeoff-host`), verdicts (`bakeoff-trial`), real systems (`servers`).
+
+use crate::support::schema::Schemas;
+use crate::support::{Bench, Ran, array, nothing_runs_in, text};
+
+const WHEN: &str = "after a flipped bit of one node";
+
+#[test]
+fn damaged_canary_notices_the_flipped_bit() {
+    let bench = Bench::new(
+        "title: t\nsystems: {canary: {kind: canary}}\n\
+         workloads: {work: {mix: {put: 1}, keys: {count: 100}, values: {size: 4000}}}\n\
+         loads: {load: {clients: 4, warmup: 0s, stop: {operations: 500}}}\n\
+         audit: {bit-flip: one}\ntrials: 1\n",
+    );
+    let ran = Ran::run(&mut bench.command());
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    nothing_runs_in(bench.path());
+    let record = bench.record();
+    let schemas = Schemas::read();
+    record.iter().for_each(|line| schemas.allow("record", line));
+    let audit = array(&record[1]["audits"]).last().unwrap().clone();
+    assert_eq!(text(&audit["when"]), WHEN, "{audit}");
+    // A single node has no other copy.
+    assert_eq!(text(&audit["verdict"]["verdict"]), "not-checked", "{audit}");
+    let flipped = &audit["flipped"];
+    assert_eq!((text(&flipped["node"]), text(&flipped["file"])), ("canary-1", "data/canary.log"));
+    assert!(flipped["offset"].as_u64() < flipped["size"].as_u64(), "{flipped}");
+    let why = text(&audit["verdict"]["why"]);
+    let place = format!("bit {} of byte ", flipped["bit"]);
+    assert!(why.starts_with(&place) && why.contains(" of `data/canary.log` of canary-1 "), "{why}");
+}
+
+#[test]
+fn bits_on_other_machines_are_not_flipped() {
+    let bench = Bench::new(
+        "title: t\nsystems: {canary: {kind: canary}}\n\
+         workloads: {work: {mix: {put: 1}, keys: {count: 100}}}\n\
+         loads: {load: {clients: 4, warmup: 0s, stop: {operations: 100}}}\n\
+         audit: {bit-flip: one}\ntrials: 1\n",
+    );
+    let places = bench.path().join("places.yaml");
+    std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
+        .unwrap();
+    let ran = Ran::run(bench.command().arg("--on").arg(places));
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let audit = array(&bench.record()[1]["audits"]).last().unwrap().clone();
+    let why = "bit flips work without a places file only";
+    assert_eq!((text(&audit["when"]), text(&audit["verdict"]["why"])), (WHEN, why), "{audit}");
+}
