@@ -1,64 +1,39 @@
 //! Starts the file system that holds a node's directory, and cuts its power.
 //!
-//! It is a process of ours (`bakeoff __disk`), which the node's processes share a mount namespace with. It ends with
-//! bakeoff like any server: by the kernel, by the warden, and because its input closes.
+//! It is a process of ours (`bakeoff __disk`), which the node's processes share a mount namespace with.
 //!
 //! Not here: the file system (`bakeoff_disk`), entering its namespace (`shim`), breaking its disk (`disk_fault`).
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bakeoff_disk::{DiskReply, Dropped, Order, Unsynced};
 
+use super::attendant::Attendant;
 use super::disk_fault::Broken;
-use super::{child, launcher, procfs};
 
 /// A mounted file system. Dropping it ends its process, and with the last process of the node the mount.
 pub(super) struct ForgetfulDisk {
-    child: Mutex<Child>,
-    pid: i32,
+    attendant: Attendant,
     dir: PathBuf,
-    pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     broken: Mutex<Broken>,
 }
 
 impl ForgetfulDisk {
     /// Mounts a file system on a directory, with the files that are there.
     pub(super) fn mount(dir: &Path) -> Result<Self, String> {
-        use std::os::unix::process::CommandExt as _;
-
-        let text = |error: std::io::Error| error.to_string();
-        let mut command = launcher::ourselves();
-        command.args([bakeoff_disk::COMMAND, &std::process::id().to_string()]).arg(dir);
-        let (mark, marked) = launcher::mark();
-        command.env_clear().env(mark, marked).current_dir("/").process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        launcher::guard().map_err(text)?;
-        let mut child = launcher::spawn(command).map_err(text)?;
-        let pid = child.id() as i32;
-        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let pipes = stdin.zip(stdout.map(BufReader::new)).expect("were piped");
-        let disk = Self {
-            child: Mutex::new(child),
-            pid,
-            dir: dir.to_owned(),
-            pipes: Mutex::new(pipes),
-            broken: Mutex::default(),
-        };
-        launcher::watch(pid, start_ticks).map_err(text)?;
-        let mounted = answer(&mut disk.pipes().1)?;
-        match mounted {
-            DiskReply::Ready => Ok(disk),
+        let attendant = Attendant::start("its file system", bakeoff_disk::COMMAND, [dir])?;
+        match attendant.answer()? {
+            DiskReply::Ready => {
+                Ok(Self { attendant, dir: dir.to_owned(), broken: Mutex::default() })
+            }
             other => Err(reason(other)),
         }
     }
 
     /// Returns the process whose mount namespace has the file system.
     pub(super) fn pid(&self) -> i32 {
-        self.pid
+        self.attendant.pid()
     }
 
     /// Returns the directory that it is mounted on.
@@ -93,30 +68,7 @@ impl ForgetfulDisk {
     }
 
     fn order(&self, order: Order) -> Result<DiskReply, String> {
-        let mut line = serde_json::to_vec(&order).unwrap_or_default();
-        line.push(b'\n');
-        let mut pipes = self.pipes();
-        let sent = pipes.0.write_all(&line);
-        sent.map_err(|error| format!("its file system has ended: {error}"))?;
-        answer(&mut pipes.1)
-    }
-
-    fn pipes(&self) -> MutexGuard<'_, (ChildStdin, BufReader<ChildStdout>)> {
-        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn answer(from: &mut BufReader<ChildStdout>) -> Result<DiskReply, String> {
-    let mut line = String::new();
-    let read = from.read_line(&mut line);
-    read.map_err(|error| format!("its file system has ended: {error}"))?;
-    serde_json::from_str(&line).map_err(|_| "its file system has ended".to_owned())
-}
-
-impl Drop for ForgetfulDisk {
-    fn drop(&mut self) {
-        child::end(self.child.get_mut().unwrap_or_else(PoisonError::into_inner));
-        launcher::forget(self.pid);
+        self.attendant.order(&order)
     }
 }
 
@@ -143,11 +95,13 @@ pub fn support() -> Result<(), String> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use rustix::process::Signal;
     use tempfile::TempDir;
 
     use super::*;
+    use crate::procfs;
     use crate::tests::{launch, sh, wait_for};
     use crate::{NodeDisk, NodeFile, NodeSpec, Process};
 
