@@ -28,6 +28,14 @@ const ACTIONS: [(&str, &str); 8] = [
     ("run", "run"),
     ("disk", "for"),
 ];
+/// Fields that belong to one action, with that action.
+const OWN: [(&str, &str); 5] = [
+    ("direction", "isolate"),
+    ("existing", "isolate"),
+    ("sync-delay", "disk"),
+    ("stall", "disk"),
+    ("full", "disk"),
+];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 
 /// Holds the faults as far as they could be parsed.
@@ -141,6 +149,12 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
         sink.hint(fields.key_at(other), what, "a fault is one action; write two faults");
         return None;
     }
+    for (field, owner) in OWN {
+        if verb != owner && fields.node(field).is_some() {
+            let what = format!("{} has `{verb}` and `{field}`", fields.what);
+            sink.hint(fields.key_at(field), what, format!("`{field}` belongs to `{owner}`"));
+        }
+    }
     if verb == "run" {
         let (action, target, at) = maintenance::read(sink, fields)?;
         return Some(Parsed { action, target, groups: Vec::new(), at });
@@ -160,16 +174,9 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
         let what = format!("{} does not say when it heals", fields.what);
         sink.hint(&fields.at, what, format!("add `{time}: 10s`"));
     }
-    for field in ["direction", "existing"] {
-        if verb != "isolate" && fields.node(field).is_some() {
-            let what = format!("{} has `{verb}` and `{field}`", fields.what);
-            sink.hint(fields.key_at(field), what, format!("`{field}` belongs to `isolate`"));
-        }
-    }
     let direction = fields.word(sink, "direction", &CutDirection::ALL.map(|(_, way)| way));
     let existing = fields.node("existing").is_some();
     let existing = if existing { fields.word(sink, "existing", &[true]) } else { Some(false) };
-    let disk = disk::read(sink, fields, verb, lasts);
     let node = fields.node(verb)?;
     let (target, groups) = match verb {
         "partition" => {
@@ -178,6 +185,7 @@ fn action<'a>(sink: &mut DiagnosticSink<'_>, fields: &Fields<'a>) -> Option<Pars
         }
         _ => (target(sink, verb, fields.key_at(verb), node), Some(Vec::new())),
     };
+    let disk = if verb == "disk" { disk::read(sink, fields, lasts) } else { None };
     let (lasts, target, groups) = (lasts?, target?, groups?);
     let action = match verb {
         "isolate" => FaultAction::Isolate { lasts, direction: direction?, existing: existing? },

@@ -11,7 +11,7 @@ use crate::study::{Kind, Maintenance, MaintenanceScope};
 use crate::suggest::{list, suggest};
 
 /// Fields of other faults.
-const FOREIGN: [&str; 5] = ["for", "restart-after", "every", "direction", "existing"];
+const FOREIGN: [&str; 3] = ["for", "restart-after", "every"];
 
 /// Parses `run` and its nodes, with the position for messages about them.
 pub(super) fn read<'a>(

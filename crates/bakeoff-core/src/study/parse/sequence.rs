@@ -14,23 +14,8 @@ use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
 use crate::suggest::suggest;
 use crate::units::shown;
 
-/// Fields of other faults.
-const FOREIGN: [&str; 14] = [
-    "pause",
-    "kill",
-    "stop",
-    "restart",
-    "isolate",
-    "partition",
-    "run",
-    "node",
-    "for",
-    "restart-after",
-    "every",
-    "direction",
-    "existing",
-    "systems",
-];
+/// Fields of a sequence; those of single faults do not belong to it.
+const OWN: [&str; 4] = ["sequence", "at", "rest", "alone"];
 
 /// Returns a field of a fault, before the fault is checked.
 fn field<'a>(of: &'a Entry, name: &str) -> Option<&'a Entry> {
@@ -54,7 +39,8 @@ pub(super) fn read(
 ) -> Option<Fault> {
     let what = format!("fault `{}`", shown(&entry.key));
     let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
-    for name in FOREIGN.into_iter().filter(|name| fields.node(name).is_some()) {
+    let others = FAULT.fields.iter().map(|field| field.name).filter(|name| !OWN.contains(name));
+    for name in others.filter(|name| fields.node(name).is_some()) {
         let what = format!("{} has `sequence` and `{name}`", fields.what);
         let hint =
             "leave it out: the faults of a sequence have nodes, times and systems themselves";

@@ -11,23 +11,14 @@ const WAYS: [&str; 3] = ["sync-delay", "stall", "full"];
 /// Shortest delay of a sync that differs from a busy machine's own.
 const DELAY_MIN: Duration = Duration::from_millis(10);
 
-/// Parses the disk of a fault with the action `verb`; `None` for another action, or a mistake.
+/// Parses the disk of a fault; `None` for a mistake.
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    verb: &str,
     lasts: Option<Duration>,
 ) -> Option<DiskFault> {
     let mut given = WAYS.into_iter().filter(|way| fields.node(way).is_some());
-    let first = given.next();
-    if verb != "disk" {
-        if let Some(way) = first {
-            let what = format!("{} has `{verb}` and `{way}`", fields.what);
-            sink.hint(fields.key_at(way), what, format!("`{way}` belongs to `disk: leader`"));
-        }
-        return None;
-    }
-    let Some(way) = first else {
+    let Some(way) = given.next() else {
         let what = format!("{} leaves the disk as it is", fields.what);
         let hint = "add `sync-delay: 100ms`, `stall: true` or `full: true`";
         sink.hint(fields.key_at("disk"), what, hint);

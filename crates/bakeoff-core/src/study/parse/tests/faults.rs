@@ -385,7 +385,18 @@ hint: write `leader`, `follower-1`, `node-1` or `each`, or name the others in th
 }
 
 #[test]
-fn fields_of_an_isolation_are_rejected_elsewhere() {
+fn fields_of_an_action_are_rejected_elsewhere() {
+    refused(
+        "  kept: {run: compact, at: 1s, sync-delay: 100ms, systems: [three]}",
+        r"
+error: fault `kept` has `run` and `sync-delay`
+  --> my.yaml:10:32
+   |
+10 |   kept: {run: compact, at: 1s, sync-delay: 100ms, systems: [three]}
+   |                                ^^^^^^^^^^
+hint: `sync-delay` belongs to `disk`
+",
+    );
     refused(
         "  killed: {kill: leader, at: 1s, restart-after: 1s, direction: in}",
         r"
@@ -478,7 +489,7 @@ error: fault `paused` has `pause` and `stall`
    |
 10 |   paused: {pause: leader, stall: true, at: 1s, for: 1s}
    |                           ^^^^^
-hint: `stall` belongs to `disk: leader`
+hint: `stall` belongs to `disk`
 ",
     );
 }
