@@ -100,7 +100,7 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         dots: dots.collect(),
         median: of.outage(),
         value: match of.outage() {
-            None => "not run".to_owned(),
+            None => "not valid".to_owned(),
             Some(outage) if of.is_none() => format!("< {}", number(outage)),
             Some(outage) if of.lasted() => format!("> {}", number(outage)),
             Some(outage) => number(outage),
@@ -183,7 +183,7 @@ fn lost_text(lost: u64) -> String {
 
 /// Returns the outage of one system: `1.21 (1.13 to 1.29)`.
 fn cell(of: &SystemOutages, is_best: bool) -> Cell {
-    let Some(outage) = of.outage() else { return Cell::NotRun };
+    let Some(outage) = of.outage() else { return Cell::NotValid };
     let before = match (of.is_none(), of.lasted()) {
         (true, _) => "< ",
         (_, true) => "> ",

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{
     GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, TargetFigures,
 };
-use bakeoff_core::record::{FaultHit, Injection, Record, StageRecord, chain};
+use bakeoff_core::record::{Check, FaultHit, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
     Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
 };
@@ -205,6 +206,16 @@ fn lost_write_is_in_the_verdict_although_its_trial_is_not_valid() {
     audit.verdict = bakeoff_core::check::Verdict::Failed("12 are lost".into());
     let verdict = verdict(&record);
     assert!(verdict.ends_with("; consul lost 12 acknowledged keys."), "{verdict}");
+}
+
+#[test]
+fn system_without_a_valid_trial_is_shown_as_not_valid() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1]), ("consul", &[2.9, 3.0])]);
+    let failed = Verdict::Failed("it was late".to_owned());
+    record.trials[1].checks.push(Check::new(CheckName::Schedule, failed));
+    let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Glance);
+    let row = text.lines().find(|line| line.starts_with(" consul")).expect("a row");
+    assert!(row.contains("not valid") && !text.contains("not run"), "{text}");
 }
 
 #[test]
