@@ -11,6 +11,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
         ("kv-failover", include_str!("../../../../studies/kv-failover.yaml")),
         ("kv-partitions", include_str!("../../../../studies/kv-partitions.yaml")),
+        ("staircase", include_str!("../../../../studies/staircase.yaml")),
         ("durability", include_str!("../../../../studies/durability.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("vault-failover", include_str!("../../../../studies/vault-failover.yaml")),

@@ -1,8 +1,9 @@
 //! Writes and replays the canary's log: every write in order, with a checksum.
 //!
-//! A record is a CRC-32 of the rest, a kind, two lengths (little-endian), the key and the value. An incomplete record
-//! at the end was never acknowledged under `--sync each`, and is removed. A bad record with others after it means that
-//! the disk or a person changed the file. Such a file is rejected.
+//! A record is a CRC-32 of the rest, a kind, two lengths (little-endian), the key and the value. Each commit begins with
+//! a record of its number. A power cut may keep any part of the last commit, which was never acknowledged under
+//! `--sync each`: it is removed from its first bad record on. A bad record with a later commit after it means that the
+//! disk or a person changed the file. Such a file is rejected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -13,10 +14,13 @@ use rustix::fs::FlockOperation;
 
 use super::Durability;
 
-const MAGIC: &[u8] = b"bakeoff canary log 1\n";
+const MAGIC: &[u8] = b"bakeoff canary log 2\n";
 const FILE: &str = "canary.log";
 /// CRC-32, kind, length of key, length of value.
 const HEADER: usize = 4 + 1 + 4 + 4;
+/// Kind of the record that begins a commit. Its key is the commit's number, and it has no value.
+const COMMIT: u8 = b'c';
+const COMMIT_SIZE: usize = HEADER + 8;
 /// Maximum length of a key or value. It is far above all accepted sizes; more means damage.
 const LENGTH_MAX: u32 = 1 << 30;
 
@@ -35,6 +39,8 @@ pub(super) struct Replayed {
 
 pub(super) struct Log {
     file: File,
+    /// Number of the next commit.
+    next: u64,
     pending: Vec<u8>,
     durability: Durability,
 }
@@ -54,7 +60,7 @@ impl Log {
             return Err(io::Error::other(format!("`{}` is in use", path.display())));
         }
         let size = file.metadata()?.len();
-        let found = replay(&file, size, apply)
+        let (found, next) = replay(&file, size, apply)
             .map_err(|e| io::Error::new(e.kind(), format!("`{}`: {e}", path.display())))?;
         file.set_len(size - found.torn_bytes)?;
         if size == found.torn_bytes {
@@ -65,7 +71,7 @@ impl Log {
             // The directory holds the file's name and has its own sync.
             File::open(dir)?.sync_all()?;
         }
-        Ok((Self { file, pending: Vec::new(), durability }, found))
+        Ok((Self { file, next, pending: Vec::new(), durability }, found))
     }
 
     /// Adds a write to the next commit.
@@ -74,15 +80,11 @@ impl Log {
             Entry::Put { key, value } => (b'p', key, value),
             Entry::Delete { key } => (b'd', key, &[][..]),
         };
-        let start = self.pending.len();
-        self.pending.extend([0; 4]);
-        self.pending.push(kind);
-        self.pending.extend((key.len() as u32).to_le_bytes());
-        self.pending.extend((value.len() as u32).to_le_bytes());
-        self.pending.extend(key);
-        self.pending.extend(value);
-        let sum = crc32(&self.pending[start + 4..]);
-        self.pending[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+        if self.pending.is_empty() {
+            record(&mut self.pending, COMMIT, &self.next.to_le_bytes(), &[]);
+            self.next += 1;
+        }
+        record(&mut self.pending, kind, key, value);
     }
 
     /// Writes the appended records, synced if so configured, and returns their bytes. No answer may be sent before.
@@ -117,15 +119,30 @@ fn is_locked(file: &File) -> bool {
     })
 }
 
-fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Result<Replayed> {
+/// Adds a record.
+fn record(to: &mut Vec<u8>, kind: u8, key: &[u8], value: &[u8]) {
+    let start = to.len();
+    to.extend([0; 4]);
+    to.push(kind);
+    to.extend((key.len() as u32).to_le_bytes());
+    to.extend((value.len() as u32).to_le_bytes());
+    to.extend(key);
+    to.extend(value);
+    let sum = crc32(&to[start + 4..]);
+    to[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Applies all records. Also returns the number of the next commit.
+fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Result<(Replayed, u64)> {
     let mut found = Replayed::default();
+    let mut next = 1;
     let mut from = BufReader::with_capacity(1 << 20, file);
     let mut magic = Vec::new();
     from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
     if magic != MAGIC {
         if MAGIC.starts_with(&magic) {
             // The process ended before it wrote all of the first bytes.
-            return Ok(Replayed { torn_bytes: size, ..found });
+            return Ok((Replayed { torn_bytes: size, ..found }, next));
         }
         return Err(io::Error::other("is not a canary log"));
     }
@@ -133,7 +150,7 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
     let mut rest = Vec::new();
     while good < size {
         let left = size - good;
-        let torn = Replayed { torn_bytes: left, ..found };
+        let torn = (Replayed { torn_bytes: left, ..found }, next);
         let mut header = [0; HEADER];
         if left < HEADER as u64 {
             return Ok(torn);
@@ -142,24 +159,23 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
         let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4"));
         let (sum, kind, key, value) = (number(0), header[4], number(5), number(9));
         let length = HEADER as u64 + u64::from(key) + u64::from(value);
-        if length > left {
-            return Ok(torn);
-        }
-        let damaged = || io::Error::other(format!("the record at byte {good} is damaged"));
-        if key > LENGTH_MAX || value > LENGTH_MAX {
-            return Err(damaged());
-        }
         rest.clear();
         rest.extend(&header[4..]);
-        from.by_ref().take(length - HEADER as u64).read_to_end(&mut rest)?;
+        let damaged = || io::Error::other(format!("the record at byte {good} is damaged"));
+        if key <= LENGTH_MAX && value <= LENGTH_MAX {
+            from.by_ref().take(length - HEADER as u64).read_to_end(&mut rest)?;
+        }
+        let is_whole = rest.len() as u64 + 4 == length;
+        if !is_whole || crc32(&rest) != sum {
+            from.read_to_end(&mut rest)?;
+            return if has_commit_after(&rest, next) { Err(damaged()) } else { Ok(torn) };
+        }
         let (key, value) = rest[HEADER - 4..].split_at(key as usize);
         match kind {
-            _ if crc32(&rest) != sum => {
-                // A file that grew before its data was written ends in zeros or partial data.
-                if length == left || ends_in_zeros(&mut from, &header, &rest)? {
-                    return Ok(torn);
-                }
-                return Err(damaged());
+            COMMIT if key.len() == 8 => {
+                next = key.try_into().map_or(next, u64::from_le_bytes) + 1;
+                good += length;
+                continue;
             }
             b'p' => apply(Entry::Put { key, value }),
             b'd' => apply(Entry::Delete { key }),
@@ -168,19 +184,18 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
         found.records += 1;
         good += length;
     }
-    Ok(found)
+    Ok((found, next))
 }
 
-fn ends_in_zeros(from: &mut impl Read, header: &[u8], rest: &[u8]) -> io::Result<bool> {
-    let mut zeros = header.iter().chain(rest).all(|&b| b == 0);
-    let mut block = [0; 8192];
-    while zeros {
-        match from.read(&mut block)? {
-            0 => break,
-            n => zeros = block[..n].iter().all(|&b| b == 0),
-        }
-    }
-    Ok(zeros)
+/// Returns true if the bytes hold the beginning of commit `next` or a later one. All before it was synced then.
+fn has_commit_after(bytes: &[u8], next: u64) -> bool {
+    bytes.windows(COMMIT_SIZE).any(|window| {
+        let (sum, rest) = window.split_at(4);
+        let number = &rest[HEADER - 4..];
+        rest[0] == COMMIT
+            && crc32(rest).to_le_bytes() == sum
+            && u64::from_le_bytes(number.try_into().expect("8")) >= next
+    })
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
@@ -225,7 +240,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let whole = write(dir.path());
         let path = dir.path().join(FILE);
-        let ends = [MAGIC.len(), MAGIC.len() + 15, MAGIC.len() + 29, whole.len()];
+        let first = MAGIC.len() + COMMIT_SIZE;
+        let ends = [MAGIC.len(), first + 15, first + 29, whole.len()];
         for cut in 0..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let (seen, _) = replayed(dir.path()).unwrap();
@@ -249,6 +265,29 @@ mod tests {
         std::fs::write(dir.path().join(FILE), zeros).unwrap();
         let found = replayed(dir.path()).unwrap().1;
         assert_eq!(found, Replayed { records: 3, torn_bytes: 40_000 });
+    }
+
+    #[test]
+    fn last_commit_may_be_kept_in_any_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = write(dir.path()).len();
+        let path = dir.path().join(FILE);
+        let (mut log, _) = Log::open(dir.path(), Durability::PageCache, |_| {}).unwrap();
+        for key in [b"x", b"y", b"z"] {
+            log.append(Entry::Put { key, value: &[7; 3000] });
+        }
+        log.commit().unwrap();
+        drop(log);
+        let whole = std::fs::read(&path).unwrap();
+        for (from, to, kept) in [(before, 4096, 3), (4096, 8192, 4), (before, whole.len(), 3)] {
+            let mut lost = whole.clone();
+            lost[from..to].fill(0);
+            std::fs::write(&path, &lost).unwrap();
+            let (seen, _) = replayed(dir.path()).unwrap();
+            assert_eq!(seen.len(), kept, "without {from} to {to}");
+            let (again, found) = replayed(dir.path()).unwrap();
+            assert_eq!((again.len(), found.torn_bytes), (kept, 0));
+        }
     }
 
     #[test]
