@@ -8,9 +8,9 @@
 
 mod disk;
 mod maintenance;
+mod network;
 mod sequence;
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
-use bakeoff_core::study::{CutDirection, Fault, FaultAction, FaultNode};
+use bakeoff_core::study::{Fault, FaultAction, FaultNode};
 use bakeoff_core::units::plural;
-use bakeoff_host::network::{CutConnections, CutPath, Network};
+use bakeoff_host::network::Network;
 use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
 
 use self::sequence::Step;
@@ -187,16 +187,9 @@ impl Injector<'_> {
                 return self.break_and_heal(&targets, since, hits, lasts, pause, resume);
             }
             FaultAction::Isolate { lasts, direction, existing } => {
-                let paths = isolated(self.network()?, &targets, direction);
-                let connections =
-                    if existing { CutConnections::Existing } else { CutConnections::All };
-                return self.cut(&targets, since, hits, lasts, (&paths, connections));
+                return self.isolate(&targets, since, hits, lasts, (direction, existing));
             }
-            FaultAction::Partition { lasts } => {
-                let (groups, cut_off) = self.groups()?;
-                let cut = (&*separated(&groups), CutConnections::All);
-                return self.cut(&cut_off, since, hits, lasts, cut);
-            }
+            FaultAction::Partition { lasts } => return self.separate(since, hits, lasts),
             FaultAction::Disk { fault, lasts } => {
                 let begin = |processes: &[&Process]| disk::begin(processes, fault);
                 self.break_and_heal(&targets, since, hits, lasts, begin, disk::heal)?;
@@ -261,45 +254,6 @@ impl Injector<'_> {
         hit.proof = [&broken, &healed].into_iter().flatten().cloned().collect();
         hits.push(hit);
         broken.and(healed).and(waited)
-    }
-
-    /// Cuts paths of the network for a time. `nodes`: those that are cut off.
-    fn cut(
-        &self,
-        nodes: &[&Process],
-        since: impl Fn(Instant) -> f64,
-        hits: &mut Vec<FaultHit>,
-        lasts: Duration,
-        (paths, connections): (&[CutPath], CutConnections),
-    ) -> Result<(), String> {
-        let network = self.network()?;
-        let begin = |_: &[&Process]| network.cut(paths, connections);
-        self.break_and_heal(nodes, since, hits, lasts, begin, |_: &[&Process]| network.heal())
-    }
-
-    /// Returns the network of the nodes, which bakeoff made for them.
-    fn network(&self) -> Result<&Network, String> {
-        self.network.ok_or_else(|| "the nodes share this machine's network".to_owned())
-    }
-
-    /// Looks up the groups of a partition. Also returns the nodes outside the largest group, which are cut off.
-    fn groups(&self) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), String> {
-        let mut groups: Vec<Vec<&Process>> = Vec::new();
-        let leader = self.leads_if_asked(self.fault.groups.iter().flatten())?;
-        for group in &self.fault.groups {
-            let nodes = group.iter().map(|node| self.node(*node, leader));
-            groups.push(nodes.collect::<Result<_, String>>()?);
-        }
-        let names: Vec<&str> = groups.iter().flatten().map(|node| node.name()).collect();
-        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-        if let Some((_, name)) = twice {
-            return Err(format!("`{name}` is in two groups at this moment"));
-        }
-        let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
-        let largest = groups.iter().position(|group| group.len() == largest);
-        let others = groups.iter().enumerate().filter(|(at, _)| Some(*at) != largest);
-        let cut_off = others.flat_map(|(_, group)| group.iter().copied()).collect();
-        Ok((groups, cut_off))
     }
 
     fn is_over(&self) -> bool {
@@ -378,40 +332,6 @@ impl Injector<'_> {
             }
             std::thread::sleep(LEADER_PAUSE);
         }
-    }
-}
-
-/// Returns the paths between these nodes and everybody else, in the directions that are cut.
-fn isolated(network: &Network, nodes: &[&Process], direction: CutDirection) -> Vec<CutPath> {
-    let mut paths = Vec::new();
-    for node in nodes.iter().filter_map(|node| address(node)) {
-        for other in network.addresses().iter().copied().filter(|other| *other != node) {
-            let (out, into) = ((node, other), (other, node));
-            match direction {
-                CutDirection::Both => paths.extend([out, into]),
-                CutDirection::In => paths.push(into),
-                CutDirection::Out => paths.push(out),
-            }
-        }
-    }
-    paths
-}
-
-/// Returns the paths between nodes of different groups.
-fn separated(groups: &[Vec<&Process>]) -> Vec<CutPath> {
-    let all = groups.iter().enumerate();
-    let all = all.flat_map(|(group, nodes)| nodes.iter().map(move |node| (group, node)));
-    let all: Vec<(usize, Ipv4Addr)> =
-        all.filter_map(|(group, node)| Some((group, address(node)?))).collect();
-    let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (from, to)));
-    pairs.filter(|(from, to)| from.0 != to.0).map(|(from, to)| (from.1, to.1)).collect()
-}
-
-/// Returns the address of a node's network; `None` if it has none of its own.
-fn address(process: &Process) -> Option<Ipv4Addr> {
-    match process.seat().address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
     }
 }
 
