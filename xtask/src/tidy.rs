@@ -108,7 +108,6 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff-host/src/disk_fault.rs",
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/network/enter.rs",
-            "crates/bakeoff-host/src/network/serve.rs",
             "crates/bakeoff-host/src/warden.rs",
             // These print for cargo, or for a developer who runs a test.
             "crates/bakeoff-trial/build.rs",

@@ -18,4 +18,4 @@ mod mount;
 mod serve;
 
 pub use image::{Dropped, Unsynced};
-pub use serve::{COMMAND, DiskReply, Order, isolate, run};
+pub use serve::{COMMAND, DiskReply, Order, answer, end_with, isolate, run};

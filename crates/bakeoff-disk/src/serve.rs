@@ -5,7 +5,7 @@
 //!
 //! Not here: what a cut drops (`image`), who enters the namespace (`bakeoff-host`).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -78,15 +78,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn serve(args: &[OsString]) -> Result<(), String> {
     let [parent, dir] = args else { return Err("needs a parent and a directory".to_owned()) };
-    let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
     let dir = PathBuf::from(dir);
     isolate_mounts().map_err(|error| format!("cannot make a mount namespace: {error}"))?;
-    // A change of privileges clears the signal, so it is set after that.
-    let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
-    if rustix::process::getppid() != parent {
-        return Err("bakeoff has ended".to_owned());
-    }
+    end_with(parent)?;
     let image =
         imported(&dir).map_err(|error| format!("cannot read `{}`: {error}", dir.display()))?;
     let image: Shared = Arc::new(Mutex::new(image));
@@ -161,7 +155,26 @@ fn unmount(dir: &Path) -> nix::Result<()> {
     }
 }
 
-fn answer(answer: &DiskReply) -> io::Result<()> {
+/// Makes the kernel end this process with its parent, whose ID is an argument. Call it after a change of privileges,
+/// which would clear that.
+///
+/// # Errors
+/// When the parent has ended, or the kernel refuses.
+pub fn end_with(parent: &OsStr) -> Result<(), String> {
+    let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
+    let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
+    match rustix::process::getppid() == parent {
+        true => Ok(()),
+        false => Err("bakeoff has ended".to_owned()),
+    }
+}
+
+/// Prints an answer, as a line of JSON.
+///
+/// # Errors
+/// When nobody reads it.
+pub fn answer(answer: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();

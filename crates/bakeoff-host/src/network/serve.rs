@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{AddrParseError, IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::units::plural;
+use bakeoff_disk::answer;
 use nix::sched::{CloneFlags, setns, unshare};
-use rustix::process::{Pid, Signal};
 
 use super::links::{CutRule, LOOPBACK, Links};
 use super::{CutConnections, CutPath, NetworkOrder, NetworkReply};
@@ -53,18 +53,13 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn serve(args: &[OsString]) -> Result<(), String> {
-    let mut words = args.iter().map(|word| word.to_str().unwrap_or_default());
-    let parent = words.next().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
-    let addresses: Result<Vec<Ipv4Addr>, _> = words.map(str::parse).collect();
+    let (parent, addresses) = args.split_first().ok_or("needs a parent and addresses")?;
+    let addresses = addresses.iter().map(|word| word.to_str().unwrap_or_default().parse());
+    let addresses: Result<Vec<Ipv4Addr>, AddrParseError> = addresses.collect();
     let addresses = addresses.map_err(|error| error.to_string())?;
     bakeoff_disk::isolate(CloneFlags::CLONE_NEWNET)
         .map_err(|error| format!("cannot make a network namespace: {error}"))?;
-    // A change of privileges clears the signal, so it is set after that.
-    let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
-    if rustix::process::getppid() != parent {
-        return Err("bakeoff has ended".to_owned());
-    }
+    bakeoff_disk::end_with(parent)?;
     let mut router = Router::new(&addresses)?;
     let descriptors = router.ends.iter().map(|end| end.namespace.as_raw_fd()).collect();
     answer(&NetworkReply::Ready(descriptors)).map_err(|error| error.to_string())?;
@@ -78,14 +73,6 @@ fn serve(args: &[OsString]) -> Result<(), String> {
         answer(&reply).map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-fn answer(reply: &NetworkReply) -> io::Result<()> {
-    let mut line = serde_json::to_vec(reply)?;
-    line.push(b'\n');
-    let mut out = io::stdout().lock();
-    out.write_all(&line)?;
-    out.flush()
 }
 
 /// A namespace with one address.
