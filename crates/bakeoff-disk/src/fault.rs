@@ -1,8 +1,8 @@
 //! Holds the requests of a disk that is slow or stands still.
 //!
 //! A held request waits in a queue, and no thread waits with it: the disk still answers others, and takes the order
-//! that heals it. The kernel does not let a process end while one of its requests is unanswered, so whoever kills a
-//! process heals the disk before it waits for the end.
+//! that heals it. The kernel does not let a process end while one of its requests is unanswered. So the disk is healed
+//! before bakeoff waits for the end of a killed process.
 //!
 //! Not here: a full disk (`image`), the orders (`serve`).
 

@@ -173,7 +173,7 @@ pub fn end_with(parent: &OsStr) -> Result<(), String> {
 /// Prints an answer, as a line of JSON.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When the reader has closed the pipe.
 pub fn answer(answer: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');

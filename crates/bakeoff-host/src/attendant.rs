@@ -30,23 +30,11 @@ impl Attendant {
         command: &str,
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Self, String> {
-        use std::os::unix::process::CommandExt as _;
-
-        let text = |error: std::io::Error| error.to_string();
-        let mut ours = launcher::ourselves();
-        ours.args([command, &std::process::id().to_string()]).args(args);
-        let (mark, marked) = launcher::mark();
-        ours.env_clear().env(mark, marked).current_dir("/").process_group(0);
-        ours.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        launcher::guard().map_err(text)?;
-        let mut child = launcher::spawn(ours).map_err(text)?;
+        let mut child = start_ours(command, args, Stdio::piped())?;
         let pid = child.id() as i32;
-        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let pipes = stdin.zip(stdout.map(BufReader::new)).expect("were piped");
-        let attendant = Self { name, child: Mutex::new(child), pid, pipes: Mutex::new(pipes) };
-        launcher::watch(pid, start_ticks).map_err(text)?;
-        Ok(attendant)
+        Ok(Self { name, child: Mutex::new(child), pid, pipes: Mutex::new(pipes) })
     }
 
     /// Returns its process ID.
@@ -79,7 +67,38 @@ impl Attendant {
 
 impl Drop for Attendant {
     fn drop(&mut self) {
-        child::end(self.child.get_mut().unwrap_or_else(PoisonError::into_inner));
-        launcher::forget(self.pid);
+        end_ours(self.child.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Starts one of bakeoff's internal commands, with the ID of this process as its first argument. Its output is piped,
+/// and the warden ends it with bakeoff.
+pub(super) fn start_ours(
+    command: &str,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    stdin: Stdio,
+) -> Result<Child, String> {
+    use std::os::unix::process::CommandExt as _;
+
+    let text = |error: std::io::Error| error.to_string();
+    let mut ours = launcher::ourselves();
+    ours.args([command, &std::process::id().to_string()]).args(args);
+    let (mark, marked) = launcher::mark();
+    ours.env_clear().env(mark, marked).current_dir("/").process_group(0);
+    ours.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
+    launcher::guard().map_err(text)?;
+    let mut child = launcher::spawn(ours).map_err(text)?;
+    let pid = child.id() as i32;
+    let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+    if let Err(error) = launcher::watch(pid, start_ticks) {
+        end_ours(&mut child);
+        return Err(text(error));
+    }
+    Ok(child)
+}
+
+/// Kills a process of ours, and takes it off the warden's list.
+pub(super) fn end_ours(child: &mut Child) {
+    child::end(child);
+    launcher::forget(child.id() as i32);
 }

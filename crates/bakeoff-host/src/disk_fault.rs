@@ -5,7 +5,7 @@
 //!
 //! Not here: how the disk breaks (`bakeoff_disk`).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::forgetful::ForgetfulDisk;
-use super::{child, launcher, procfs, shim};
+use super::{attendant, shim};
 
 /// Internal command: `bakeoff __probe PARENT DISK DIR`.
 pub(super) const COMMAND: &str = "__probe";
@@ -145,30 +145,20 @@ struct Probe {
 
 impl Probe {
     fn begin(disk: &ForgetfulDisk) -> Result<Self, String> {
-        use std::os::unix::process::CommandExt as _;
-
-        let text = |error: std::io::Error| error.to_string();
-        let mut command = launcher::ourselves();
-        command.args([COMMAND, &std::process::id().to_string(), &disk.pid().to_string()]);
-        command.arg(disk.dir());
-        let (mark, marked) = launcher::mark();
-        command.env_clear().env(mark, marked).current_dir("/").process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        launcher::guard().map_err(text)?;
-        let mut child = launcher::spawn(command).map_err(text)?;
-        let pid = child.id() as i32;
-        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+        let (within, dir) = (disk.pid().to_string(), disk.dir());
+        let args = [OsStr::new(&within), dir.as_os_str()];
+        let mut child = attendant::start_ours(COMMAND, args, Stdio::null())?;
         let stdout = child.stdout.take().expect("was piped");
         let (sender, answer) = mpsc::channel();
         let probe = Self { child, answer };
-        launcher::watch(pid, start_ticks).map_err(text)?;
         let read = move || {
             let mut line = String::new();
             let read = BufReader::new(stdout).read_line(&mut line);
             let probed = read.ok().and_then(|_| serde_json::from_str(&line).ok());
             sender.send(probed).ok();
         };
-        std::thread::Builder::new().name("probe".into()).spawn(read).map_err(text)?;
+        let thread = std::thread::Builder::new().name("probe".into());
+        thread.spawn(read).map_err(|error| error.to_string())?;
         Ok(probe)
     }
 
@@ -186,9 +176,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        let pid = self.child.id() as i32;
-        child::end(&mut self.child);
-        launcher::forget(pid);
+        attendant::end_ours(&mut self.child);
     }
 }
 

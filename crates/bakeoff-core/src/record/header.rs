@@ -147,6 +147,11 @@ impl Environment {
     pub fn has_own_networks(&self) -> bool {
         self.machines.iter().any(|machine| machine.namespace)
     }
+
+    /// Returns true if a places file named the machines of the run.
+    pub fn has_places(&self) -> bool {
+        !self.machines.is_empty() && !self.has_own_networks()
+    }
 }
 
 /// Describes one of the machines of a run.

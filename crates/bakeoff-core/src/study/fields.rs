@@ -485,7 +485,7 @@ pub(super) static AUDIT: Table = Table {
             "bit-flip",
             Form::Word(BitFlipOf::NAMES),
             "one",
-            "Nodes of which bakeoff flips a bit in a data file, while all are stopped after the other audits. By \
+            "Nodes in whose data bakeoff flips a bit, while all are stopped after the other audits. By \
              default, none.",
         ),
     ],

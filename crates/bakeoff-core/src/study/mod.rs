@@ -92,7 +92,7 @@ pub struct Study {
     /// Power cuts of each trial; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_cuts: Option<PowerCuts>,
-    /// Nodes of which a bit is flipped at rest; `None` for none.
+    /// Nodes in whose data a bit is flipped at rest; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bit_flip: Option<BitFlipOf>,
     /// Interval between samples of the nodes' usage.
@@ -180,7 +180,7 @@ pub enum PowerCutOf {
     One,
 }
 
-/// Selects the nodes of which a bit is flipped at rest.
+/// Selects the nodes in whose data a bit is flipped at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BitFlipOf {

@@ -1,7 +1,7 @@
 //! Words the answer of a run: one sentence for its heading, and a few that support it.
 //!
-//! Acknowledged writes that a power cut took come first. A difference that is not proven is not in the heading. A condition that favours the winner is in it. A run without
-//! an answer starts with `Not decided`.
+//! Acknowledged writes that a power cut took come first. A difference that is not proven is not in the heading. A
+//! condition that favours the winner is in it. A run without an answer starts with `Not decided`.
 //!
 //! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
 

@@ -106,10 +106,7 @@ impl Limits {
             appends: if alike && only_writes { rounds().cloned().collect() } else { Vec::new() },
             append_bytes: baseline_bytes,
             round_trips: machine_baseline.round_trips.clone(),
-            elsewhere: {
-                let environment = &record.header.environment;
-                !environment.machines.is_empty() && !environment.has_own_networks()
-            },
+            elsewhere: record.header.environment.has_places(),
             started: started
                 .map(|system| Started {
                     name: system.name.clone(),

@@ -14,8 +14,7 @@ use super::{Fact, Row, Side, Weight, plain};
 
 /// Returns the row of the machines of each system's servers; `None` for a run without places.
 pub(super) fn row(record: &Record, sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
-    let environment = &record.header.environment;
-    if environment.machines.is_empty() || environment.has_own_networks() {
+    if !record.header.environment.has_places() {
         return None;
     }
     Some(plain("machines of its servers", sides, Weight::Matters, |side| {
