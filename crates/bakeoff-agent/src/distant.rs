@@ -128,6 +128,10 @@ impl Server for RemoteServer {
         self.ask(NodeRequest::Kill).unwrap_or(Exit::OutOfReach)
     }
 
+    fn upgrade(&self) -> Result<String, String> {
+        self.try_ask(NodeRequest::Upgrade).map_err(|error| error.to_string())
+    }
+
     fn restart(&self) -> Result<(), HostError> {
         self.try_ask(NodeRequest::Restart).map_err(elsewhere)
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// Protocol version. Changes with every change to the messages.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 /// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -186,6 +186,8 @@ pub enum NodeRequest {
     Kill,
     /// Starts the server again.
     Restart,
+    /// Makes later starts use the other version of the server's program. Answers with that version.
+    Upgrade,
     /// Sends the server its stop signal.
     AskToEnd,
     /// Waits up to this many milliseconds for the server to exit, then kills what is left. Answers with how it stopped.

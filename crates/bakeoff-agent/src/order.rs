@@ -11,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::study::Limits;
-use bakeoff_host::{Before, FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat};
+use bakeoff_host::{
+    Before, FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat, Upgrade,
+};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,16 @@ pub struct LaunchOrder {
     logs: Vec<String>,
     level_words: Vec<(String, Option<Level>)>,
     disk: NodeDisk,
+    upgrade: Option<OrderUpgrade>,
+}
+
+/// Another version of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct OrderUpgrade {
+    version: String,
+    program: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
 }
 
 /// A command to run before the server starts.
@@ -106,6 +118,15 @@ impl LaunchOrder {
                 .map(|&(word, level)| (word.to_owned(), level))
                 .collect(),
             disk: spec.disk,
+            upgrade: match &spec.upgrade {
+                None => None,
+                Some(new) => Some(OrderUpgrade {
+                    version: new.version.clone(),
+                    program: path(&new.program, "its program's path")?,
+                    args: words(&new.args)?,
+                    env: new.env.clone(),
+                }),
+            },
         })
     }
 
@@ -132,12 +153,18 @@ impl LaunchOrder {
             change(&mut before.program);
             before.args.iter_mut().for_each(change);
         }
+        if let Some(new) = &mut self.upgrade {
+            change(&mut new.program);
+            new.args.iter_mut().for_each(change);
+            new.env.iter_mut().for_each(|(_, value)| change(value));
+        }
         self
     }
 
-    /// Returns the path of the program to run.
-    pub fn program(&self) -> &Path {
-        Path::new(&self.program)
+    /// Returns the paths of the programs to run: the first version, then that of an upgrade.
+    pub fn programs(&self) -> impl Iterator<Item = &Path> {
+        let upgrade = self.upgrade.as_ref().map(|new| &new.program);
+        [&self.program].into_iter().chain(upgrade).map(Path::new)
     }
 
     /// Replaces the program to run.
@@ -193,6 +220,12 @@ impl LaunchOrder {
             logs: self.logs.into_iter().map(PathBuf::from).collect(),
             level_words: lasting(self.level_words),
             disk: self.disk,
+            upgrade: self.upgrade.map(|new| Upgrade {
+                version: new.version,
+                program: new.program.into(),
+                args: new.args.into_iter().map(Into::into).collect(),
+                env: new.env,
+            }),
             ..NodeSpec::new(self.name, "", self.dir.into())
         })
     }
@@ -226,6 +259,12 @@ mod tests {
         NodeSpec {
             args: vec!["--data=/run/1/nodes/a-1/data".into(), "-x".into()],
             env: vec![("LIB".into(), "/cache/etcd/lib".into())],
+            upgrade: Some(Upgrade {
+                version: "3.7".into(),
+                program: "/cache/etcd-3.7/etcd".into(),
+                args: vec!["--data=/run/1/nodes/a-1/data".into()],
+                env: vec![("LIB".into(), "/cache/etcd-3.7/lib".into())],
+            }),
             files: vec![NodeFile {
                 path: "conf/a.conf".into(),
                 contents: b"dir /run/1/nodes/a-1\nkeep /run/1x".to_vec(),

@@ -224,6 +224,7 @@ impl Workshop {
             NodeRequest::HealDisk => as_json(server.heal_disk().map_err(AgentRefusal::new)?),
             NodeRequest::Kill => as_json(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
+            NodeRequest::Upgrade => as_json(server.upgrade().map_err(AgentRefusal::new)?),
             NodeRequest::AskToEnd => {
                 server.ask_to_end();
                 Ok(Value::Null)

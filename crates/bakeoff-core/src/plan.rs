@@ -110,7 +110,7 @@ pub fn further(
 
 /// Returns the injections of a trial in the order in which they will run: each fault once in seeded order, then each
 /// again. Trials with the same seed have the same order, so that systems are broken alike. Each injection has its
-/// number among those of its fault, from 1.
+/// number among those of its fault, from 1. An upgrade comes last and once, because nothing leads back.
 pub fn injections<'a>(study: &'a Study, trial: &Trial) -> Vec<(&'a Fault, u32)> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix64(trial.seed ^ FAULTS));
     let mut injections = Vec::new();
@@ -119,8 +119,11 @@ pub fn injections<'a>(study: &'a Study, trial: &Trial) -> Vec<(&'a Fault, u32)> 
         let mut order: Vec<&Fault> = study.faults.iter().collect();
         order.shuffle(&mut rng);
         order.retain(|fault| fault.alone && fault.befalls(&trial.system));
-        injections.extend(order.into_iter().map(|fault| (fault, repeat)));
+        let again = order.into_iter().filter(|fault| fault.to.is_none());
+        injections.extend(again.map(|fault| (fault, repeat)));
     }
+    let upgrades = study.faults_of(&trial.system).filter(|fault| fault.to.is_some());
+    injections.extend(upgrades.map(|fault| (fault, 1)));
     injections
 }
 

@@ -32,6 +32,7 @@ pub use header::{
 pub use injection::{FaultHit, Injection};
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
+    UpgradeRecord,
 };
 pub use trial::{GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage};
 

@@ -119,6 +119,21 @@ pub struct NodeSpec {
     pub level_words: &'static [LevelWord],
     /// File system of the node's directory.
     pub disk: NodeDisk,
+    /// Another version of its program, for [`Server::upgrade`].
+    pub upgrade: Option<Upgrade>,
+}
+
+/// Another version of a node's program. It starts in the same directory, on the same files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Version, for messages.
+    pub version: String,
+    /// Path, or a name to look up on `PATH`.
+    pub program: PathBuf,
+    /// Arguments, without the program's name.
+    pub args: Vec<OsString>,
+    /// Variables added to the environment, instead of those of the first version.
+    pub env: Vec<(String, String)>,
 }
 
 /// Selects the file system of a node's directory.
@@ -180,6 +195,7 @@ impl NodeSpec {
             logs: Vec::new(),
             level_words: &[],
             disk: NodeDisk::Machine,
+            upgrade: None,
         }
     }
 
@@ -292,6 +308,10 @@ impl Host {
         let program = resolve_program(&spec, &spec.program)?;
         for index in 0..spec.before.len() {
             spec.before[index].program = resolve_program(&spec, &spec.before[index].program)?;
+        }
+        if let Some(mut upgrade) = spec.upgrade.take() {
+            upgrade.program = resolve_program(&spec, &upgrade.program)?;
+            spec.upgrade = Some(upgrade);
         }
         spec.dir = std::path::absolute(&spec.dir)
             .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;

@@ -4,7 +4,7 @@
 //! the check and the server's start. Other listeners can still race with us, so each port is tested by binding it, and
 //! handed out once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
@@ -26,6 +26,10 @@ pub struct Allocator {
     /// True if found ports are reserved, false for a rehearsal.
     gives: bool,
     tried: u32,
+    /// Ports handed out so far.
+    given: Vec<u16>,
+    /// Ports to hand out again, before all others.
+    again: VecDeque<u16>,
 }
 
 /// Finds ports on other machines.
@@ -56,18 +60,32 @@ impl Allocator {
                 exact: true,
                 gives: true,
                 tried: 0,
+                given: Vec::new(),
+                again: VecDeque::new(),
             };
         }
         let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let range = outside_ephemeral(text.as_deref().unwrap_or_default());
         // A random start keeps two concurrent bakeoffs from trying the same ports.
         let next = rand::rng().random_range(range.clone());
-        Self { elsewhere: None, range, next, exact: false, gives: true, tried: 0 }
+        let (given, again) = (Vec::new(), VecDeque::new());
+        Self { elsewhere: None, range, next, exact: false, gives: true, tried: 0, given, again }
     }
 
     /// Uses `source` for the ports of other machines.
     pub fn with_elsewhere(self, source: Arc<dyn PortSource>) -> Self {
         Self { elsewhere: Some(source), ..self }
+    }
+
+    /// Returns the number of ports handed out so far, for [`Self::replay`].
+    pub fn given(&self) -> usize {
+        self.given.len()
+    }
+
+    /// Returns an allocator that hands out the ports after the first `given` again, in the same order.
+    pub fn replay(&self, given: usize) -> Self {
+        let again = self.given[given..].iter().copied().collect();
+        Self { again, elsewhere: self.elsewhere.clone(), ..Self::new(None) }
     }
 
     /// Finds the ports that [`Self::new`] would, without reserving them.
@@ -93,6 +111,15 @@ impl Allocator {
     /// # Errors
     /// When the chosen port is in use, or no port is left.
     pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
+        if let Some(port) = self.again.pop_front() {
+            return Ok(port);
+        }
+        let port = self.find_for(seat)?;
+        self.given.push(port);
+        Ok(port)
+    }
+
+    fn find_for(&mut self, seat: Seat) -> Result<u16, HostError> {
         if let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| !seat.is_here()) {
             return elsewhere.take(seat);
         }
@@ -166,6 +193,17 @@ mod tests {
                 assert!(seen.insert(ports.take().unwrap()));
             }
         }
+    }
+
+    #[test]
+    fn replays_hand_out_the_same_ports() {
+        let mut ports = Allocator::new(None);
+        ports.take().unwrap();
+        let given = ports.given();
+        let taken = [ports.take().unwrap(), ports.take().unwrap()];
+        let mut again = ports.replay(given);
+        assert_eq!([again.take().unwrap(), again.take().unwrap()], taken);
+        assert!(!taken.contains(&again.take().unwrap()), "further ports are new ones");
     }
 
     #[test]

@@ -77,6 +77,11 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// When the start fails, or the machine is lost.
     fn restart(&self) -> Result<(), HostError>;
+    /// Makes later starts use the other version of its program ([`NodeSpec::upgrade`]), and returns that version.
+    ///
+    /// # Errors
+    /// A reason, if its description has no other version, or the machine is lost.
+    fn upgrade(&self) -> Result<String, String>;
     /// Breaks the disk of its directory, and returns the proof. It stays broken over restarts until
     /// [`Self::heal_disk`].
     ///

@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ use super::private;
 use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
-    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, before, disk,
-    launcher, listening, logs, pause, procfs, shim, unprivileged, warden, warden_line,
+    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, Upgrade, before,
+    disk, launcher, listening, logs, pause, procfs, shim, unprivileged, warden, warden_line,
 };
 
 /// A launched server. Dropping it kills the server.
@@ -52,6 +52,8 @@ pub(super) struct LocalServer {
     tracer: Mutex<Option<SyncTracer>>,
     /// Value of the environment variable that marks the node's processes.
     mark: String,
+    /// True once it starts with the other version of its program.
+    upgraded: AtomicBool,
     /// Holds its directory, if that can lose what was not synced.
     disk: Option<ForgetfulDisk>,
     /// Listeners on the ports that the node must find in use.
@@ -113,6 +115,7 @@ impl LocalServer {
         };
         let process = Self {
             disk,
+            upgraded: AtomicBool::new(false),
             mark: format!("{}.{number}", launcher::mark().1),
             spec,
             program,
@@ -132,6 +135,11 @@ impl LocalServer {
     /// Returns its cgroup. A restart creates it again at the same path.
     pub(super) fn group(&self) -> Option<Group> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Returns the other version of its program, once it starts with that.
+    fn other_version(&self) -> Option<&Upgrade> {
+        self.spec.upgrade.as_ref().filter(|_| self.upgraded.load(Ordering::Relaxed))
     }
 
     /// Returns the file system of bakeoff's own that holds its directory.
@@ -188,8 +196,10 @@ impl LocalServer {
             true => Ok(()),
             false => self.prepare(&confinement.enter, log),
         };
-        let started =
-            started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
+        let new = self.other_version();
+        let (program, args) =
+            new.map_or((&self.program, &spec.args), |new| (&new.program, &new.args));
+        let started = started.and_then(|()| self.fork(program, args, &confinement.enter, log));
         let child = started.inspect_err(|_| self.confine.release(spec))?;
         let pid = child.id() as i32;
         *self.state() = State::Started(child);
@@ -249,7 +259,8 @@ impl LocalServer {
         let (mark, marked) = launcher::mark();
         command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
         command.env(warden_line::NODE_MARK, &self.mark);
-        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+        let env = self.other_version().map_or(&spec.env, |new| &new.env);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
         let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
         command.stdin(report);
         command.stdout(log.try_clone().map_err(log_error)?);
@@ -398,6 +409,12 @@ impl Server for LocalServer {
             problem,
         })?;
         self.spawn()
+    }
+
+    fn upgrade(&self) -> Result<String, String> {
+        let new = self.spec.upgrade.as_ref().ok_or("its description has no other version")?;
+        self.upgraded.store(true, Ordering::Relaxed);
+        Ok(new.version.clone())
     }
 
     fn break_disk(&self, fault: DiskFault) -> Result<String, String> {

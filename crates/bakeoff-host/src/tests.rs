@@ -454,6 +454,34 @@ fn commands_before_a_node_run_once_in_order_and_as_the_node() {
 }
 
 #[test]
+fn an_upgraded_node_starts_with_the_other_program_from_then_on() {
+    let dir = TempDir::new().unwrap();
+    let mut spec = sh(&dir, "echo old $OWN; exec sleep 60");
+    spec.env = vec![("OWN".into(), "yes".into())];
+    spec.upgrade = Some(Upgrade {
+        version: "2".into(),
+        program: "sh".into(),
+        args: vec!["-c".into(), "echo new $OWN; exec sleep 60".into()],
+        env: vec![("OWN".into(), "2".into())],
+    });
+    let process = launch(spec).unwrap();
+    wait_for("the first version", || log_has(&process, "old yes"));
+    process.restart().unwrap();
+    wait_for("a restart", || {
+        process.log_tail(10).lines.iter().filter(|line| *line == "old yes").count() == 2
+    });
+    assert_eq!(process.upgrade().unwrap(), "2");
+    for starts in 1..=2 {
+        process.restart().unwrap();
+        wait_for("the other version", || {
+            process.log_tail(10).lines.iter().filter(|line| *line == "new 2").count() == starts
+        });
+    }
+    let plain = launch(sh(&dir, "exec sleep 60")).unwrap();
+    assert!(plain.upgrade().is_err());
+}
+
+#[test]
 fn failed_preparation_is_reported_and_the_node_not_started() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "touch started");

@@ -127,8 +127,15 @@ pub(crate) fn start(
     program: Option<Installed>,
 ) -> Running {
     let dir = TempDir::new().unwrap();
-    let components =
-        [Component { role: COMPOSITE, tier: None, asked, system, program, seal: None }];
+    let components = [Component {
+        role: COMPOSITE,
+        tier: None,
+        asked,
+        system,
+        program,
+        seal: None,
+        upgrade: None,
+    }];
     let mut ports = Allocator::new(None);
     let members = compose(&components, dir.path(), 7, &Seating::here(), &mut ports).unwrap();
     let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));

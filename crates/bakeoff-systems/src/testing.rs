@@ -171,7 +171,7 @@ pub fn components<'a>(
             (None, Some(_)) => Some(binary(bakeoff_host::own_program())),
             (Some(_), _) => Some(found(system)?),
         };
-        Some(Component { role, tier, asked, system, program, seal: None })
+        Some(Component { role, tier, asked, system, program, seal: None, upgrade: None })
     };
     all.into_iter().map(component).collect()
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, Seat};
+use bakeoff_host::{HostError, Seat, Upgrade};
 use bakeoff_install::{Installed, Seal};
 
 use super::seating::Seating;
@@ -30,6 +30,8 @@ pub struct Component<'a> {
     pub program: Option<Installed>,
     /// State of the program's files when it was found.
     pub seal: Option<Seal>,
+    /// Program of the version that a fault upgrades it to, with the state of its files.
+    pub upgrade: Option<(Installed, Seal)>,
 }
 
 /// A described component.
@@ -77,7 +79,17 @@ pub fn compose<'a>(
             seed,
             neighbours: &neighbours,
         };
+        let given = ports.given();
         let mut description = of.system.describe(&asked, ports)?;
+        if let Some((program, _)) = &of.upgrade {
+            let asked = Asked { program: Some(program), ..asked };
+            let new = of.system.describe(&asked, &mut ports.replay(given))?;
+            for (node, new) in description.nodes.iter_mut().zip(new.nodes) {
+                let env = [new.env, vec![padding(seed)]].concat();
+                let version = program.version.clone();
+                node.upgrade = Some(Upgrade { version, program: new.program, args: new.args, env });
+            }
+        }
         let level_words = of.system.declares().level_words;
         for node in &mut description.nodes {
             node.env.push(padding(seed));
@@ -160,7 +172,15 @@ mod tests {
             let all: Vec<_> = of.iter().map(|(_, kind, nodes)| asked(kind, *nodes, &[])).collect();
             let component = |((role, kind, _), asked)| {
                 let system = by_kind(kind).unwrap();
-                Component { role, tier: None, asked, system, program: None, seal: None }
+                Component {
+                    role,
+                    tier: None,
+                    asked,
+                    system,
+                    program: None,
+                    seal: None,
+                    upgrade: None,
+                }
             };
             let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
             deal(seating, &components).into_iter().map(|(_, seats)| seats).collect()

@@ -29,6 +29,9 @@ pub struct SystemRecord {
     /// Build or release date of the program, such as `2024-10-29`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
+    /// Version that a fault upgrades its nodes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeRecord>,
     /// True if bakeoff did not start it.
     pub already_running: bool,
     /// Version of TLS between clients and system: `TLS 1.3` as negotiated with a running system, or `TLS` for one
@@ -54,6 +57,17 @@ pub struct SystemRecord {
     /// Parts in the order of their start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartRecord>,
+}
+
+/// Describes the program that a fault upgrades nodes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeRecord {
+    /// Version of the program.
+    pub version: String,
+    /// Source of the program.
+    pub source: String,
+    /// SHA-256 of the program.
+    pub sha256: String,
 }
 
 /// Describes a part of a system.

@@ -30,6 +30,9 @@ pub struct Fault {
     /// Groups of nodes that a partition cuts from each other; empty for other faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Vec<FaultNode>>,
+    /// Version that restarted nodes are upgraded to; `None` if they keep theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// Time from the beginning of measuring to the fault.
     #[serde(with = "units::duration")]
     pub at: Duration,
@@ -290,7 +293,9 @@ impl Fault {
                 format!("{whom} stopped, restarted after {}", duration_text(restart_after))
             }
             FaultAction::Restart { every } => {
-                format!("{whom} restarted, one every {}", duration_text(every))
+                let to = self.to.as_ref().map(|to| format!(" with version {to}"));
+                let to = to.unwrap_or_default();
+                format!("{whom} restarted{to}, one every {}", duration_text(every))
             }
             FaultAction::Isolate { lasts, direction, existing } => {
                 let way = match direction {
@@ -342,6 +347,12 @@ impl Study {
         self.faults.iter().any(|fault| fault.action.cuts_network())
     }
 
+    /// Returns the version that a fault upgrades a system or one of its parts to; `None` if no fault does.
+    pub fn upgrade_of(&self, system: &str, part: Option<&str>) -> Option<&str> {
+        let mut own = self.faults_of(system).filter(|one| one.target.part.as_deref() == part);
+        own.find_map(|one| one.to.as_deref())
+    }
+
     /// Returns the faults that happen to a system.
     pub fn faults_of(&self, system: &str) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(move |fault| fault.befalls(system))
@@ -375,6 +386,7 @@ mod tests {
             action: FaultAction::Kill { restart_after: Duration::from_secs(5) },
             target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
             groups: Vec::new(),
+            to: None,
             at: Duration::from_secs(20),
             systems: Vec::new(),
             sequence: Vec::new(),

@@ -292,7 +292,10 @@ fn fault(of: &Fault) -> String {
         FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
             entries.add("restart-after", duration(restart_after));
         }
-        FaultAction::Restart { every } => entries.add("every", duration(every)),
+        FaultAction::Restart { every } => {
+            entries.add("every", duration(every));
+            entries.option("to", of.to.as_deref().map(quoted));
+        }
         FaultAction::Run { .. } | FaultAction::Sequence { .. } => {}
         FaultAction::Disk { fault, lasts } => {
             match fault {

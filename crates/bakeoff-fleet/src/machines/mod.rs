@@ -477,7 +477,9 @@ impl Machines {
             (nodes.to_owned(), of.below(&machine.folder)),
             (self.own.clone(), hello.program.clone()),
         ];
-        moves.extend(self.sent_programs(machine, order.program())?);
+        for program in order.programs() {
+            moves.extend(self.sent_programs(machine, program)?);
+        }
         moves.extend(self.cache.iter().map(|cache| (cache.clone(), hello.cache.clone())));
         for (from, to) in moves {
             if let (Some(from), Some(to)) = (from.to_str(), to.to_str())

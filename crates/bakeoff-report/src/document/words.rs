@@ -15,6 +15,7 @@ use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{
     Environment, NetworkPath, PartRecord, RoundCount, RunMachine, Setting, SystemRecord,
+    UpgradeRecord,
 };
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
@@ -235,11 +236,19 @@ fn product(of: &SystemRecord) -> String {
     parts.extend(of.source.clone());
     parts.extend(of.tls_version.clone().filter(|_| of.already_running));
     parts.extend(of.date.as_ref().map(|date| format!("dated {date}")));
-    if let Some(sha256) = &of.sha256 {
-        let prefix: String = sha256.chars().take(SHA_SHOWN).collect();
-        parts.push(format!("sha256 {prefix}…"));
-    }
+    parts.extend(of.sha256.as_deref().map(sha256));
+    parts.extend(of.upgrade.as_ref().map(upgrade));
     parts.join(", ")
+}
+
+fn sha256(whole: &str) -> String {
+    let prefix: String = whole.chars().take(SHA_SHOWN).collect();
+    format!("sha256 {prefix}…")
+}
+
+/// Returns `upgraded to 3.6.16, Go module go.etcd.io/etcd/server/v3 v3.6.16, sha256 2f1f68a05e52…`.
+pub(crate) fn upgrade(to: &UpgradeRecord) -> String {
+    format!("upgraded to {}, {}, {}", to.version, to.source, sha256(&to.sha256))
 }
 
 /// Most characters of a fact's cell in a line; settings may take thousands.

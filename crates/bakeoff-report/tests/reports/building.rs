@@ -168,6 +168,7 @@ fn described(name: &str) -> SystemRecord {
         source: Some(format!("Go module {name}.example/server@v3.6.1")),
         sha256: Some("0123456789abcdef".repeat(4)),
         date: None,
+        upgrade: None,
         already_running: false,
         tls_version: None,
         between: None,

@@ -31,6 +31,7 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
         action: FaultAction::Pause { lasts: Duration::from_secs(3) },
         target: FaultTarget { part: None, node: FaultNode::Leader },
         groups: Vec::new(),
+        to: None,
         at: Duration::from_secs(2),
         systems: Vec::new(),
         sequence: Vec::new(),

@@ -42,7 +42,7 @@ fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
             None => None,
             Some(_) => Some(program(kind, &[])?),
         };
-        all.push(Component { role, tier, asked, system: kind, program, seal: None });
+        all.push(Component { role, tier, asked, system: kind, program, seal: None, upgrade: None });
     }
     Some(all)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
+use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord, UpgradeRecord};
 use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
@@ -42,10 +42,11 @@ pub fn gather<'a>(
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Vec<PreparedSystem<'a>>, FleetError> {
     let each = study.systems.iter();
-    each.map(|asked| contender(asked, run_dir, fleet, (&mut *reporter, stop))).collect()
+    each.map(|asked| contender(study, asked, run_dir, fleet, (&mut *reporter, stop))).collect()
 }
 
 fn contender<'a>(
+    study: &Study,
     asked: &'a study::System,
     run_dir: &Path,
     fleet: &Fleet,
@@ -55,12 +56,16 @@ fn contender<'a>(
     if !asked.is_started() {
         return running(asked, system, reporter, stop);
     }
-    let mut components = vec![component((COMPOSITE, None), asked, fleet, (&mut *reporter, stop))?];
+    let mut add = |role: &'a str, tier: Option<Tier>, component_of: &'a study::System| {
+        let part = tier.map(|_| role);
+        let upgrade = study.upgrade_of(&asked.name, part);
+        component((role, tier), component_of, upgrade, fleet, (&mut *reporter, stop))
+    };
+    let mut components = vec![add(COMPOSITE, None, asked)?];
     // In the kind's order of roles, because a later part may need an earlier one.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
-            let role = (role.name, Some(role.tier));
-            components.push(component(role, part, fleet, (&mut *reporter, stop))?);
+            components.push(add(role.name, Some(role.tier), part)?);
         }
     }
     components.sort_by_key(|one| topology::order(one.tier));
@@ -141,13 +146,18 @@ fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
 
 /// Returns the record of a system or part to start, with its program.
 fn started(member: Member<'_>) -> SystemRecord {
-    let Component { asked, system, program, .. } = member.of;
+    let Component { asked, system, program, upgrade, .. } = member.of;
     let mut record = SystemRecord {
         settings: member.description.settings,
         tls_version: member.description.tls.map(|_| "TLS".to_owned()),
         ..named(asked, *system)
     };
     note_program(&mut record, program.as_ref());
+    record.upgrade = upgrade.as_ref().map(|(new, _)| UpgradeRecord {
+        version: new.version.clone(),
+        source: source_text(new),
+        sha256: new.sha256.clone(),
+    });
     record.guarantees = system.guarantees(&with_version(asked, record.version.clone()));
     record
 }
@@ -165,22 +175,62 @@ fn kind_of(asked: &study::System) -> &'static dyn System {
 fn component<'a>(
     (role, tier): (&'a str, Option<Tier>),
     asked: &'a study::System,
+    upgrade: Option<&str>,
     fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Component<'a>, FleetError> {
     let system = kind_of(asked);
     let of_image = fleet.program_of_image(asked)?;
     if of_image.is_some() {
-        return Ok(Component { role, tier, asked, system, program: of_image, seal: None });
+        if upgrade.is_some() {
+            return Err(not_upgradable(asked, "its program comes from an image"));
+        }
+        let (seal, upgrade) = (None, None);
+        return Ok(Component { role, tier, asked, system, program: of_image, seal, upgrade });
     }
-    let program = match (systems::recipe_for(asked), &asked.process) {
+    let program = program(asked, asked.version.as_deref(), (&mut *reporter, stop))?;
+    let seal = program.as_ref().map(|program| sealed(asked, program)).transpose()?;
+    let upgrade = match upgrade {
+        None => None,
+        Some(to) => {
+            let new = self::program(asked, Some(to), (reporter, stop))?;
+            let new = new.ok_or_else(|| not_upgradable(asked, "it is part of bakeoff"))?;
+            if program.as_ref().is_some_and(|first| first.version == new.version) {
+                let why = format!("it begins with {}, the version of the upgrade", new.version);
+                return Err(not_upgradable(asked, &why));
+            }
+            let seal = sealed(asked, &new)?;
+            Some((new, seal))
+        }
+    };
+    Ok(Component { role, tier, asked, system, program, seal, upgrade })
+}
+
+fn not_upgradable(asked: &study::System, why: &str) -> FleetError {
+    let hint = "set the system's `version` to an older one, or leave `to` out of the fault";
+    FleetError::input(format!("`{}` cannot be upgraded: {why}", asked.name), hint)
+}
+
+/// Notes the state of a program's files.
+fn sealed(asked: &study::System, program: &Installed) -> Result<Seal, FleetError> {
+    Seal::take(program).map_err(|damage| {
+        FleetError::machine(format!("cannot read the program of `{}`: {damage}", asked.name))
+    })
+}
+
+/// Finds or fetches a version of the program; `None` for a kind that is part of bakeoff.
+fn program(
+    asked: &study::System,
+    version: Option<&str>,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
+) -> Result<Option<Installed>, FleetError> {
+    let wanted = version_request(version)?;
+    Ok(match (systems::recipe_for(asked), &asked.process) {
         (None, None) => None,
         (None, Some(process)) => {
-            let wanted = version_request(asked.version.as_deref())?;
             Some(install::named(&asked.name, &process.command[0], wanted.as_ref())?)
         }
         (Some(recipe), _) => {
-            let wanted = version_request(asked.version.as_deref())?;
             let own = asked.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
             let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
@@ -191,12 +241,7 @@ fn component<'a>(
             }
             Some(found)
         }
-    };
-    let sealed = program.as_ref().map(Seal::take).transpose();
-    let seal = sealed.map_err(|damage| {
-        FleetError::machine(format!("cannot read the program of `{}`: {damage}", asked.name))
-    })?;
-    Ok(Component { role, tier, asked, system, program, seal })
+    })
 }
 
 /// Adds the program's version, source and hash to the record.
@@ -205,12 +250,7 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
         Some(installed) => {
             // A command may not report its version.
             record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
-            record.source = Some(match &installed.program {
-                Program::Java { java_version, .. } => {
-                    format!("{}, run by Java {java_version}", installed.source)
-                }
-                _ => installed.source.clone(),
-            });
+            record.source = Some(source_text(installed));
             record.sha256 = Some(installed.sha256.clone());
             record.date.clone_from(&installed.date);
         }
@@ -218,6 +258,16 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
             record.version = Some(env!("CARGO_PKG_VERSION").to_owned());
             record.source = Some("part of bakeoff".to_owned());
         }
+    }
+}
+
+/// Returns the source of a program, with its runtime.
+fn source_text(installed: &Installed) -> String {
+    match &installed.program {
+        Program::Java { java_version, .. } => {
+            format!("{}, run by Java {java_version}", installed.source)
+        }
+        _ => installed.source.clone(),
     }
 }
 
@@ -252,10 +302,12 @@ pub(crate) fn send_programs(
 ) -> Result<(), FleetError> {
     let Some(machines) = fleet.placed() else { return Ok(()) };
     for of in contenders.iter().flat_map(|contender| &contender.components) {
-        let Some(program) = &of.program else { continue };
         let recipe = systems::recipe_for(of.asked);
         let needed = recipe.and_then(|recipe| recipe.shape.runtime());
-        machines.send_program(of.role, &of.asked.kind, program, needed)?;
+        let upgrade = of.upgrade.as_ref().map(|(program, _)| program);
+        for program in of.program.iter().chain(upgrade) {
+            machines.send_program(of.role, &of.asked.kind, program, needed)?;
+        }
     }
     Ok(())
 }

@@ -205,7 +205,8 @@ pub(crate) fn start(
 
 /// Rejects a program that changed since its version and hash were recorded.
 fn check_program(of: &Component<'_>) -> Result<(), FleetError> {
-    let found = of.seal.as_ref().map_or(Ok(()), Seal::check);
+    let upgrade = of.upgrade.as_ref().map(|(_, seal)| seal);
+    let found = of.seal.iter().chain(upgrade).try_for_each(Seal::check);
     found.map_err(|damage| {
         FleetError::machine(format!(
             "the program of `{}` is not the one that this run began with: {damage}\nhint: start a new run, and change \

@@ -10,6 +10,7 @@ mod disk;
 mod maintenance;
 mod network;
 mod sequence;
+mod upgrade;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,8 +65,11 @@ impl TrialRunner<'_, '_> {
             }
             cluster = cluster.again_within(RECOVERED_WITHIN, self.context.interrupted)?;
             let audit = self.audit_injection(&cluster, driven, (fault, repeat), &steps);
-            let last = self.record.injections.last_mut();
-            last.expect("it was just added").audit = audit;
+            let last = self.record.injections.last_mut().expect("it was just added");
+            last.audit = audit;
+            if fault.to.is_some() {
+                upgrade::prove(&cluster, fault.target.part.as_deref(), last);
+            }
             if over {
                 break;
             }
@@ -209,6 +213,7 @@ impl Injector<'_> {
                     }
                     self.wait_until(turn)?;
                     let stop = |processes: &[&Process]| stop(processes, every);
+                    let start = if self.fault.to.is_some() { upgrade::start } else { start };
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
             }

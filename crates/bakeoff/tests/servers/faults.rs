@@ -6,10 +6,11 @@ use bakeoff_core::outage::outage;
 use bakeoff_core::record::Injection;
 use bakeoff_host::network;
 use libtest_mimic::Trial;
+use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Bench, array, nothing_runs_in, text};
+use crate::support::{Bench, Run, array, nothing_runs_in, text};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
@@ -18,6 +19,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
         with("etcd_survives_faults_of_its_leaders_disk", ETCD, skipped, disk_fails),
+        with("nats_is_upgraded_node_by_node", NATS, skipped, upgraded),
     ];
     tests.extend(MAINTAINED.map(|(case, runs)| {
         with("serves_while_it_is_maintained", case, skipped, move |of| maintained(of, runs))
@@ -25,14 +27,16 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     tests
 }
 
+const NATS: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("nats", "2.9", 3) };
+
 /// A maintenance operation: its name, the fields that select its nodes, and the node and text of each proof.
-type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+type Task = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const POSTGRESQL: Part = Part { needs: &["apt-get", "dpkg-deb"], ..part("storage", "postgresql") };
 const BAO: Case = case("openbao", "2.7", 1);
 const DONE: &str = "returned without an error";
 
-const MAINTAINED: [(Case, &[Run]); 5] = [
+const MAINTAINED: [(Case, &[Task]); 5] = [
     (
         ETCD,
         &[
@@ -80,8 +84,52 @@ const MAINTAINED: [(Case, &[Run]); 5] = [
     ),
 ];
 
+/// Runs a study with one trial. Returns the run and its trial, which has proven all injections and lost no write.
+fn injected(study: &str) -> (Run, Value) {
+    let run = Bench::new(study).run();
+    nothing_runs_in(run.bench.path());
+    let trial = run.record().into_iter().find(|line| line["line"] == "trial").expect("a trial");
+    for injection in array(&trial["injections"]) {
+        let fault = text(&injection["fault"]);
+        assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
+        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
+    }
+    (run, trial)
+}
+
+/// Upgrades a cluster after another fault. Later starts, such as that after the kill, have the new version, too.
+fn upgraded(of: &Case) {
+    let study = format!(
+        "title: t\nsystems:\n  {}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}, reads: default}}}}\n\
+         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 12s}}}}}}\n\
+         faults:\n  upgrade: {{restart: each, at: 1s, every: 3s, to: 2.12}}\n  \
+         killed: {{kill: leader, at: 1s, restart-after: 2s}}\n\
+         repeat: 2\ntrials: 1\naudit: {{kill: at-rest}}\n",
+        of.in_study(),
+    );
+    let (run, trial) = injected(&study);
+    let injections = array(&trial["injections"]);
+    let faults: Vec<&str> = injections.iter().map(|one| text(&one["fault"])).collect();
+    assert_eq!(faults, ["killed", "killed", "upgrade"], "an upgrade comes last and once");
+    let hits = array(&injections[2]["hits"]);
+    assert_eq!(hits.len(), 3, "{hits:#?}");
+    for hit in hits {
+        assert!(text(&hit["proof"][1]).starts_with("started 1 process again with version 2.12."));
+    }
+    let header = &run.record()[0];
+    let version = text(&header["systems"][0]["upgrade"]["version"]);
+    assert!(
+        text(&header["systems"][0]["version"]).starts_with("2.9.") && version.starts_with("2.12.")
+    );
+    let reported = format!("the system reports version {version}");
+    assert_eq!(text(&hits[2]["proof"][2]), reported);
+    let audits = array(&trial["audits"]);
+    assert!(audits.iter().all(|audit| audit["verdict"]["verdict"] == "passed"), "{audits:#?}");
+}
+
 /// Runs maintenance under a load, and expects its proofs.
-fn maintained(of: &Case, runs: &[Run]) {
+fn maintained(of: &Case, runs: &[Task]) {
     let faults =
         runs.iter().map(|(run, node, _)| format!("  {run}: {{run: {run}{node}, at: 1s}}\n"));
     let with = if of.kind == "openbao" { ", with: {kv: v1}" } else { "" };
@@ -94,15 +142,10 @@ fn maintained(of: &Case, runs: &[Run]) {
         of.in_study(),
         faults.collect::<String>()
     );
-    let run = Bench::new(&study).run();
-    nothing_runs_in(run.bench.path());
-    let record = run.record();
-    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let (_, trial) = injected(&study);
     for (name, _, proofs) in runs {
         let mut injections = array(&trial["injections"]).iter();
         let injection = injections.find(|one| one["fault"] == *name).expect("an injection");
-        assert!(injection["unproven"].is_null(), "{name}: {}", injection["unproven"]);
-        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{name}: {injection}");
         let hits = array(&injection["hits"]);
         assert_eq!(hits.len(), proofs.len(), "{name}: {hits:#?}");
         for (hit, (node, proof)) in hits.iter().zip(*proofs) {
@@ -125,14 +168,9 @@ fn network_fails(of: &Case) -> Result<(), Lacking> {
          audit: {{linearizability: true}}\ntrials: 1\n",
         of.kind, of.nodes
     );
-    let run = Bench::new(&study).run();
-    nothing_runs_in(run.bench.path());
-    let record = run.record();
-    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let (_, trial) = injected(&study);
     for injection in array(&trial["injections"]) {
         let fault = text(&injection["fault"]);
-        assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
-        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
         // The others elect a leader, and a leader that keeps its majority goes on.
         let injection: Injection = serde_json::from_value(injection.clone()).expect("an injection");
         let outage = outage(&injection).expect("the fault happened");
@@ -169,16 +207,11 @@ fn survives(of: &Case, faults: &str) {
          faults: {{{faults}}}\ntrials: 1\n",
         of.kind, of.nodes
     );
-    let run = Bench::new(&study).run();
-    nothing_runs_in(run.bench.path());
-    let record = run.record();
-    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let (run, trial) = injected(&study);
     let injections = array(&trial["injections"]);
     assert_eq!(injections.len(), 3, "{}", run.ran.stderr);
     for injection in injections {
         let fault = text(&injection["fault"]);
-        assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
-        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
         let hits = array(&injection["hits"]);
         assert_eq!(hits.len(), if fault == "rolling" { 3 } else { 1 }, "{fault}: {hits:#?}");
     }

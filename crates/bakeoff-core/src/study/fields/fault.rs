@@ -117,6 +117,12 @@ pub(in crate::study) static FAULT: Table = Table {
             "Time until a killed or stopped node is started again.",
         ),
         default("every", TIME, "10s", "Time from one restarted node to the next."),
+        maybe(
+            "to",
+            Form::Text,
+            "3.6",
+            "Version that restarted nodes are upgraded to, once in each trial, after all other faults.",
+        ),
         default(
             "rest",
             TIME,

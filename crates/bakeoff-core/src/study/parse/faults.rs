@@ -3,6 +3,7 @@
 //! Not here: making faults happen (`bakeoff_trial`).
 
 mod disk;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -29,12 +30,13 @@ const ACTIONS: [(&str, &str); 8] = [
     ("disk", "for"),
 ];
 /// Fields that belong to one action, with that action.
-const OWN: [(&str, &str); 5] = [
+const OWN: [(&str, &str); 6] = [
     ("direction", "isolate"),
     ("existing", "isolate"),
     ("sync-delay", "disk"),
     ("stall", "disk"),
     ("full", "disk"),
+    ("to", "restart"),
 ];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 
@@ -82,6 +84,7 @@ pub(super) fn read(
         }
     }
     sequence::all_happen(sink, &entries, &all);
+    upgrade::only_once(sink, &entries, &all, systems);
     let faults = all.into_iter().collect::<Option<Vec<_>>>().filter(|_| sink.len() == known);
     ReadFaults { faults, repeat }
 }
@@ -98,6 +101,7 @@ fn fault(
     let at = fields.duration(sink, "at");
     let own = own_systems(sink, &fields, systems);
     let alone = fields.flag(sink, "alone");
+    let to = upgrade::read(sink, &fields);
     if fields.node("rest").is_some() {
         let what = format!("{} has `rest` and no `sequence`", fields.what);
         sink.hint(
@@ -112,6 +116,7 @@ fn fault(
         action,
         target,
         groups,
+        to: to?,
         at: at?,
         systems: own?,
         sequence: Vec::new(),
@@ -120,6 +125,7 @@ fn fault(
     for system in systems.iter().filter(|system| fault.befalls(&system.name)) {
         can_befall(sink, &fault, system, target_at);
         maintenance::is_offered(sink, &fields, &fault, system, kinds);
+        upgrade::is_possible(sink, &fields, &fault, system, kinds);
     }
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
         heals_in_time(sink, &fields, fault.at + lasts(&fault, systems), load);

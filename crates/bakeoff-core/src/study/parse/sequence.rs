@@ -57,6 +57,10 @@ pub(super) fn read(
     let mut members: Vec<&Fault> = Vec::new();
     for item in items {
         let member = member(sink, &fields, item, entries, known)?;
+        if let Some(to) = &member.to {
+            let what = format!("{} holds `{}`, which upgrades to {to}", fields.what, member.name);
+            sink.hint(&item.at, what, "an upgrade happens by itself, after all other faults");
+        }
         if members.iter().any(|one| one.name == member.name) {
             let what = format!("{} has `{}` twice", fields.what, member.name);
             sink.hint(&item.at, what, "define the fault again under another name");
@@ -78,6 +82,7 @@ pub(super) fn read(
         action: FaultAction::Sequence { rest },
         target: FaultTarget { part: None, node: FaultNode::Leader },
         groups: Vec::new(),
+        to: None,
         at,
         systems: members[0].systems.clone(),
         sequence: members.iter().map(|one| one.name.clone()).collect(),

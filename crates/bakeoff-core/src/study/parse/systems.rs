@@ -119,7 +119,7 @@ fn started(
     kind: Option<&Kind>,
     scope: Scope<'_>,
 ) -> Started {
-    let version = version(sink, fields);
+    let version = version(sink, fields, "version");
     let program = fields.text(sink, "program");
     let options = options(sink, fields, kind);
     let limits = limits(sink, fields);
@@ -269,8 +269,13 @@ fn kind<'k>(
     kind
 }
 
-fn version(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<String> {
-    let version = fields.text(sink, "version")?.trim().to_owned();
+/// Parses the version in a field.
+pub(super) fn version(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    field: &str,
+) -> Option<String> {
+    let version = fields.text(sink, field)?.trim().to_owned();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
     if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
         return Some(version);
@@ -281,12 +286,13 @@ fn version(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<String>
             format!("did you mean `{}`?", shown(rest))
         }
         _ => {
-            "write dotted numbers, `3.6.1`, or the first of them; without `version` bakeoff takes \
-              what it finds"
-                .to_owned()
+            format!(
+                "write dotted numbers, `3.6.1`, or the first of them; without `{field}` bakeoff takes \
+                 what it finds"
+            )
         }
     };
-    sink.hint(fields.value_at("version"), what, hint);
+    sink.hint(fields.value_at(field), what, hint);
     None
 }
 

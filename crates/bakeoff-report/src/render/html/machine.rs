@@ -41,7 +41,7 @@ pub(super) fn section(report: &Report) -> String {
 
 fn systems(all: &[SystemRecord]) -> String {
     type Cell = fn(&SystemRecord) -> String;
-    let rows: [(&str, Cell); 9] = [
+    let rows: [(&str, Cell); 10] = [
         ("product", |one| one.kind.clone()),
         ("version", |one| wording(&one.version)),
         ("built", |one| wording(&one.date)),
@@ -52,6 +52,7 @@ fn systems(all: &[SystemRecord]) -> String {
             format!("{}{ran}", wording(&one.source))
         }),
         ("SHA-256", |one| wording(&one.sha256)),
+        ("upgrade", |one| one.upgrade.as_ref().map(words::upgrade).unwrap_or_default()),
         ("replication", |one| one.guarantees.replication.clone()),
         ("acknowledged", |one| one.guarantees.acknowledged.clone()),
         ("reads", |one| one.guarantees.reads.clone()),
@@ -82,7 +83,11 @@ fn parts(all: &[SystemRecord]) -> String {
                 one.name.clone(),
                 role.clone(),
                 part.kind.clone(),
-                wording(&part.version),
+                [Some(wording(&part.version)), part.upgrade.as_ref().map(words::upgrade)]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 part.nodes.to_string(),
                 wording(&part.source),
                 wording(&part.sha256),

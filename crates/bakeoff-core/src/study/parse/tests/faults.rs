@@ -411,6 +411,65 @@ hint: `direction` belongs to `isolate`
 }
 
 #[test]
+fn upgrade_that_cannot_happen_is_rejected() {
+    refused(
+        "  new: {restart: each, at: 1s, every: 1s, to: v3.6}",
+        r"
+error: `v3.6` is not a version
+  --> my.yaml:10:47
+   |
+10 |   new: {restart: each, at: 1s, every: 1s, to: v3.6}
+   |                                               ^^^^
+hint: did you mean `3.6`?
+",
+    );
+    refused(
+        "  new: {restart: follower-1, at: 1s, every: 1s, to: 3.6, systems: [three]}",
+        r"
+error: fault `new` upgrades `follower-1` alone
+  --> my.yaml:10:53
+   |
+10 |   new: {restart: follower-1, at: 1s, every: 1s, to: 3.6, systems: [three]}
+   |                                                     ^^^
+hint: write `each`: all nodes of a system have one version in the end
+",
+    );
+    refused(
+        "  new: {kill: each, at: 1s, restart-after: 1s, to: 3.6}",
+        r"
+error: fault `new` has `kill` and `to`
+  --> my.yaml:10:48
+   |
+10 |   new: {kill: each, at: 1s, restart-after: 1s, to: 3.6}
+   |                                                ^^
+hint: `to` belongs to `restart`
+",
+    );
+    refused(
+        "  new: {restart: each, at: 1s, every: 1s, to: 3.6}\n  newer: {restart: each, at: 1s, every: 1s, to: 3.7, systems: [three]}",
+        r"
+error: `newer` upgrades system `three`, and so does `new`
+  --> my.yaml:11:3
+   |
+11 |   newer: {restart: each, at: 1s, every: 1s, to: 3.7, systems: [three]}
+   |   ^^^^^
+hint: upgrade a system once in a study
+",
+    );
+    refused(
+        "  new: {restart: each, at: 1s, every: 1s, to: 3.6}\n  paused: {pause: leader, at: 1s, for: 1s}\n  both: {sequence: [paused, new], at: 1s}",
+        r"
+error: fault `both` holds `new`, which upgrades to 3.6
+  --> my.yaml:12:29
+   |
+12 |   both: {sequence: [paused, new], at: 1s}
+   |                             ^^^
+hint: an upgrade happens by itself, after all other faults
+",
+    );
+}
+
+#[test]
 fn disk_faults_name_one_state_of_the_disk() {
     let text = BASE.replace(OPEN.0, OPEN.1)
         + "faults:\n  slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 1s}\n  \

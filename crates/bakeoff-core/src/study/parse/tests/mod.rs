@@ -256,6 +256,7 @@ faults:
   killed: {kill: {part: storage, node: follower-1}, at: 0s, restart-after: 1s, systems: [two]}
   stopped: {stop: follower-2, at: 1s, restart-after: 1s, systems: [one]}
   rolling: {restart: each, at: 10s, every: 2s}
+  upgrade: {restart: each, at: 10s, every: 2s, to: 3.10, systems: [one]}
   deaf: {isolate: {part: storage}, at: 1s, for: 1s, direction: in, systems: [two]}
   half-open: {isolate: leader, at: 1s, for: 1s, existing: only}
   split: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 1s, systems: [one]}
