@@ -531,6 +531,12 @@ pub(super) static PUBLISHED: Table = Table {
             "get",
             "Operation of the mix; all operations together by default.",
         ),
+        maybe(
+            "fault",
+            Form::Text,
+            "leader-killed",
+            "Name of one of the study's faults; for `outage-min-s` and `outage-max-s`.",
+        ),
         maybe("metric", Form::Word(Metric::NAMES), "throughput-mean", "Metric of the figure."),
         maybe("value", FIGURE, "2921", "Value in the unit at the end of the metric's name."),
         maybe(

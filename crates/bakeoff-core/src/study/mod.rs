@@ -224,6 +224,9 @@ pub struct Published {
     /// Operation of the mix; `None` for all together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
+    /// Name of one of its faults, of an outage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// Metric of the value.
     pub metric: Metric,
     /// Value in the metric's own unit.
@@ -255,6 +258,8 @@ pub enum Metric {
     LatencyP99Ms,
     LatencyP999Ms,
     Errors,
+    OutageMinS,
+    OutageMaxS,
     ServerCpuMaxPercent,
     ServerMemoryMaxBytes,
 }

@@ -29,6 +29,8 @@ named!(Metric:
     LatencyP99Ms = "latency-p99-ms",
     LatencyP999Ms = "latency-p999-ms",
     Errors = "errors",
+    OutageMinS = "outage-min-s",
+    OutageMaxS = "outage-max-s",
     ServerCpuMaxPercent = "server-cpu-max-percent",
     ServerMemoryMaxBytes = "server-memory-max-bytes",
 );

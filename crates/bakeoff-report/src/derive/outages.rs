@@ -41,6 +41,10 @@ pub(crate) struct SystemOutages {
     pub(crate) injections: Vec<InjectionFigures>,
     /// 95 % interval of the outage; `None` with too few injections.
     pub(crate) interval: Option<(f64, f64)>,
+    /// Published outages in seconds, the shortest first.
+    pub(crate) published: Vec<f64>,
+    /// Notes on the published outages.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One injection.
@@ -92,6 +96,17 @@ impl SystemOutages {
     /// Returns the median outage in seconds; `None` without injections.
     pub(crate) fn outage(&self) -> Option<f64> {
         self.median(|one| Some(one.outage.length()))
+    }
+
+    /// Formats the published outages: `32 to 40 s`; `None` without any.
+    pub(crate) fn published_text(&self) -> Option<String> {
+        match &self.published[..] {
+            [] => None,
+            [only] => Some(seconds_text(*only)),
+            [least, .., most] => {
+                Some(format!("{} to {}", figure_text(*least), seconds_text(*most)))
+            }
+        }
     }
 
     /// Returns true if most injections had no outage.
@@ -309,7 +324,18 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
         let injections: Vec<InjectionFigures> =
             trials.flat_map(|trial| figures(trial, fault)).collect();
         let (system, look) = (one.system.clone(), one.look);
-        let all = SystemOutages { system, look, injections, interval: None };
+        let published = record.header.study.published.iter().filter(|published| {
+            published.system == one.system
+                && published.workload == contest.workload.name
+                && published.load == contest.load.name
+                && published.fault.as_ref() == Some(&fault.name)
+        });
+        let mut seconds: Vec<f64> = published.clone().map(|one| one.value).collect();
+        seconds.sort_unstable_by(f64::total_cmp);
+        let mut notes: Vec<String> = published.filter_map(|one| one.note.clone()).collect();
+        notes.dedup();
+        let (interval, published) = (None, seconds);
+        let all = SystemOutages { system, look, injections, interval, published, notes };
         SystemOutages { interval: interval_alone(&all.lengths(), Scale::Ratio), ..all }
     });
     FaultOutages { fault: fault.clone(), systems: systems.collect(), pairs: Vec::new() }

@@ -106,7 +106,7 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
             Some(outage) => number(outage),
         },
         bar,
-        published: None,
+        published: of.published.clone(),
     }
 }
 
@@ -238,6 +238,7 @@ fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<Stri
 pub(crate) fn table(of: &FaultOutages) -> Table {
     let operations: BTreeSet<&str> =
         of.systems.iter().flat_map(SystemOutages::operations).collect();
+    let is_published = of.systems.iter().any(|one| !one.published.is_empty());
     let column = |system: &SystemOutages| {
         let figures = FIGURES.iter().map(|(_, text)| text(system));
         let by_operation = operations.iter().map(|name| {
@@ -245,16 +246,19 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
             system.part_text(|part| is_of(&part.part))
         });
         let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
-        let cells = figures.chain(by_operation).chain(by_step).map(Cell::or_missing);
+        let published = is_published.then(|| system.published_text());
+        let cells =
+            figures.chain(by_operation).chain(by_step).chain(published).map(Cell::or_missing);
         Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
     let labels = FIGURES.iter().map(|(name, _)| (*name).to_owned());
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
     let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
+    let published = is_published.then(|| "outage, published".to_owned());
     Table {
         title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
         corner: "figure".to_owned(),
-        labels: labels.chain(by_operation).chain(by_step).collect(),
+        labels: labels.chain(by_operation).chain(by_step).chain(published).collect(),
         groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Row {
     pub(crate) value: String,
     /// 95 % interval of its ratio to the leader, times the leader's median.
     pub(crate) bar: Option<(f64, f64)>,
-    pub(crate) published: Option<f64>,
+    pub(crate) published: Vec<f64>,
 }
 
 /// A limit of the machine.
@@ -251,7 +251,7 @@ fn row(of: &Contender, quantity: Quantity, bar: Option<(f64, f64)>) -> Row {
         median,
         value,
         bar,
-        published: of.published.get(&quantity).copied(),
+        published: of.published.get(&quantity).copied().into_iter().collect(),
     }
 }
 

@@ -340,7 +340,18 @@ pub(crate) fn combination(of: &Comparison) -> Option<String> {
 
 /// Returns the source of the published figures; empty if there are none.
 pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
-    if of.contenders.iter().all(|one| one.published.is_empty()) {
+    let outages = of.outages.iter().flat_map(|fault| {
+        fault.systems.iter().filter_map(|one| {
+            let notes = match one.notes.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", one.notes.join("; ")),
+            };
+            let (system, name, text) = (&one.system, &fault.fault.name, one.published_text()?);
+            Some(format!("published for {system}, {name}: out for {text}{notes}"))
+        })
+    });
+    let outages: Vec<String> = outages.collect();
+    if outages.is_empty() && of.contenders.iter().all(|one| one.published.is_empty()) {
         return Vec::new();
     }
     let mut lines = vec![match &report.header.study.publication {
@@ -357,6 +368,7 @@ pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     let notes = of.contenders.iter().filter(|one| !one.notes.is_empty());
     lines
         .extend(notes.map(|one| format!("published for {}: {}", one.system, one.notes.join("; "))));
+    lines.extend(outages);
     lines
 }
 

@@ -262,7 +262,8 @@ pub(super) fn contender(
             one.system == system && one.workload == workload.name && one.load == load.name
         })
     };
-    let mut notes: Vec<String> = published().filter_map(|one| one.note.clone()).collect();
+    let figures = published().filter(|one| one.fault.is_none());
+    let mut notes: Vec<String> = figures.filter_map(|one| one.note.clone()).collect();
     notes.dedup();
     Contender {
         system: system.to_owned(),
@@ -288,10 +289,10 @@ pub(super) fn contender(
             .collect(),
         published: published()
             .filter(|one| one.operation.is_none())
-            .map(|one| (Quantity::of_metric(one.metric), one.value))
+            .filter_map(|one| Some((Quantity::of_metric(one.metric)?, one.value)))
             .collect(),
         published_of: published()
-            .filter_map(|one| Some(((one.operation?, Quantity::of_metric(one.metric)), one.value)))
+            .filter_map(|one| Some(((one.operation?, Quantity::of_metric(one.metric)?), one.value)))
             .collect(),
         notes,
     }

@@ -472,9 +472,9 @@ impl Quantity {
         }
     }
 
-    /// Returns the quantity of a published metric.
-    pub(crate) fn of_metric(metric: Metric) -> Self {
-        match metric {
+    /// Returns the quantity of a published metric; `None` for an outage, which belongs to a fault.
+    pub(crate) fn of_metric(metric: Metric) -> Option<Self> {
+        Some(match metric {
             Metric::Seconds => Self::Seconds,
             Metric::Requests => Self::Requests,
             Metric::ThroughputMax => Self::ThroughputMax,
@@ -494,6 +494,7 @@ impl Quantity {
             Metric::Errors => Self::Errors,
             Metric::ServerCpuMaxPercent => Self::CpuPublished,
             Metric::ServerMemoryMaxBytes => Self::MemoryPublished,
-        }
+            Metric::OutageMinS | Metric::OutageMaxS => return None,
+        })
     }
 }

@@ -103,6 +103,8 @@ fn fault(of: &FaultOutages) -> Value {
             "outage_median": one.outage(),
             "outage_interval": one.interval,
             "no_outage": one.is_none(),
+            "published": one.published,
+            "published_notes": one.notes,
             "lost": one.lost(),
             "injections": one.injections.iter().map(injection).collect::<Vec<_>>(),
         })

@@ -8,7 +8,7 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::record::{Check, FaultHit, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
-    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop,
+    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Metric, Operation, Published, Stop,
 };
 use bakeoff_report::{self as report, Extent, Report, verify};
 use serde_json::Value;
@@ -101,6 +101,33 @@ fn verdict_has_each_outage_with_its_interval() {
     assert!(text.contains("leader-paused  writes lost"), "{text}");
     let row = text.lines().find(|line| line.starts_with(" etcd")).expect("a row");
     assert!(row.contains("1.20 (1.0") && row.contains(") *"), "{row}");
+}
+
+#[test]
+fn published_outages_stand_beside_measured_ones() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
+    let published = |metric, value| Published {
+        system: "consul".into(),
+        workload: "write".into(),
+        load: "steady".into(),
+        operation: None,
+        fault: Some("leader-paused".into()),
+        metric,
+        value,
+        note: Some("issue 7".into()),
+    };
+    record.header.study.published =
+        vec![published(Metric::OutageMaxS, 3.1), published(Metric::OutageMinS, 2.5)];
+    let found = systems(&record);
+    assert_eq!(found[1]["published"], serde_json::json!([2.5, 3.1]));
+    assert_eq!(found[0]["published"], serde_json::json!([]));
+    let report = Report::new(&record);
+    let text = report::terminal(&report, &PLAIN, Extent::Full);
+    let row = text.lines().find(|line| line.contains("outage, published")).expect("a row");
+    assert!(row.trim_end().ends_with("2.50 to 3.10 s"), "{row}");
+    assert!(text.contains("published for consul, leader-paused: out for 2.50 to 3.10 s (issue 7)"));
+    let page = report::html(&report, &record);
+    assert_eq!(page.matches("<title>published for consul: ").count(), 2, "a mark for each end");
 }
 
 #[test]

@@ -204,6 +204,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         workload: "create".to_owned(),
         load: load.to_owned(),
         operation: None,
+        fault: None,
         metric,
         value,
         note: None,

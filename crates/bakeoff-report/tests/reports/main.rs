@@ -106,6 +106,7 @@ fn scaled_sweep() -> Record {
         workload: "create".to_owned(),
         load: "sweep".to_owned(),
         operation: None,
+        fault: None,
         metric,
         value,
         note: (system == "zookeeper").then(|| "with 13 lost connections".to_owned()),

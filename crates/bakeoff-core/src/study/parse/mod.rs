@@ -115,7 +115,8 @@ fn study(
     let publication = top
         .table(sink, "publication")
         .and_then(|publication| self::publication(sink, &publication));
-    let published = published::read(sink, &top, &systems, &workloads, &loads);
+    let faults = read_faults.faults.as_deref();
+    let published = published::read(sink, &top, &systems, &workloads, &loads, faults);
     Some(Study {
         name: name.to_owned(),
         title: title?,

@@ -8,7 +8,7 @@ use super::workloads::ReadWorkload;
 use crate::study::fields::{self, FIGURE};
 use crate::study::reading::{Fields, number};
 use crate::study::tree::{At, DiagnosticSink, Node};
-use crate::study::{Metric, Operation, Published};
+use crate::study::{Fault, Metric, Operation, Published};
 use crate::suggest::{list, suggest};
 use crate::units::shown;
 
@@ -18,6 +18,7 @@ pub(super) fn read(
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
+    faults: Option<&[Fault]>,
 ) -> Vec<Published> {
     if top.node("published").is_none() {
         return Vec::new();
@@ -25,9 +26,9 @@ pub(super) fn read(
     let mut known = BTreeSet::new();
     let mut published = Vec::new();
     for item in top.list(sink, "published").unwrap_or_default() {
-        for (at, one) in entry(sink, item, systems, workloads, loads).unwrap_or_default() {
+        for (at, one) in entry(sink, item, systems, workloads, loads, faults).unwrap_or_default() {
             let names = (one.system.clone(), one.workload.clone(), one.load.clone());
-            let key = (names, one.operation, one.metric);
+            let key = (names, one.operation, one.fault.clone(), one.metric);
             if known.insert(key) {
                 published.push(one);
             } else {
@@ -48,6 +49,7 @@ fn entry(
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
+    faults: Option<&[Fault]>,
 ) -> Option<Vec<(At, Published)>> {
     let at = item.at.start..item.at.start + 1;
     let fields = Fields::open(sink, &fields::PUBLISHED, "a published figure", &at, item)?;
@@ -68,12 +70,40 @@ fn entry(
     }
     let note = fields.text(sink, "note");
     let figures = figures(sink, &fields)?;
+    let fault = fault(sink, &fields, system.as_deref(), faults, &figures)?;
     let (system, workload, load) = (system?, workload?.name.clone(), load?);
     let one = |(at, metric, value)| {
         let (system, workload, load) = (system.clone(), workload.clone(), load.clone());
-        (at, Published { system, workload, load, operation, metric, value, note: note.clone() })
+        let (fault, note) = (fault.clone(), note.clone());
+        (at, Published { system, workload, load, operation, fault, metric, value, note })
     };
     Some(figures.into_iter().map(one).collect())
+}
+
+/// Parses the fault of published outages; `Some(None)` for other figures.
+fn fault(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    system: Option<&str>,
+    faults: Option<&[Fault]>,
+    figures: &[(At, Metric, f64)],
+) -> Option<Option<String>> {
+    let is_outage = |metric: Metric| matches!(metric, Metric::OutageMinS | Metric::OutageMaxS);
+    let given = fields.node("fault").is_some();
+    if let Some((at, metric, _)) = figures.iter().find(|one| is_outage(one.1) != given) {
+        let (what, hint) = match given {
+            true => ("a `fault`", "with `fault`, write `outage-min-s` and `outage-max-s`"),
+            false => ("no `fault`", "add the fault that caused the outage, `fault: leader-killed`"),
+        };
+        sink.hint(at, format!("`{metric}` of {} with {what}", fields.what), hint);
+        return None;
+    }
+    if !given {
+        return Some(None);
+    }
+    let befalls = |one: &&Fault| system.is_none_or(|system| one.befalls(system));
+    let known: Vec<String> = faults?.iter().filter(befalls).map(|one| one.name.clone()).collect();
+    reference(sink, fields, "fault", &known).map(Some)
 }
 
 /// Returns the name in a field if the study has it.

@@ -69,11 +69,9 @@ fn panel(of: &Panel) -> String {
     let beyond: Vec<String> = of
         .rows
         .iter()
-        .filter_map(|row| {
-            let published = row.published.filter(|&value| !strip.shows(value))?;
-            let (name, value) = (&row.system, number(published));
-            Some(format!("Published for {name}, beyond this axis: {value}."))
-        })
+        .flat_map(|row| row.published.iter().map(move |&value| (&row.system, value)))
+        .filter(|(_, value)| !strip.shows(*value))
+        .map(|(name, value)| format!("Published for {name}, beyond this axis: {}.", number(value)))
         .collect();
     let says: Vec<&str> =
         std::iter::once(of.says.as_str()).chain(beyond.iter().map(String::as_str)).collect();
@@ -123,7 +121,7 @@ pub(super) fn legend(of: &[Picture]) -> String {
         let cap = "<line class=\"cap\" x1=\"13\" x2=\"13\" y1=\"0\" y2=\"16\"/>";
         add(cap, format!("{}: {}", limit.name, limit.text));
     }
-    if rows().any(|row| row.published.is_some()) {
+    if rows().any(|row| !row.published.is_empty()) {
         let ring = "<path class=\"published\" d=\"M13 1L20 8L13 15L6 8z\"/>";
         add(ring, "published".to_owned());
     }

@@ -141,7 +141,7 @@ impl<'a> Strip<'a> {
             let x = self.axis.at(median);
             self.line(&mut to, "median", (x, middle - 12.0), (x, middle + 12.0));
         }
-        if let Some(published) = row.published.filter(|&value| self.shows(value)) {
+        for &published in row.published.iter().filter(|value| self.shows(**value)) {
             let says = format!("published for {}: {}", row.system, number(published));
             let ring = format!(
                 "<path class=\"published\" d=\"M0-7L7 0L0 7L-7 0z\"><title>{}</title></path>",

@@ -268,6 +268,7 @@ faults:
   stalled: {disk: each, stall: true, at: 1s, for: 1s, systems: [one]}
   full: {disk: {part: storage}, full: true, at: 1s, for: 1s, systems: [two]}
 repeat: 9
+published: [{system: one, workload: w, fault: paused, metric: outage-max-s, value: 40}]
 "#;
 
 /// Study with every field of every other table.

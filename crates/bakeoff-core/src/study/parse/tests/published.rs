@@ -63,6 +63,48 @@ hint: did you mean `latency-p50-ms`?
     check(
         &[(
             "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, metric: outage-max-s, value: 1}",
+        )],
+        r"
+error: `outage-max-s` of a published figure with no `fault`
+ --> my.yaml:3:44
+  |
+3 |   - {system: one, workload: write, metric: outage-max-s, value: 1}
+  |                                            ^^^^^^^^^^^^
+hint: add the fault that caused the outage, `fault: leader-killed`
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, fault: killed, metric: errors, value: 1}",
+        )],
+        r"
+error: `errors` of a published figure with a `fault`
+ --> my.yaml:3:59
+  |
+3 |   - {system: one, workload: write, fault: killed, metric: errors, value: 1}
+  |                                                           ^^^^^^
+hint: with `fault`, write `outage-min-s` and `outage-max-s`
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, fault: killed, metric: outage-max-s, value: 1}",
+        )],
+        r"
+error: unknown fault `killed` in a published figure
+ --> my.yaml:3:43
+  |
+3 |   - {system: one, workload: write, fault: killed, metric: outage-max-s, value: 1}
+  |                                           ^^^^^^
+hint: there are none: leave it out
+",
+    );
+    check(
+        &[(
+            "title: t",
             "title: t\npublished:\n  - {system: one, workload: write, figures: {latency-p98-ms: 1, errors: none}}",
         )],
         r"
@@ -136,7 +178,7 @@ error: a published figure must be a mapping, not `just text`
   |
 3 |   - just text
   |     ^^^^^^^^^
-hint: its fields: `system`, `workload`, `load`, `operation`, `metric`, `value`, `figures` and `note`
+hint: its fields: `system`, `workload`, `load`, `operation`, `fault`, `metric`, `value`, `figures` and `note`
 ",
     );
 }
