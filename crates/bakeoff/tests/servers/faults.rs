@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Bench, Run, array, nothing_runs_in, text};
+use crate::support::{Bench, Run, array, nothing_runs_in, proven_faults, text};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
@@ -89,11 +89,7 @@ fn injected(study: &str) -> (Run, Value) {
     let run = Bench::new(study).run();
     nothing_runs_in(run.bench.path());
     let trial = run.record().into_iter().find(|line| line["line"] == "trial").expect("a trial");
-    for injection in array(&trial["injections"]) {
-        let fault = text(&injection["fault"]);
-        assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
-        assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
-    }
+    proven_faults(&trial);
     (run, trial)
 }
 

@@ -4,6 +4,7 @@
 //!
 //! Not here: hosts over SSH (`machines`).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -13,7 +14,10 @@ use serde_json::Value;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{BASELINE_FOR, BRIEFLY, Ran, SMALL_ETCD, array, record, text, wait_for};
+use crate::support::{
+    BASELINE_FOR, BRIEFLY, FAULTY_ETCD, Ran, SMALL_ETCD, array, proven_faults, record, text,
+    wait_for,
+};
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
@@ -233,8 +237,27 @@ fn runs_a_study() -> Result<(), Lacking> {
         scope.spawn(|| missing_rights_are_told(&cluster));
         scope.spawn(|| namespaces_and_agents_that_are_wrong_are_told(&cluster));
     });
+    faults_are_proven(&cluster);
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
     images_and_limits(&cluster)
+}
+
+/// Pauses, kills and restarts nodes in pods. What a pod cannot do is refused.
+fn faults_are_proven(cluster: &Cluster) {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = end(dir.path(), begin(cluster, dir.path(), FAULTY_ETCD, PODS));
+    let run = std::fs::read_dir(dir.path().join("runs")).unwrap().flatten().next();
+    let lines = record(&run.unwrap_or_else(|| panic!("no run: {}", ran.stderr)).path());
+    let trial = lines.iter().find(|line| line["line"] == "trial").expect("a trial was recorded");
+    let proven = proven_faults(trial);
+    assert_eq!(proven, BTreeSet::from(["killed", "paused", "rolling"]), "{}", ran.stderr);
+    for (fault, why) in [
+        ("isolate: leader", "bakeoff cuts networks that it made"),
+        ("disk: leader, full: true", "cannot break the disks of system `etcd`"),
+    ] {
+        let study = format!("{FAULTY_ETCD}  cut: {{{fault}, at: 1s, for: 3s}}\n");
+        end(dir.path(), begin(cluster, dir.path(), &study, PODS)).ends_with(2).complains(&[why]);
+    }
 }
 
 /// Runs a study on pods that never start and leave room for others, and returns the output.

@@ -20,6 +20,7 @@ pub(crate) mod under_way;
 pub(crate) mod vault;
 pub(crate) mod watched;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,35 @@ loads:
   steady: {clients: 8, warmup: 500ms, stop: {after: 2s}}
 trials: 1
 ";
+
+/// Faults on machines of their own. Other lines with faults may follow.
+pub(crate) const FAULTY_ETCD: &str = "\
+title: etcd breaks on machines of its own
+systems:
+  etcd: {kind: etcd, nodes: 3}
+workloads:
+  mixed: {mix: {put: 1, get: 1}, keys: {count: 200}, values: {size: 64}}
+loads:
+  steady: {rate: 100/s, clients: 6, warmup: 500ms, timeout: 2s, stop: {after: 8s}}
+trials: 1
+faults:
+  paused: {pause: leader, at: 1s, for: 3s}
+  killed: {kill: leader, at: 1s, restart-after: 3s}
+  rolling: {restart: each, at: 1s, every: 1s}
+";
+
+/// Expects that all injections of a trial are proven and lost nothing, and returns the names of their faults.
+pub(crate) fn proven_faults(trial: &Value) -> BTreeSet<&str> {
+    let injections = array(&trial["injections"]).iter();
+    injections
+        .map(|injection| {
+            let fault = text(&injection["fault"]);
+            assert!(injection["unproven"].is_null(), "{fault}: {}", injection["unproven"]);
+            assert_eq!(injection["audit"]["verdict"]["verdict"], "passed", "{fault}: {injection}");
+            fault
+        })
+        .collect()
+}
 
 /// Checks that also fail for honest systems on a machine that is too busy.
 pub(crate) const OF_THE_MACHINE: [&str; 7] =

@@ -2,14 +2,16 @@
 //!
 //! Not here: their speed, because hosts on one machine share its CPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use bakeoff_host::forgetful_disk_support;
 use libtest_mimic::Trial;
 
 use super::{left_on, run, run_folder, text, trials};
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
+use crate::support::{FAULTY_ETCD, proven_faults};
 
 pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
@@ -17,6 +19,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
         skipped.unless_lacking("machines::small_vault_on_postgresql_holds_on_three_hosts", vault),
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
+        skipped.unless_lacking("machines::faults_are_proven_on_three_hosts", faults),
         skipped.unless_lacking("machines::kept_clusters_go_on_and_logs_come_of_any_end", kept),
         skipped.unless_lacking("machines::generators_keep_off_pinned_servers", pinned),
         skipped.unless_lacking("machines::a_server_whose_port_is_taken_starts_anew", port_taken),
@@ -234,6 +237,25 @@ fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
     }
     assert_eq!(left_on(&hosts, &[1, 2, 3, 4]), Vec::<String>::new());
     Ok(verified)
+}
+
+/// Breaks nodes and their disks over SSH. A network that is not bakeoff's is not cut.
+fn faults() -> Result<(), Lacking> {
+    forgetful_disk_support().map_err(Lacking::Machine)?;
+    let hosts = Hosts::new(4)?;
+    let places = hosts.places(&[1, 2, 3], &[4]);
+    let study =
+        format!("{FAULTY_ETCD}  slow: {{disk: leader, sync-delay: 50ms, at: 1s, for: 3s}}\n");
+    let output = text(&run(&hosts, &study, &places, &[]));
+    let trials = trials(&hosts);
+    let proven = proven_faults(&trials[0]);
+    assert_eq!(proven, BTreeSet::from(["killed", "paused", "rolling", "slow"]), "{output}");
+    assert_eq!(left_on(&hosts, &[1, 2, 3, 4]), Vec::<String>::new());
+    let study = format!("{FAULTY_ETCD}  cut: {{isolate: leader, at: 1s, for: 3s}}\n");
+    let refused = run(&hosts, &study, &places, &[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("bakeoff cuts networks that it made"), "{}", text(&refused));
+    Ok(())
 }
 
 fn demo() -> Result<(), Lacking> {
