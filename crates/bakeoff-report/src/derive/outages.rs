@@ -64,6 +64,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) left_out: Option<String>,
     /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
     pub(crate) lost: Option<u64>,
+    /// Those of them that hold an older value.
+    pub(crate) older: u64,
     /// Reads of older values than the system guarantees, and wrong ones.
     pub(crate) untrue: u64,
     pub(crate) steps: StepSeries,
@@ -157,6 +159,24 @@ impl SystemOutages {
         bounded(median, most(|part| part.seconds.is_none()), most(|part| part.lasted))
     }
 
+    /// Names the operations that were out at least twice as long as all together: ` (put for 14.0 s)`; empty if none was.
+    fn longer_operations(&self) -> String {
+        let all = self.outage().unwrap_or_default();
+        let longer = self.operations().into_iter().filter_map(|name| {
+            let length = |one: &InjectionFigures| {
+                let own = one
+                    .parts
+                    .iter()
+                    .find(|one| matches!(&one.part, LoadPart::Operation(of) if of == name));
+                own.and_then(|part| part.seconds)
+            };
+            let median = self.median(length).filter(|median| *median > 2.0 * all)?;
+            Some(format!("{name} for {}", seconds_text(median)))
+        });
+        let longer: Vec<String> = longer.collect();
+        if longer.is_empty() { String::new() } else { format!(" ({})", longer.join(", ")) }
+    }
+
     /// Returns a sum over all injections.
     pub(crate) fn sum(&self, of: impl Fn(&InjectionFigures) -> u64) -> u64 {
         self.injections.iter().map(of).sum()
@@ -242,16 +262,18 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
 pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let measured: Vec<&SystemOutages> =
         of.systems.iter().filter(|one| one.counted().next().is_some()).collect();
+    let first_out = measured.iter().position(|one| !one.is_none());
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
-        let was = if nth == 0 { " was out" } else { "" };
-        match one.is_none() {
+        let was = if first_out == Some(nth) { " was out" } else { "" };
+        let clause = match one.is_none() {
             true => {
                 let count = plural(one.counted().count() as u64, "injection");
                 let least = seconds_text(one.outage().unwrap_or_default());
                 format!("{} had no outage of {least} or more ({count})", one.system)
             }
-            false => format!("{}{was} for {}", one.system, one.text(nth == 0)),
-        }
+            false => format!("{}{was} for {}", one.system, one.text(first_out == Some(nth))),
+        };
+        clause + &one.longer_operations()
     });
     let clauses: Vec<String> = clauses.collect();
     let undecided = match (measured.len() > 1, of.pairs.is_empty(), of.any_proven()) {
@@ -269,7 +291,12 @@ fn lost_text(of: &[&SystemOutages]) -> String {
         .filter_map(|one| {
             let lost = one.lost().filter(|lost| *lost > 0)?;
             let keys = plural(lost, "acknowledged key");
-            Some(format!("{} lost {keys}", one.system))
+            // A stale answer is no loss, and an audit cannot tell one from the other.
+            let verb = match one.sum(|injection| injection.older) == lost {
+                true => "returned older values for",
+                false => "lost",
+            };
+            Some(format!("{} {verb} {keys}", one.system))
         })
         .collect();
     let unread = of.iter().filter(|one| one.lost().is_none()).count();
@@ -368,6 +395,7 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             parts: part_outages(one, &trial.targets),
             sequence: step_outages(one),
             lost: lost.map(|audit| audit.lost + audit.wrong),
+            older: lost.map_or(0, |audit| audit.older),
             untrue: measurement.errors_of(ErrorKind::StaleValue)
                 + measurement.errors_of(ErrorKind::WrongValue),
             steps: measurement.steps.clone(),

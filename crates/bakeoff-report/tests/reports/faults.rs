@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
     GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, TargetFigures,
 };
@@ -101,6 +101,42 @@ fn verdict_has_each_outage_with_its_interval() {
     assert!(text.contains("leader-paused  writes lost"), "{text}");
     let row = text.lines().find(|line| line.starts_with(" etcd")).expect("a row");
     assert!(row.contains("1.20 (1.0") && row.contains(") *"), "{row}");
+}
+
+#[test]
+fn verdict_names_operations_that_were_out_much_longer() {
+    let mut record = paused(&[("etcd", &[0.005, 0.005, 0.005]), ("consul", &[2.9, 3.0, 3.1])]);
+    for trial in &mut record.trials {
+        let is_etcd = trial.trial.system == "etcd";
+        for (one, seconds) in trial.injections.iter_mut().zip([4.0, 5.0, 6.0]) {
+            let silence = Silence { from: 2.0, seconds: if is_etcd { seconds } else { 3.5 } };
+            one.stage.measurement.part_silences = vec![PartSilences {
+                part: LoadPart::Operation("put".into()),
+                silences: vec![silence],
+            }];
+        }
+    }
+    let verdict = verdict(&record);
+    assert!(verdict.starts_with("Leader paused for 3s: etcd had no outage of "), "{verdict}");
+    assert!(
+        verdict
+            .contains(" or more (3 injections) (put for 5.00 s), consul was out for 3.00 s (95 % ")
+    );
+    assert_eq!(verdict.matches("put for").count(), 1, "{verdict}");
+}
+
+#[test]
+fn older_values_are_not_called_lost() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    let lost = |record: &mut Record, lost, wrong, older| {
+        let audit = record.trials[0].injections[1].audit.as_mut().expect("an audit");
+        *audit = Audit { lost, wrong, older, ..audit.clone() };
+        audit.verdict = Verdict::Failed("read back".into());
+    };
+    lost(&mut record, 0, 7, 7);
+    assert!(verdict(&record).contains("; etcd returned older values for 7 acknowledged keys"));
+    lost(&mut record, 1, 7, 7);
+    assert!(verdict(&record).contains("; etcd lost 8 acknowledged keys"));
 }
 
 #[test]

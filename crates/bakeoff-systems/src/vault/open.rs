@@ -12,8 +12,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::secrets;
 use serde_json::{Value, json};
 
@@ -31,6 +34,13 @@ pub(crate) struct Keys {
     pub(crate) token: String,
     unseal: Vec<String>,
 }
+
+/// Nodes that took their key while they join, each with the time from which it may be sent again.
+///
+/// Such a node answers that it is sealed and unseals itself within seconds. A second key meanwhile makes Vault 1.21.0 and
+/// OpenBao 2.7.2 wait for leadership twice. The node then ignores that it lost leadership, and serves old values.
+#[derive(Default)]
+struct Joining(Mutex<BTreeMap<String, Instant>>);
 
 /// Header with the token.
 pub(super) const TOKEN_HEADER: &str = "X-Vault-Token";
@@ -73,7 +83,9 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
                     "unseal it with its own client and its keys (`operator unseal`)",
                 );
             }
-            unseal(node)?;
+            if !is_joining(node) {
+                unseal(node)?;
+            }
             status = seal_status(node)?;
         }
         if is(&status, "sealed") {
@@ -197,6 +209,13 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
     }
 }
 
+fn is_joining(node: &Access) -> bool {
+    node.memory.get::<Joining>().is_some_and(|joining| {
+        let joining = joining.0.lock().unwrap_or_else(PoisonError::into_inner);
+        joining.get(&node.name).is_some_and(|until| clock::now() < *until)
+    })
+}
+
 fn unseal(node: &Access) -> Result<(), SystemError> {
     let keys = node.memory.get::<Keys>();
     let keys = keys.ok_or_else(|| format!("`{}` is sealed, and its key is unknown", node.name))?;
@@ -209,7 +228,17 @@ fn unseal(node: &Access) -> Result<(), SystemError> {
             patience: INIT_PATIENCE.into(),
             ..Question::default()
         };
-        question(node, &asked)?.success()?;
+        let status = question(node, &asked)?.success()?;
+        // A node that joins took the key if it asks for no further one.
+        let progress = status.get("progress").and_then(Value::as_u64);
+        if is(&status, "sealed") && progress == Some(0) {
+            if node.memory.get::<Joining>().is_none() {
+                node.memory.keep(Joining::default());
+            }
+            let joining = node.memory.get::<Joining>().expect("it was just kept");
+            let mut joining = joining.0.lock().unwrap_or_else(PoisonError::into_inner);
+            joining.insert(node.name.clone(), clock::now() + INIT_PATIENCE);
+        }
     }
     Ok(())
 }

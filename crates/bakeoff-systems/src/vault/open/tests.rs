@@ -143,6 +143,25 @@ fn waits_until_every_started_node_has_a_vote() {
 }
 
 #[test]
+fn key_is_sent_once_to_a_node_that_joins() {
+    let memory = with_token();
+    memory.keep(Ours);
+    let sealed = |progress: u64| json!({"initialized": true, "sealed": true, "progress": progress});
+    let joins =
+        node(&memory, &[("sys/seal-status", 200, sealed(0)), ("sys/unseal", 200, sealed(0))]);
+    may_open(probe(&[joins.clone()]), "is still sealed");
+    assert!(is_joining(&joins), "it took the key");
+    // A second key would be refused by this node.
+    let fails = [("sys/seal-status", 200, sealed(0)), ("sys/unseal", 500, json!({}))];
+    let fails = Access { name: joins.name.clone(), ..node(&memory, &fails) };
+    may_open(probe(&[fails]), "is still sealed");
+    let lacks =
+        node(&memory, &[("sys/seal-status", 200, sealed(1)), ("sys/unseal", 200, sealed(1))]);
+    may_open(probe(&[lacks.clone()]), "is still sealed");
+    assert!(!is_joining(&lacks), "it needs another key");
+}
+
+#[test]
 fn killed_inmem_storage_never_opens() {
     let memory = with_token();
     memory.keep(Ours);
