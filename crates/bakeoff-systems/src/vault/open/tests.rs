@@ -149,7 +149,7 @@ fn key_is_sent_once_to_a_node_that_joins() {
     let sealed = |progress: u64| json!({"initialized": true, "sealed": true, "progress": progress});
     let joins =
         node(&memory, &[("sys/seal-status", 200, sealed(0)), ("sys/unseal", 200, sealed(0))]);
-    may_open(probe(&[joins.clone()]), "is still sealed");
+    may_open(probe(std::slice::from_ref(&joins)), "is still sealed");
     assert!(is_joining(&joins), "it took the key");
     // A second key would be refused by this node.
     let fails = [("sys/seal-status", 200, sealed(0)), ("sys/unseal", 500, json!({}))];
@@ -157,7 +157,7 @@ fn key_is_sent_once_to_a_node_that_joins() {
     may_open(probe(&[fails]), "is still sealed");
     let lacks =
         node(&memory, &[("sys/seal-status", 200, sealed(1)), ("sys/unseal", 200, sealed(1))]);
-    may_open(probe(&[lacks.clone()]), "is still sealed");
+    may_open(probe(std::slice::from_ref(&lacks)), "is still sealed");
     assert!(!is_joining(&lacks), "it needs another key");
 }
 
