@@ -260,6 +260,10 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
         verdict.starts_with("Leader-paused and kept, one after another: etcd was out for 1.20 s"),
         "{verdict}"
     );
+    assert!(
+        verdict.contains(" injections) (leader-paused 1.20 s, kept 0.25 s); no ackn"),
+        "{verdict}"
+    );
 }
 
 #[test]
