@@ -32,21 +32,3 @@ fn damaged_canary_notices_the_flipped_bit() {
     let place = format!("bit {} of byte ", flipped["bit"]);
     assert!(why.starts_with(&place) && why.contains(" of `data/canary.log` of canary-1 "), "{why}");
 }
-
-#[test]
-fn bits_on_other_machines_are_not_flipped() {
-    let bench = Bench::new(
-        "title: t\nsystems: {canary: {kind: canary}}\n\
-         workloads: {work: {mix: {put: 1}, keys: {count: 100}}}\n\
-         loads: {load: {clients: 4, warmup: 0s, stop: {operations: 100}}}\n\
-         audit: {bit-flip: one}\ntrials: 1\n",
-    );
-    let places = bench.path().join("places.yaml");
-    std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
-        .unwrap();
-    let ran = Ran::run(bench.command().arg("--on").arg(places));
-    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-    let audit = array(&bench.record()[1]["audits"]).last().unwrap().clone();
-    let why = "bit flips work without a places file only";
-    assert_eq!((text(&audit["when"]), text(&audit["verdict"]["why"])), (WHEN, why), "{audit}");
-}
