@@ -3,7 +3,7 @@
 //! Not here: launching it (`client`), the server itself (`bakeoff_host`).
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +122,12 @@ impl Server for RemoteServer {
 
     fn heal_disk(&self) -> Result<String, String> {
         self.try_ask(NodeRequest::HealDisk).map_err(|error| error.to_string())
+    }
+
+    fn replace_file(&self, path: &Path, contents: &[u8]) -> Result<(), String> {
+        let (path, contents) = (path.to_owned(), contents.to_owned());
+        let replace = NodeRequest::ReplaceFile { path, contents };
+        self.try_ask(replace).map_err(|error| error.to_string())
     }
 
     fn kill9(&self) -> Exit {

@@ -182,6 +182,13 @@ pub enum NodeRequest {
     BreakDisk(DiskFault),
     /// Heals the disk of the server. Answers with the proof.
     HealDisk,
+    /// Replaces one of the files of the server's description.
+    ReplaceFile {
+        /// Path in the server's directory.
+        path: PathBuf,
+        /// New contents.
+        contents: Vec<u8>,
+    },
     /// Kills the server and its descendants. Answers with its exit.
     Kill,
     /// Starts the server again.

@@ -222,6 +222,9 @@ impl Workshop {
                 as_json(server.break_disk(fault).map_err(AgentRefusal::new)?)
             }
             NodeRequest::HealDisk => as_json(server.heal_disk().map_err(AgentRefusal::new)?),
+            NodeRequest::ReplaceFile { path, contents } => {
+                as_json(server.replace_file(&path, &contents).map_err(AgentRefusal::new)?)
+            }
             NodeRequest::Kill => as_json(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
             NodeRequest::Upgrade => as_json(server.upgrade().map_err(AgentRefusal::new)?),

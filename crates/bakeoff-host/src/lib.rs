@@ -227,6 +227,16 @@ pub enum FileMode {
     Readable,
 }
 
+impl FileMode {
+    /// Returns the permissions as bits.
+    fn bits(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Readable => 0o644,
+        }
+    }
+}
+
 /// Outcome of applying a node's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitsApplied {
@@ -382,16 +392,12 @@ fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
         let parent = path.parent().unwrap_or(&spec.dir);
         std::fs::create_dir_all(parent)
             .map_err(|e| HostError::io("make a directory", parent, e))?;
-        let mode = match file.mode {
-            FileMode::Private => 0o600,
-            FileMode::Readable => 0o644,
-        };
         // Opening an existing file keeps its mode, so remove it first.
         let _ = std::fs::remove_file(&path);
         std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(mode)
+            .mode(file.mode.bits())
             .open(&path)
             .and_then(|mut to| to.write_all(&file.contents))
             .map_err(|e| HostError::io("write a node's file", &path, e))?;

@@ -94,6 +94,12 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// A reason, as of [`Self::break_disk`].
     fn heal_disk(&self) -> Result<String, String>;
+    /// Replaces one of the files of its description, which a server that watches them reads again.
+    ///
+    /// # Errors
+    /// A reason, if its description has no such file, its directory is on a file system of its own, or the file cannot
+    /// be written.
+    fn replace_file(&self, path: &Path, contents: &[u8]) -> Result<(), String>;
     /// Makes everything durable that it wrote so far, as the kernel does after half a minute.
     ///
     /// # Errors

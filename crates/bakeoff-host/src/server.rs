@@ -425,6 +425,17 @@ impl Server for LocalServer {
         self.own_disk()?.heal()
     }
 
+    fn replace_file(&self, path: &Path, contents: &[u8]) -> Result<(), String> {
+        if self.disk.is_some() {
+            return Err("its files are on a file system of its own".to_owned());
+        }
+        let file = self.spec.files.iter().find(|file| file.path == path);
+        let file = file.ok_or_else(|| format!("it has no file `{}`", path.display()))?;
+        let path = self.spec.dir.join(path);
+        private::replace(&path, contents, file.mode.bits())
+            .map_err(|error| format!("cannot replace `{}`: {error}", path.display()))
+    }
+
     fn write_back(&self) -> Result<(), String> {
         self.own_disk()?.write_back()
     }

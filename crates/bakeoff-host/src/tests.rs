@@ -426,6 +426,23 @@ fn files_and_names_stay_inside_their_directories() {
     }
 }
 
+#[test]
+fn only_files_of_its_description_are_replaced() {
+    let dir = TempDir::new().unwrap();
+    let mut spec = sh(&dir, "exec sleep 60");
+    let contents = b"old".to_vec();
+    spec.files = vec![NodeFile { path: "conf/a".into(), contents, mode: FileMode::Private }];
+    let process = launch(spec).unwrap();
+    process.replace_file(Path::new("conf/a"), b"new").unwrap();
+    let path = process.spec().dir.join("conf/a");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    for other in ["conf/b", "../out", "conf/../conf/a"] {
+        let why = process.replace_file(Path::new(other), b"new").unwrap_err();
+        assert_eq!(why, format!("it has no file `{other}`"));
+    }
+}
+
 fn before(script: &str) -> Before {
     Before {
         program: "sh".into(),
