@@ -3,6 +3,7 @@
 //! Data moves one way. A [`study`] is planned into trials, a trial's measurement becomes part of a record, and a
 //! report is a pure function of a record.
 
+pub mod attribution;
 pub mod check;
 pub mod condition;
 pub mod fingerprint;

@@ -10,6 +10,7 @@
 
 mod addresses;
 mod delayed_ack;
+mod dues;
 mod errors;
 mod operation;
 mod parts;
@@ -31,6 +32,7 @@ use crate::units::{self, count_text};
 
 pub use addresses::UsedAddress;
 pub use delayed_ack::{DelayedAcks, PausedEnds};
+pub use dues::DueTimes;
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use parts::{LoadPart, PartSilences};
@@ -174,6 +176,9 @@ pub struct Measurement {
     /// Times without success by node and by operation; empty unless a fault happened during the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_silences: Vec<PartSilences>,
+    /// Due times of failures and slow successes; empty in records.
+    #[serde(default, skip_serializing_if = "DueTimes::is_empty")]
+    pub dues: DueTimes,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
     /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.
@@ -450,6 +455,7 @@ impl Measurement {
     /// silent.
     pub fn add_beside(&mut self, other: &Self) {
         self.steps.add_beside(&other.steps);
+        self.dues.merge(&other.dues);
         for theirs in &other.part_silences {
             match self.part_silences.iter_mut().find(|ours| ours.part == theirs.part) {
                 Some(ours) => ours.silences = common(&ours.silences, &theirs.silences),

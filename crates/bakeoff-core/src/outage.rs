@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::measurement::{
     ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, Second,
 };
+use crate::ranked::Ranked;
 use crate::record::Injection;
 use crate::stats::middle;
 use crate::units::figure_text;
@@ -47,8 +48,8 @@ pub struct Outage {
     pub failed: u64,
     /// Operations without an answer: they timed out, or their connection broke.
     pub unknown: u64,
-    /// Successes that took more than [`BACK_TIMES`] the earlier p99.
-    pub delayed: u64,
+    /// Successes that took more than [`BACK_TIMES`] the earlier p99; `None` if that is unknown.
+    pub delayed: Option<u64>,
     /// Share of the operations due after the fault that did not succeed before the load's end, 0 to 1.
     pub lost_share: f64,
 }
@@ -71,7 +72,10 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
     let lasted = longest.is_some_and(|(_, end)| end >= window - f64::EPSILON);
     let before = rate_before(measurement, from);
     let p99 = p99_before(measurement, from);
-    let errors = |kinds: &[ErrorKind]| kinds.iter().map(|&kind| measurement.errors_of(kind)).sum();
+    let errors = |is: fn(ErrorKind) -> bool| {
+        let kinds = ErrorKind::ALL.into_iter().filter(|kind| is(*kind));
+        kinds.map(|kind| measurement.errors_of(kind)).sum()
+    };
     let due = before.map_or(0.0, |rate| rate * (window - from));
     let done: u64 =
         (step_of(from)..step_of(window)).map(|at| measurement.steps.at(at).verified).sum();
@@ -82,14 +86,9 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
         first_success: longest.filter(|_| !lasted).map(|(_, end)| end - from),
         full_rate: before.and_then(|rate| full_rate(measurement, rate, healed)),
         p99_back: p99.and_then(|p99| p99_back(measurement, p99, healed)),
-        failed: errors(&[ErrorKind::Refused, ErrorKind::Status, ErrorKind::Dropped]),
-        unknown: errors(&[
-            ErrorKind::Reset,
-            ErrorKind::Closed,
-            ErrorKind::Timeout,
-            ErrorKind::Protocol,
-        ]),
-        delayed: p99.map_or(0, |p99| delayed(measurement, p99, from)),
+        failed: errors(ErrorKind::is_failed_at_once),
+        unknown: errors(ErrorKind::has_unknown_outcome),
+        delayed: p99.map(|p99| delayed(measurement, p99, from)),
         lost_share: if due > 0.0 { (1.0 - done as f64 / due).clamp(0.0, 1.0) } else { 0.0 },
     })
 }
@@ -248,18 +247,23 @@ fn full_rate(measurement: &Measurement, rate: f64, healed: f64) -> Option<f64> {
     Some((at as f64 * STEP.as_secs_f64() - healed).max(0.0))
 }
 
-/// Returns the median p99 of the whole seconds before the fault; `None` if no second has one.
+/// Returns the median p99 of the whole seconds before the fault, or the p99 of all of them if each has too few
+/// operations. `None` if they have too few together.
 fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
     let is_before = |second: &&Second| f64::from(second.second + 1) <= from;
-    let mut known: Vec<f64> = measurement
-        .seconds
-        .iter()
-        .filter(is_before)
-        .filter_map(Second::p99)
-        .map(|p99| p99.as_secs_f64())
-        .collect();
+    let before = || measurement.seconds.iter().filter(is_before);
+    let mut known: Vec<f64> =
+        before().filter_map(Second::p99).map(|p99| p99.as_secs_f64()).collect();
     known.sort_unstable_by(f64::total_cmp);
-    (!known.is_empty()).then(|| Duration::from_secs_f64(middle(&known)))
+    match known.is_empty() {
+        false => Some(Duration::from_secs_f64(middle(&known))),
+        true => Ranked::all(before().map(Second::responses)).ok()?.percentile(0.99).latency(),
+    }
+}
+
+/// Returns the response time above which a success after `from` is delayed; `None` if no earlier second has a p99.
+pub(crate) fn delayed_from(measurement: &Measurement, from: f64) -> Option<Duration> {
+    Some(p99_before(measurement, from)?.mul_f64(BACK_TIMES))
 }
 
 /// Returns the time from `healed` to the first whole second whose p99 is back.

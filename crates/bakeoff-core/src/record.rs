@@ -29,7 +29,7 @@ pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
     PodLimits, RoundCount, RunHeader, RunMachine, RunPod,
 };
-pub use injection::{FaultHit, Injection};
+pub use injection::{FaultHit, HitCost, Injection};
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
     UpgradeRecord,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_wire::Busy;
-use bakeoff_wire::http1::{Connection, Limits, Request, Response};
+use bakeoff_wire::http1::{Connection, Headers, Limits, Request, Response};
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion, SignatureScheme};
@@ -32,12 +32,20 @@ const REFUSES_WITHIN: Duration = Duration::from_secs(1);
 pub struct HttpReply {
     /// Final status, never 1xx.
     pub status: u16,
-    /// Value of the `Location` field.
-    pub location: Option<String>,
+    /// Head, including the status line.
+    pub head: Vec<u8>,
     /// Body without its transfer coding.
     pub body: Vec<u8>,
     /// Length of the body in bytes. Bytes beyond [`Limits::kept_body`] are counted and dropped.
     pub length: usize,
+}
+
+impl HttpReply {
+    /// Returns the value of a header field.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let value = Headers { head: &self.head }.get(name)?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
 }
 
 /// Keeps one connection to a server across requests.
@@ -119,10 +127,9 @@ impl BlockingConnection {
         }
         let mut answer = None;
         let mut take = |response: Response<'_>| {
-            let location = response.headers.get("location");
             answer = Some(HttpReply {
                 status: response.status,
-                location: location.map(|value| String::from_utf8_lossy(value).into_owned()),
+                head: response.headers.head.to_vec(),
                 body: response.body.to_vec(),
                 length: response.length,
             });
@@ -285,7 +292,7 @@ mod tests {
         ]);
         let mut line = BlockingConnection::connect(&target, Duration::from_secs(5)).unwrap();
         let first = ask(&mut line).unwrap();
-        assert_eq!((first.status, first.location.as_deref()), (307, Some("/x")));
+        assert_eq!((first.status, first.header("location").as_deref()), (307, Some("/x")));
         assert!(line.is_usable());
         assert_eq!(ask(&mut line).unwrap().body, b"yes");
         assert!(ask(&mut line).is_err(), "nothing came");

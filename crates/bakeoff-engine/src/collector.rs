@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, LoadPart, Measurement, OperationFigures,
-    PartSilences, PausedEnds, SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures,
-    Silence, StepCounts, StepSeries, TargetFigures, UsedAddress, longest_stalls,
+    DueTimes, EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, LoadPart, Measurement,
+    OperationFigures, PartSilences, PausedEnds, SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN,
+    Second, SecondFigures, Silence, StepCounts, StepSeries, TargetFigures, UsedAddress,
+    longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
@@ -159,8 +160,8 @@ pub(super) enum Message {
     NotConnected,
     /// A second is over.
     Slice(Box<Slice>),
-    /// The worker has ended and sent its last slice. `busy` is its share of a CPU.
-    Ended { worker: usize, busy: f64 },
+    /// The worker has ended and sent its last slice. `busy` is its share of a CPU, `dues` are the times that it kept.
+    Ended { worker: usize, busy: f64, dues: DueTimes },
 }
 
 /// Reports the progress of a load, each second.
@@ -292,7 +293,8 @@ impl Collector {
     }
 
     /// Marks a worker as ended; returns the seconds that this completes.
-    pub(super) fn ended(&mut self, worker: usize, busy: f64) -> Vec<Live> {
+    pub(super) fn ended(&mut self, worker: usize, busy: f64, dues: &DueTimes) -> Vec<Live> {
+        self.measurement.dues.merge(dues);
         self.passed[worker] = None;
         let busiest = &mut self.measurement.generator_busiest;
         *busiest = busiest.max(busy);

@@ -484,7 +484,7 @@ fn collect(
     while !collector.is_done() {
         let complete = match messages.recv() {
             Ok(Message::Slice(slice)) => collector.take(slice),
-            Ok(Message::Ended { worker, busy }) => collector.ended(worker, busy),
+            Ok(Message::Ended { worker, busy, dues }) => collector.ended(worker, busy, &dues),
             Ok(Message::Connected | Message::NotConnected) => Vec::new(),
             Err(_) => break,
         };

@@ -17,6 +17,7 @@ use bakeoff_install::Recipe;
 
 use super::carried::CarriedMemory;
 use super::exchange::Patience;
+use super::route_change::RouteChange;
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
 /// Declaration of a kind.
@@ -179,6 +180,7 @@ type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
 type Limit = fn(&Access) -> Option<ConnectionLimit>;
 type Maintain = fn(&Access, Maintenance, Patience<'_>) -> Result<String, SystemError>;
+type ChangeRoutes = fn(&Access) -> Result<RouteChange, SystemError>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
 /// Optional capabilities; `None` for a kind without one.
@@ -199,6 +201,8 @@ pub struct Hooks {
     /// Runs maintenance that the kind offers, on this node or through it, until it is done. Returns the evidence of its
     /// success, as in `the database had 12 MiB before and 4 MiB after`.
     pub(crate) maintain: Option<Maintain>,
+    /// Returns the next change of a gateway's routes.
+    pub(crate) change_routes: Option<ChangeRoutes>,
     /// Returns a node's limit of connections per address; `None` if there is no limit, or it is unknown.
     pub connection_limit: Option<Limit>,
     /// Transfers the values that sessions need to generators on other machines.
@@ -305,6 +309,17 @@ impl dyn System + '_ {
         match self.declares().hooks.maintain {
             Some(maintain) => maintain(node, operation, patience),
             None => Err(never_offered(node, operation)),
+        }
+    }
+
+    /// Returns the next change of a gateway's routes.
+    ///
+    /// # Errors
+    /// If the node is no gateway.
+    pub fn change_routes(&self, node: &Access) -> Result<RouteChange, SystemError> {
+        match self.declares().hooks.change_routes {
+            Some(change) => change(node),
+            None => Err(never_offered(node, Maintenance::ChangeRoutes)),
         }
     }
 

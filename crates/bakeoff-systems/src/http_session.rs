@@ -185,6 +185,7 @@ impl Default for Question<'_> {
 
 /// Answer of a node.
 pub(crate) struct Replied {
+    head: Vec<u8>,
     /// Request in messages: `` `GET /v1/sys/health` of `vault-1` ``.
     asked: String,
     pub(crate) status: u16,
@@ -194,6 +195,12 @@ pub(crate) struct Replied {
 }
 
 impl Replied {
+    /// Returns the value of a header field.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let value = http1::Headers { head: &self.head }.get(name)?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+
     /// Returns the JSON of a successful answer, null for an empty one. The error holds any other answer.
     pub(crate) fn success(&self) -> Result<Value, SystemError> {
         let Self { asked, body, .. } = self;
@@ -235,7 +242,7 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, S
     let answer = on_a_line(node, patience, body_max, |line, go_on| line.ask(&request, go_on))?;
     let asked = format!("`{method} {target}` of `{}`", node.name);
     let body = String::from_utf8_lossy(&answer.body).into_owned();
-    Ok(Replied { asked, status: answer.status, body, length: answer.length })
+    Ok(Replied { head: answer.head, asked, status: answer.status, body, length: answer.length })
 }
 
 /// Receives a snapshot, and drops it. Returns its size in words.

@@ -38,6 +38,7 @@ mod mesh;
 pub mod own_servers;
 #[cfg(test)]
 pub(crate) mod replay;
+pub mod route_change;
 pub mod rows;
 #[cfg(test)]
 mod running;

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{Access, Asked, option};
 use crate::istio::agent::Agent;
+use crate::route_change::TakesChanges;
 
 /// Roles of a gateway's parts.
 pub(super) const APPLICATION: &str = "application";
@@ -28,6 +29,8 @@ pub(super) struct Mesh {
     pub(super) sidecar: Proxy,
     /// True if the gateway and the sidecar authenticate each other.
     pub(super) mutual_tls: bool,
+    /// How the control plane takes changes of the gateway's routes.
+    pub(super) takes: TakesChanges,
 }
 
 /// Identity and settings of one proxy.

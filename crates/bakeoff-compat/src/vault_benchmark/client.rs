@@ -219,10 +219,10 @@ impl Client {
         }
         for _ in 0..HOPS_MAX {
             let answer = self.ask_once(method, path, body, headers)?;
-            let Some(location) = answer.location.as_deref().filter(|_| answer.status == 307) else {
+            let Some(location) = answer.header("location").filter(|_| answer.status == 307) else {
                 return Ok(answer);
             };
-            let leader = self.server.elsewhere(location)?;
+            let leader = self.server.elsewhere(&location)?;
             self.line = None;
             self.server = Arc::new(leader);
         }

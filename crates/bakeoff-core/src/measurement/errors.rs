@@ -58,6 +58,17 @@ impl ErrorKind {
         matches!(self, Self::Status | Self::WrongValue | Self::StaleValue)
     }
 
+    /// Returns true if the operation had no effect, as far as its client can know: it got no connection, an error as
+    /// the answer, or was never sent.
+    pub fn is_failed_at_once(self) -> bool {
+        matches!(self, Self::Refused | Self::Status | Self::Dropped)
+    }
+
+    /// Returns true if the operation got no answer, and may have had its effect.
+    pub fn has_unknown_outcome(self) -> bool {
+        matches!(self, Self::Reset | Self::Closed | Self::Timeout | Self::Protocol)
+    }
+
     /// Returns its name in tables and sentences.
     pub fn name(self) -> &'static str {
         match self {

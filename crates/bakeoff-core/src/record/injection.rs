@@ -49,6 +49,21 @@ pub struct FaultHit {
     /// Evidence of the beginning and the end: `61 threads stand still`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<String>,
+    /// Operations that were due from then on until the next effect; `None` for a single one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<HitCost>,
+}
+
+/// Counts the operations that belong to one effect of a fault (`crate::attribution`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HitCost {
+    /// Operations that failed at once: no connection, an error as the answer, or never sent.
+    pub failed: u64,
+    /// Operations without an answer.
+    pub unknown: u64,
+    /// Successes that took more than twice the earlier p99; `None` if that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed: Option<u64>,
 }
 
 impl Injection {

@@ -55,6 +55,14 @@ fn is_yes(flag: &bool) -> bool {
     *flag
 }
 
+fn once() -> u32 {
+    1
+}
+
+fn is_once(times: &u32) -> bool {
+    *times == 1
+}
+
 /// Names an event that happens to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "action")]
@@ -105,6 +113,12 @@ pub enum FaultAction {
     Run {
         /// The operation. It lasts as long as the system takes.
         operation: Maintenance,
+        /// Time from one time to the next; zero if it runs once.
+        #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+        every: Duration,
+        /// Number of times.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        times: u32,
     },
     /// Several faults, one after another.
     Sequence {
@@ -265,7 +279,8 @@ impl Fault {
                     FaultNode::Each => every * nodes.max(1),
                     _ => every,
                 },
-                FaultAction::Run { .. } | FaultAction::Sequence { .. } => Duration::ZERO,
+                FaultAction::Run { every, times, .. } => every * times,
+                FaultAction::Sequence { .. } => Duration::ZERO,
             }
     }
 
@@ -313,7 +328,16 @@ impl Fault {
                 let groups = groups.collect::<Vec<_>>().join(" cut off from ");
                 format!("{groups} for {}", duration_text(lasts))
             }
-            FaultAction::Run { operation } => format!("{operation} on {whom}"),
+            FaultAction::Run { operation, every, times } => {
+                let what = match operation {
+                    Maintenance::ChangeRoutes => "routes changed".to_owned(),
+                    operation => format!("{operation} on {whom}"),
+                };
+                match times {
+                    1 => what,
+                    _ => format!("{what} {times} times, every {}", duration_text(every)),
+                }
+            }
             FaultAction::Sequence { .. } => {
                 format!("{}, one after another", and(&self.sequence))
             }

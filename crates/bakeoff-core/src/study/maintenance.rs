@@ -12,6 +12,8 @@ use super::{Kind, System};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Maintenance {
+    /// Replaces a route of a gateway, beside the one that its requests take.
+    ChangeRoutes,
     /// Writes all changed pages to disk.
     Checkpoint,
     /// Drops the history of keys.
@@ -30,7 +32,8 @@ pub enum Maintenance {
 
 impl Maintenance {
     /// Lists all operations, in the order of their names.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::ChangeRoutes,
         Self::Checkpoint,
         Self::Compact,
         Self::Defragment,
@@ -43,6 +46,7 @@ impl Maintenance {
     /// Returns its name in a study: `rewrite-log`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::ChangeRoutes => "change-routes",
             Self::Checkpoint => "checkpoint",
             Self::Compact => "compact",
             Self::Defragment => "defragment",

@@ -266,7 +266,7 @@ fn fault(of: &Fault) -> String {
         _ => nodes,
     };
     match of.action {
-        FaultAction::Run { operation } => {
+        FaultAction::Run { operation, .. } => {
             entries.add("run", quoted(operation.name()));
             // Maintenance of a whole system names no node.
             let is_plain = of.target == FaultTarget { part: None, node: FaultNode::Leader };
@@ -296,7 +296,11 @@ fn fault(of: &Fault) -> String {
             entries.add("every", duration(every));
             entries.option("to", of.to.as_deref().map(quoted));
         }
-        FaultAction::Run { .. } | FaultAction::Sequence { .. } => {}
+        FaultAction::Run { every, times, .. } => {
+            entries.option("every", (times > 1).then(|| duration(every)));
+            entries.option("times", (times > 1).then_some(times));
+        }
+        FaultAction::Sequence { .. } => {}
         FaultAction::Disk { fault, lasts } => {
             match fault {
                 DiskFault::Slow { sync_delay } => entries.add("sync-delay", duration(sync_delay)),

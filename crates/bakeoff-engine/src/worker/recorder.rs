@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::{
-    ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, StepCounts,
+    DueTimes, ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, StepCounts,
 };
 use bakeoff_core::staleness::Seen;
 
@@ -59,6 +59,10 @@ pub(super) struct Recorder {
     silence_min: Duration,
     /// Number of silences since the minimum last doubled.
     silences: u32,
+    /// Due times of failures and slow successes, in an open load.
+    dues: DueTimes,
+    /// Minimum response time of a success whose due time is kept.
+    slow_min: Duration,
     pub(super) slice: Box<Slice>,
     outlet: Outlet,
 }
@@ -85,6 +89,8 @@ impl Recorder {
             failing_since: None,
             silence_min: SILENCE_RECORDED_MIN,
             silences: 0,
+            dues: DueTimes::default(),
+            slow_min: Duration::MAX,
             slice,
             outlet,
         }
@@ -94,6 +100,7 @@ impl Recorder {
     /// figures. `closed` marks a closed load.
     pub(super) fn begin(&mut self, window: Window, closed: bool) {
         self.keeps_in_flight = closed;
+        self.slow_min = if closed { Duration::MAX } else { Duration::ZERO };
         let handshakes = self.slice.handshakes;
         let addresses = std::mem::take(&mut self.slice.addresses);
         self.slice.clear();
@@ -113,7 +120,10 @@ impl Recorder {
 
     /// Reports the worker's end and its share of a CPU to the collector.
     pub(super) fn finish(self, busy: f64) {
-        self.outlet.to_collector.send(Message::Ended { worker: self.worker, busy }).ok();
+        self.outlet
+            .to_collector
+            .send(Message::Ended { worker: self.worker, busy, dues: self.dues })
+            .ok();
     }
 
     /// Counts the staleness of a read, if it is judged.
@@ -182,7 +192,15 @@ impl Recorder {
             target.verified += 1;
             target.service.record(served);
         }
+        if waited >= self.slow_min {
+            self.keep_slow(flight.due, waited);
+        }
         in_window
+    }
+
+    #[cold]
+    fn keep_slow(&mut self, due: Instant, waited: Duration) {
+        self.slow_min = self.dues.add_success(due - self.window.measure, waited);
     }
 
     /// Records the time without success up to now. Once no more operations begin, the slowest of the last ones is not
@@ -222,6 +240,9 @@ impl Recorder {
         self.roll_over(now);
         if due >= self.window.measure {
             self.slice.last_end = Some(now);
+            if !self.keeps_in_flight {
+                self.dues.add_failure(due - self.window.measure, kind);
+            }
         }
         self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
         if let Some(target) = self.slice.targets.get_mut(node) {

@@ -8,6 +8,7 @@ pub(crate) mod churn;
 pub(crate) mod comparison;
 pub(crate) mod conditions;
 pub(crate) mod durability;
+pub(crate) mod effects;
 pub mod fairness;
 pub(crate) mod findings;
 pub(crate) mod headline;

@@ -12,7 +12,7 @@ use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
 use bakeoff_core::outage::{
     Outage, PartOutage, StepOutage, blamed_on_generator, outage, part_outages, step_outages,
 };
-use bakeoff_core::record::{Injection, Record, TrialRecord};
+use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
 };
@@ -20,6 +20,7 @@ use bakeoff_core::stats::{middle, sequential};
 use bakeoff_core::study::Fault;
 use bakeoff_core::units::{figure_text, plural};
 
+use crate::derive::effects;
 use crate::model::contest::Contest;
 
 /// A fault under one workload and load.
@@ -58,6 +59,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) outage: Outage,
     /// Outages of each node's clients and of each operation; empty if they are one.
     pub(crate) parts: Vec<PartOutage>,
+    /// Effects of the fault, in the order of their times.
+    pub(crate) effects: Vec<FaultHit>,
     /// Outages of each fault of a sequence; empty for a single fault.
     pub(crate) sequence: Vec<StepOutage>,
     /// Reason why it does not count.
@@ -292,7 +295,8 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         (true, false, false) => "; no difference is shown",
         _ => "",
     };
-    format!("{place}{}: {}{undecided}{}", of.fault.text(), clauses.join(", "), lost_text(&measured))
+    let (arrivals, lost) = (effects::arrivals(of), lost_text(&measured));
+    format!("{place}{}: {}{undecided}{arrivals}{lost}", of.fault.text(), clauses.join(", "))
 }
 
 /// Returns a clause about acknowledged writes; empty if nothing was read back.
@@ -404,6 +408,7 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             healed: one.healed(),
             outage,
             parts: part_outages(one, &trial.targets),
+            effects: one.hits.clone(),
             sequence: step_outages(one),
             lost: lost.map(|audit| audit.lost + audit.wrong),
             older: lost.map_or(0, |audit| audit.older),

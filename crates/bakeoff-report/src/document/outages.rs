@@ -14,6 +14,7 @@ use super::picture::{Dot, Panel, Picture, Row, number};
 use super::table::{Cell, Column, Table};
 use super::tables::{shown, trials};
 use crate::derive::comparison::Comparison;
+use crate::derive::effects;
 use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages, seconds_text};
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
@@ -218,7 +219,10 @@ const FIGURES: [Shown; 15] = [
     }),
     ("operations failed", |of| Some(count_text(of.sum(|one| one.outage.failed)))),
     ("operations of unknown outcome", |of| Some(count_text(of.sum(|one| one.outage.unknown)))),
-    ("operations delayed", |of| Some(count_text(of.sum(|one| one.outage.delayed)))),
+    ("operations delayed", |of| {
+        let delayed = of.injections.iter().map(|one| one.outage.delayed);
+        delayed.sum::<Option<u64>>().map(count_text)
+    }),
     ("operations due and not done", |of| {
         of.median(|one| Some(one.outage.lost_share)).map(share_text)
     }),
@@ -239,6 +243,7 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
     let operations: BTreeSet<&str> =
         of.systems.iter().flat_map(SystemOutages::operations).collect();
     let is_published = of.systems.iter().any(|one| !one.published.is_empty());
+    let effects = effects::figures(of);
     let column = |system: &SystemOutages| {
         let figures = FIGURES.iter().map(|(_, text)| text(system));
         let by_operation = operations.iter().map(|name| {
@@ -246,19 +251,22 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
             system.part_text(|part| is_of(&part.part))
         });
         let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
+        let by_effect = effects.iter().map(|(_, text)| text(&of.fault, system));
         let published = is_published.then(|| system.published_text());
-        let cells =
-            figures.chain(by_operation).chain(by_step).chain(published).map(Cell::or_missing);
+        let cells = figures.chain(by_operation).chain(by_step).chain(by_effect).chain(published);
+        let cells = cells.map(Cell::or_missing);
         Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
     let labels = FIGURES.iter().map(|(name, _)| (*name).to_owned());
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
     let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
+    let by_effect = effects.iter().map(|(name, _)| (*name).to_owned());
     let published = is_published.then(|| "outage, published".to_owned());
+    let labels = labels.chain(by_operation).chain(by_step).chain(by_effect).chain(published);
     Table {
         title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
         corner: "figure".to_owned(),
-        labels: labels.chain(by_operation).chain(by_step).chain(published).collect(),
+        labels: labels.collect(),
         groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
     }
 }

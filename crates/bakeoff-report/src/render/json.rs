@@ -125,6 +125,7 @@ fn injection(of: &InjectionFigures) -> Value {
         "outage": of.outage,
         "parts": of.parts,
         "sequence": of.sequence,
+        "effects": of.effects,
         "left_out": of.left_out,
         "lost": of.lost,
         "untrue": of.untrue,

@@ -6,9 +6,10 @@ use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
     GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, TargetFigures,
 };
-use bakeoff_core::record::{Check, FaultHit, Injection, Record, StageRecord, chain};
+use bakeoff_core::record::{Check, FaultHit, HitCost, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
-    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Metric, Operation, Published, Stop,
+    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric, Operation,
+    Published, Stop,
 };
 use bakeoff_report::{self as report, Extent, Report, verify};
 use serde_json::Value;
@@ -61,6 +62,7 @@ fn injection(repeat: u32, outage: f64) -> Injection {
         seen: Some(2.001),
         to: Some(5.0),
         proof: vec!["9 threads stood still".into(), "9 threads went on".into()],
+        cost: None,
     };
     Injection {
         fault: "leader-paused".into(),
@@ -309,4 +311,35 @@ fn injections_in_another_order_than_their_seed_gives_are_found() {
     );
     record.trials[0].injections.swap(0, 1);
     assert_eq!(trials(&record), "the injections of trial 1 do not follow from its seed");
+}
+
+#[test]
+fn failed_requests_are_shown_by_the_change_that_cost_them() {
+    let mut record = paused(&[("etcd", &[0.2, 0.3])]);
+    let fault = &mut record.header.study.faults[0];
+    let (operation, every) = (Maintenance::ChangeRoutes, Duration::from_secs(1));
+    fault.action = FaultAction::Run { operation, every, times: 3 };
+    for (one, costs) in record.trials[0].injections.iter_mut().zip([[0, 7, 2], [0, 5, 0]]) {
+        let hit = |(place, failed)| FaultHit {
+            from: 2.0 + f64::from(place),
+            to: Some(2.25 + f64::from(place)),
+            cost: Some(HitCost { failed, unknown: 0, delayed: Some(0) }),
+            ..one.hits[0].clone()
+        };
+        one.hits = (0..).zip(costs).map(hit).collect();
+    }
+    assert_eq!(cell(&record, "change until the gateway has it, median"), "0.25 s");
+    let failed = "failed and unknown outcomes by effect";
+    assert_eq!(cell(&record, failed), "14 (12 in change 2, 2 in change 3)");
+    assert_eq!(cell(&record, "delayed operations by effect"), "none");
+    let verdict = verdict(&record);
+    assert!(verdict.starts_with("Routes changed 3 times, every 1s: etcd was out for"), "{verdict}");
+    assert!(verdict.contains("; changes arrived after 0.25 s in etcd"), "{verdict}");
+    // Each chart has a band for each change, and one in its legend.
+    let html = report::html(&Report::new(&record), &record);
+    let chart = html.split("<figure").find(|one| one.contains("leader-paused: successes")).unwrap();
+    assert_eq!(chart.matches("class=\"band\"").count(), 4, "{chart}");
+    let json = report::json(&Report::new(&record));
+    let effect = "/comparisons/0/faults/0/systems/0/injections/1/effects/1/cost/failed";
+    assert_eq!(json.pointer(effect), Some(&5.into()), "{}", json["comparisons"][0]["faults"]);
 }

@@ -13,6 +13,7 @@ use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
 use crate::mesh::{self, APPLICATION, At, Mesh, Proxy, Upstream, node_of, seat_of};
+use crate::route_change::{self, TakesChanges};
 use crate::{Asked, COMPOSITE, setting};
 
 /// Names of the services in Consul.
@@ -99,8 +100,24 @@ impl Plan {
             gateway: proxy(GATEWAY, GATEWAY, self.gateway),
             sidecar: proxy(SIDECAR, SERVICE, self.sidecar),
             mutual_tls: true,
+            takes: TakesChanges::ByRequest("/v1/config", routes),
         }
     }
+}
+
+/// Returns the routes of the application with those of a change. Consul adds the one for all other requests.
+fn routes(change: &str) -> Value {
+    json!({
+        "Kind": "service-router",
+        "Name": SERVICE,
+        "Routes": [{
+            "Match": {"HTTP": {"PathExact": route_change::path(change)}},
+            "Destination": {
+                "Service": SERVICE,
+                "ResponseHeaders": {"Set": {(route_change::FIELD): change}},
+            },
+        }],
+    })
 }
 
 /// Returns the settings that differ from Consul's defaults in this role.

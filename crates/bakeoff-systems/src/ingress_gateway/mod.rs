@@ -13,8 +13,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::AtomicU32;
+
 use bakeoff_core::record::{Encryption, Guarantees};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Tier};
+use bakeoff_core::study::{
+    self, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
+    Role, Tier,
+};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
@@ -22,6 +27,7 @@ use super::declaration::{Declaration, Does, GuaranteeRules, Hooks, InKubernetes,
 use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
+use super::route_change::{RouteChange, RouteChanges};
 use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, http_status_text, option, setting,
 };
@@ -40,6 +46,9 @@ const OPTIONS: &[KindOption] = &[
     },
     envoy::THREADS,
 ];
+
+const OFFERS: &[MaintenanceOffer] =
+    &[MaintenanceOffer::new(Maintenance::ChangeRoutes, MaintenanceScope::System)];
 
 const ROLES: &[Role] = &[
     Role {
@@ -75,7 +84,11 @@ impl System for IngressGateway {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ready_within: proxy::READY_WITHIN,
-            hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
+            hooks: Hooks {
+                config_snapshot: Some(admin::config_snapshot),
+                change_routes: Some(RouteChange::next),
+                ..Hooks::default()
+            },
             in_kubernetes: Some(InKubernetes {
                 does: Does::PassesOn,
                 carries: &[("mtls", Some("on"))],
@@ -85,6 +98,7 @@ impl System for IngressGateway {
                     operations: &[Operation::Request],
                     options: OPTIONS,
                     roles: ROLES,
+                    maintenance: OFFERS,
                     sound,
                     ..Kind::new("ingress-gateway")
                 },
@@ -95,7 +109,10 @@ impl System for IngressGateway {
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let mut described = proxy::describe(asked, Place::Gateway, ports)?;
-        let mutual_tls = Mesh::beside(asked)?.mutual_tls;
+        let mesh = Mesh::beside(asked)?;
+        let mutual_tls = mesh.mutual_tls;
+        let plane = mesh::node_of(asked, mesh::CONTROL_PLANE)?.clone();
+        described.memory.keep(RouteChanges { mesh, plane, made: AtomicU32::new(0) });
         described.between = Some(match mutual_tls {
             true => ("mTLS to the sidecar", Encryption::Tls),
             false => ("plain HTTP", Encryption::Plain),

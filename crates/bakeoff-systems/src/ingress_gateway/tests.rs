@@ -1,5 +1,6 @@
 //! Runs both meshes: with mutual TLS, after a kill and restart, and with faults.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
@@ -11,6 +12,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
+use crate::exchange::PATIENCE;
 use crate::running::{Running, launch, shown_to_others};
 use crate::seating::Seating;
 use crate::testing::program;
@@ -242,4 +244,45 @@ fn unsupported_combinations_are_refused() {
     check(&secret, "the sidecar uses plain HTTP to its application");
     check("{kind: ingress-gateway, endpoints: [\"http://127.0.0.1:1\"]}", "write `kind: http`");
     check("{kind: envoy}", "which is only a part of others");
+}
+
+/// Makes three changes, each of which the gateway must have within seconds, beside the route of all other requests.
+fn takes_changes(plane: &str) {
+    let study = study(plane, "");
+    let Some(components) = components(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let ready =
+        launch(described(&components, &dir), dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    let gateway = ready.nodes[0].clone();
+    let running = Running::new(ready, dir);
+    let mut earlier: Option<RouteChange> = None;
+    for _ in 0..3 {
+        let change = RouteChange::next(&gateway).unwrap();
+        let has = |change: &RouteChange| change.has_arrived(&gateway, PATIENCE.into()).unwrap();
+        assert!(!has(&change), "the gateway has a change that nobody made");
+        let replace = |node: &str, path: &Path, contents: &[u8]| {
+            let mut processes = running.ready.processes();
+            processes.find(|process| process.name() == node).unwrap().replace_file(path, contents)
+        };
+        change.hand_over(PATIENCE.into(), replace).unwrap();
+        let until = clock::now() + Duration::from_secs(10);
+        while !has(&change) {
+            assert!(clock::now() < until, "{} is missing", change.path());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!earlier.is_some_and(|earlier| has(&earlier)), "the change before is still there");
+        passes(&gateway);
+        earlier = Some(change);
+    }
+    running.stopped();
+}
+
+#[test]
+fn gateway_of_consul_takes_changes_of_its_routes() {
+    takes_changes("consul");
+}
+
+#[test]
+fn gateway_of_istio_takes_changes_of_its_routes() {
+    takes_changes("istio");
 }

@@ -7,9 +7,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::route_change;
+
 use super::{APPLICATION, GATEWAY, NAMESPACE, TRUST_DOMAIN};
 
 /// Addresses of the mesh, and whether traffic is encrypted.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) gateway: SocketAddr,
     pub(super) sidecar: SocketAddr,
@@ -39,9 +42,25 @@ impl Plan {
         self.each().into_iter().map(file).collect()
     }
 
+    /// Returns the gateway's routes, with that of a change before the one for all requests.
+    pub(super) fn routes(&self, change: Option<&str>) -> Value {
+        let route = json!([{"destination": {
+            "host": host(), "port": {"number": self.sidecar.port()},
+        }}]);
+        let of_change = change.map(|name| {
+            json!({
+                "match": [{"uri": {"exact": route_change::path(name)}}],
+                "headers": {"response": {"set": {(route_change::FIELD): name}}},
+                "route": route,
+            })
+        });
+        let all: Vec<Value> = of_change.into_iter().chain([json!({"route": route})]).collect();
+        let spec = json!({"hosts": ["*"], "gateways": [GATEWAY], "http": all});
+        resource("networking", "VirtualService", GATEWAY, spec)
+    }
+
     fn each(&self) -> Vec<Value> {
         let Self { gateway, sidecar, application, mutual_tls } = *self;
-        let host = format!("{APPLICATION}.{NAMESPACE}.svc.{TRUST_DOMAIN}");
         let selector = json!({"labels": {"app": APPLICATION}});
         let port = json!({"number": sidecar.port(), "name": "http", "protocol": "HTTP"});
         let mut labels = json!({"app": APPLICATION});
@@ -63,24 +82,13 @@ impl Plan {
                     }],
                 }),
             ),
-            resource(
-                "networking",
-                "VirtualService",
-                GATEWAY,
-                json!({
-                    "hosts": ["*"],
-                    "gateways": [GATEWAY],
-                    "http": [{"route": [{"destination": {
-                        "host": host, "port": {"number": sidecar.port()},
-                    }}]}],
-                }),
-            ),
+            self.routes(None),
             resource(
                 "networking",
                 "ServiceEntry",
                 APPLICATION,
                 json!({
-                    "hosts": [host],
+                    "hosts": [host()],
                     "location": "MESH_INTERNAL",
                     "resolution": "STATIC",
                     "ports": [port],
@@ -122,6 +130,11 @@ impl Plan {
             ),
         ]
     }
+}
+
+/// Returns the application's name in the mesh.
+fn host() -> String {
+    format!("{APPLICATION}.{NAMESPACE}.svc.{TRUST_DOMAIN}")
 }
 
 /// Returns the application's address for the sidecar's configuration: loopback, or the sidecar's own address, for

@@ -26,6 +26,7 @@ use serde_json::json;
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
+use super::route_change::TakesChanges;
 use super::{
     Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
 };
@@ -44,6 +45,9 @@ const TRUST_DOMAIN: &str = "cluster.local";
 /// Names of the pods and their service accounts.
 const GATEWAY: &str = "gateway";
 const APPLICATION: &str = "application";
+
+/// File of the gateway's routes.
+const ROUTES: &str = "config/VirtualService.yaml";
 
 /// Features that are off, because a stock Envoy lacks the filters or Kubernetes is missing.
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -101,6 +105,10 @@ impl System for Istio {
             gateway: proxy(router, plan.gateway.port())?,
             sidecar: proxy(workload, plan.sidecar.port())?,
             mutual_tls: plan.mutual_tls,
+            takes: {
+                let plan = plan.clone();
+                TakesChanges::ByFile(ROUTES, Box::new(move |change| plan.routes(Some(change))))
+            },
         });
         let node = plane.node(asked, installed, &plan);
         Ok(Description {

@@ -6,6 +6,7 @@
 //!
 //! Not here: what came of a fault (`bakeoff_core::outage`), stopping and killing (`bakeoff_host`).
 
+mod changes;
 mod disk;
 mod maintenance;
 mod network;
@@ -17,11 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_core::attribution::attribute;
 use bakeoff_core::check::{Audit, CheckName, Verdict};
+use bakeoff_core::measurement::DueTimes;
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
-use bakeoff_core::study::{Fault, FaultAction, FaultNode};
+use bakeoff_core::study::{Fault, FaultAction, FaultNode, Maintenance};
 use bakeoff_core::units::plural;
 use bakeoff_host::network::Network;
 use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
@@ -108,11 +111,13 @@ impl TrialRunner<'_, '_> {
             over.store(true, Ordering::Relaxed);
             (driven, injecting.join())
         });
-        let (stage, _) = driven?;
-        let (hits, unproven) = match hits {
+        let (mut stage, _) = driven?;
+        let (mut hits, unproven) = match hits {
             Ok(Injected { hits, failed }) => (hits, failed),
             Err(_) => (Vec::new(), Some("the injector ended unexpectedly".to_owned())),
         };
+        attribute(&mut hits, &stage.measurement);
+        stage.measurement.dues = DueTimes::default();
         Ok(Injection { fault: fault.name.clone(), repeat, stage, hits, unproven, audit: None })
     }
 
@@ -217,8 +222,15 @@ impl Injector<'_> {
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
             }
-            FaultAction::Run { operation } => {
-                return self.maintain(operation, &targets, since, hits);
+            FaultAction::Run { operation, every, times } => {
+                for number in 0..times {
+                    self.wait_until(at + every * number)?;
+                    match operation {
+                        Maintenance::ChangeRoutes => self.change_routes(since, hits)?,
+                        _ => self.maintain(operation, &self.targets()?, since, hits)?,
+                    }
+                }
+                return Ok(());
             }
             // Each fault of a sequence has an injector.
             FaultAction::Sequence { .. } => {}

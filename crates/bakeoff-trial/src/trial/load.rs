@@ -10,7 +10,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::check::causes::with_hint;
 use bakeoff_core::check::machine::generators_together;
-use bakeoff_core::measurement::{Measurement, StepSeries};
+use bakeoff_core::measurement::{DueTimes, Measurement, StepSeries};
 use bakeoff_core::plan;
 use bakeoff_core::record::{GeneratorPart, StageRecord};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
@@ -164,6 +164,7 @@ impl TrialRunner<'_, '_> {
         let (mut driven, parts) = self.drive_stage(driven, stage, arrivals, &mut |_| {})?;
         driven.measurement.steps = StepSeries::default();
         driven.measurement.part_silences = Vec::new();
+        driven.measurement.dues = DueTimes::default();
         self.parts.push(parts);
         Ok(driven)
     }

@@ -116,12 +116,23 @@ pub(in crate::study) static FAULT: Table = Table {
             "10s",
             "Time until a killed or stopped node is started again.",
         ),
-        default("every", TIME, "10s", "Time from one restarted node to the next."),
+        default(
+            "every",
+            TIME,
+            "10s",
+            "Time from one restarted node to the next, or from one `run` to the next if it has `times`.",
+        ),
         maybe(
             "to",
             Form::Text,
             "3.6",
             "Version that restarted nodes are upgraded to, once in each trial, after all other faults.",
+        ),
+        maybe(
+            "times",
+            Form::Whole { min: 2, max: 1000 },
+            "10",
+            "Number of times for which `run` happens; once by default.",
         ),
         default(
             "rest",

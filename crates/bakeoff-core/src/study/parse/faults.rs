@@ -30,13 +30,14 @@ const ACTIONS: [(&str, &str); 8] = [
     ("disk", "for"),
 ];
 /// Fields that belong to one action, with that action.
-const OWN: [(&str, &str); 6] = [
+const OWN: [(&str, &str); 7] = [
     ("direction", "isolate"),
     ("existing", "isolate"),
     ("sync-delay", "disk"),
     ("stall", "disk"),
     ("full", "disk"),
     ("to", "restart"),
+    ("times", "run"),
 ];
 const NODE_HINT: &str = "write `leader`, `follower-1`, `node-1` or `each`";
 

@@ -2,6 +2,8 @@
 //!
 //! Not here: the nodes of a fault (`faults`), what kinds offer (`bakeoff_systems`).
 
+use std::time::Duration;
+
 use super::faults;
 use super::systems::ReadSystem;
 use crate::study::fault::{Fault, FaultAction, FaultNode, FaultTarget};
@@ -11,7 +13,7 @@ use crate::study::{Kind, Maintenance, MaintenanceScope};
 use crate::suggest::{list, suggest};
 
 /// Fields of other faults.
-const FOREIGN: [&str; 3] = ["for", "restart-after", "every"];
+const FOREIGN: [&str; 2] = ["for", "restart-after"];
 
 /// Parses `run` and its nodes, with the position for messages about them.
 pub(super) fn read<'a>(
@@ -34,7 +36,25 @@ pub(super) fn read<'a>(
         Some(node) => faults::target(sink, "node", fields.key_at("node"), node),
         None => Some(FaultTarget { part: None, node: FaultNode::Leader }),
     };
-    Some((FaultAction::Run { operation: operation? }, target?, &fields.node("run")?.at))
+    let (every, times) = repeated(sink, fields)?;
+    let action = FaultAction::Run { operation: operation?, every, times };
+    Some((action, target?, &fields.node("run")?.at))
+}
+
+/// Parses the interval and the number of times of maintenance, which come together.
+fn repeated(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<(Duration, u32)> {
+    let (with, without, hint) = match ["every", "times"].map(|field| fields.node(field).is_some()) {
+        [false, false] => return Some((Duration::ZERO, 1)),
+        [true, true] => {
+            let times = fields.whole(sink, "times").and_then(|times| u32::try_from(times).ok());
+            return fields.duration(sink, "every").zip(times);
+        }
+        [true, false] => ("every", "times", "add `times: 10`, or leave `every` out to run it once"),
+        [false, true] => ("times", "every", "add `every: 1s`, or leave `times` out to run it once"),
+    };
+    let what = format!("{} has `run` and `{with}`, and no `{without}`", fields.what);
+    sink.hint(fields.key_at(with), what, hint);
+    None
 }
 
 /// Checks that the system, or the part that the fault names, offers the maintenance.
@@ -45,7 +65,7 @@ pub(super) fn is_offered(
     read: &ReadSystem<'_>,
     kinds: &[Kind],
 ) {
-    let (FaultAction::Run { operation }, Some(system)) = (fault.action, &read.system) else {
+    let (FaultAction::Run { operation, .. }, Some(system)) = (fault.action, &read.system) else {
         return;
     };
     let role = fault.target.part.as_deref();

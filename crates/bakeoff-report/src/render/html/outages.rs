@@ -112,8 +112,8 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     figure(&title, &legend(&entries), &svg.finish(&title, &says), note, "")
 }
 
-/// Returns begin and end of each fault, in seconds since the first. The faults of a sequence begin at other times in each
-/// injection, so those of the first one are shown.
+/// Returns begin and end of each fault, in seconds since the first. The faults of a sequence and the effects of one fault
+/// begin at other times in each injection, so those of the first one are shown.
 fn bands(of: &FaultOutages) -> Vec<(f64, f64)> {
     let mut all = of.systems.iter().flat_map(|one| &one.injections);
     if let Some(one) = all.clone().find(|one| !one.sequence.is_empty()) {
@@ -121,6 +121,10 @@ fn bands(of: &FaultOutages) -> Vec<(f64, f64)> {
         return steps
             .filter_map(|step| Some((step.from - one.from, step.healed? - one.from)))
             .collect();
+    }
+    if let Some(one) = all.clone().find(|one| one.effects.len() > 1) {
+        let effects = one.effects.iter();
+        return effects.filter_map(|hit| Some((hit.from - one.from, hit.to? - one.from))).collect();
     }
     let lasts = all.by_ref().filter_map(|one| Some(one.healed? - one.from));
     lasts.reduce(f64::max).map(|longest| (0.0, longest)).into_iter().collect()

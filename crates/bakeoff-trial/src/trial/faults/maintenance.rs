@@ -39,7 +39,14 @@ impl Injector<'_> {
             let proof = done.iter().map(|seen| format!("`{operation}` of `{name}`: {seen}"));
             let proof = proof.collect();
             let nodes = vec![name.to_owned()];
-            hits.push(FaultHit { fault: None, nodes, from, seen: ended, to: ended, proof });
+            hits.push(FaultHit {
+                nodes,
+                from,
+                seen: ended,
+                to: ended,
+                proof,
+                ..FaultHit::default()
+            });
             if let Err(why) = done {
                 return Err(match self.is_over() {
                     true => format!("the load ended before `{operation}` of `{name}` did"),

@@ -129,6 +129,9 @@ hint: add `restart-after: 10s`
     );
 }
 
+const DEFRAGMENT: FaultAction =
+    FaultAction::Run { operation: Maintenance::Defragment, every: Duration::ZERO, times: 1 };
+
 #[test]
 fn maintenance_is_what_the_system_offers() {
     let text = BASE.replace(OPEN.0, OPEN.1)
@@ -136,7 +139,7 @@ fn maintenance_is_what_the_system_offers() {
            once: {run: compact, at: 1s, systems: [three]}\n";
     let study = read(&text);
     let [all, once] = &study.faults[..] else { panic!("{:?}", study.faults) };
-    assert_eq!(all.action, FaultAction::Run { operation: Maintenance::Defragment });
+    assert_eq!(all.action, DEFRAGMENT);
     assert_eq!(all.text(), "defragment on one node after another");
     assert_eq!((once.target.node, once.heals_at(3)), (FaultNode::Leader, once.at));
     refused(
@@ -169,7 +172,7 @@ error: unknown maintenance `defrag` in fault `kept`
    |
 10 |   kept: {run: defrag, at: 1s}
    |               ^^^^^^
-hint: known words: `checkpoint`, `compact`, `defragment`, `rewrite-log`, `rotate`, `snapshot` and `vacuum`
+hint: known words: `change-routes`, `checkpoint`, `compact`, `defragment`, `rewrite-log`, `rotate`, `snapshot` and `vacuum`
 ",
     );
 }
@@ -207,6 +210,62 @@ error: fault `kept` has `pause` and `node`
 10 |   kept: {pause: leader, node: each, for: 1s, at: 1s}
    |                         ^^^^
 hint: name the nodes in `pause`
+",
+    );
+}
+
+#[test]
+fn repeated_maintenance_has_an_interval_and_a_count() {
+    let text = BASE.replace(OPEN.0, OPEN.1)
+        + "faults:\n  often: {run: compact, at: 1s, every: 1500ms, times: 10, systems: [three]}\n";
+    let often = &read(&text).faults[0];
+    let every = Duration::from_millis(1500);
+    let operation = Maintenance::Compact;
+    assert_eq!(often.action, FaultAction::Run { operation, every, times: 10 });
+    assert_eq!(often.heals_at(3), Duration::from_secs(16));
+    assert_eq!(often.text(), "compact on leader 10 times, every 1s500ms");
+    refused(
+        "  often: {run: compact, at: 50s, every: 1s, times: 10, systems: [three]}",
+        r"
+error: fault `often` heals after 1m, and load `steady` ends after 1m
+  --> my.yaml:10:29
+   |
+10 |   often: {run: compact, at: 50s, every: 1s, times: 10, systems: [three]}
+   |                             ^^^
+hint: let the load run longer: the recovery after the fault is measured, too
+",
+    );
+    refused(
+        "  often: {run: compact, at: 1s, every: 1s, systems: [three]}",
+        r"
+error: fault `often` has `run` and `every`, and no `times`
+  --> my.yaml:10:33
+   |
+10 |   often: {run: compact, at: 1s, every: 1s, systems: [three]}
+   |                                 ^^^^^
+hint: add `times: 10`, or leave `every` out to run it once
+",
+    );
+    refused(
+        "  often: {run: compact, at: 1s, times: 3, systems: [three]}",
+        r"
+error: fault `often` has `run` and `times`, and no `every`
+  --> my.yaml:10:33
+   |
+10 |   often: {run: compact, at: 1s, times: 3, systems: [three]}
+   |                                 ^^^^^
+hint: add `every: 1s`, or leave `times` out to run it once
+",
+    );
+    refused(
+        "  often: {restart: each, at: 1s, times: 3, systems: [three]}",
+        r"
+error: fault `often` has `restart` and `times`
+  --> my.yaml:10:34
+   |
+10 |   often: {restart: each, at: 1s, times: 3, systems: [three]}
+   |                                  ^^^^^
+hint: `times` belongs to `run`
 ",
     );
 }

@@ -261,7 +261,7 @@ faults:
   half-open: {isolate: leader, at: 1s, for: 1s, existing: only}
   split: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 1s, systems: [one]}
   kept: {run: defragment, node: each, at: 5s, systems: [one]}
-  stored: {run: snapshot, node: {part: storage}, at: 5s, systems: [two]}
+  stored: {run: snapshot, node: {part: storage}, at: 5s, every: 1s, times: 10, systems: [two]}
   staircase: {sequence: [paused, again], at: 10s, rest: 5s}
   again: {stop: leader, at: 0s, restart-after: 1s, alone: false}
   slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 1s}
