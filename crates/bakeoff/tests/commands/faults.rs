@@ -93,6 +93,44 @@ fn maintenance_is_timed_and_proven_by_its_answer() {
     assert!((outage - 0.7).abs() < 0.05, "{outage}");
 }
 
+/// Returns the operations of each effect of the first injection that failed or have an unknown outcome.
+fn costs(run: &Run) -> Vec<u64> {
+    let one = injections(run).swap_remove(0);
+    let injection: Injection = serde_json::from_value(one).expect("an injection");
+    assert_eq!(injection.unproven, None);
+    let costs = injection.hits.iter().map(|hit| hit.cost.clone().expect("a cost"));
+    costs.map(|cost| cost.failed + cost.unknown).collect()
+}
+
+#[test]
+fn repeated_maintenance_costs_operations_each_time() {
+    let faults = "often: {run: compact, at: 1100ms, every: 500ms, times: 3}";
+    let study = study("options: {compact: 300ms}", faults).replace("timeout: 1s", "timeout: 100ms");
+    let run = Bench::new(&study).run();
+    let from = |hit: &Value| hit["from"].as_f64().unwrap();
+    let begins: Vec<f64> = array(&injections(&run)[0]["hits"]).iter().map(from).collect();
+    for (begun, planned) in begins.iter().zip([1.1, 1.6, 2.1]) {
+        assert!((planned..planned + 0.1).contains(begun), "{begins:?}");
+    }
+    // All 12 clients wait in each stop until their operations time out, twice.
+    let costs = costs(&run);
+    assert_eq!(costs.len(), 3, "{costs:?}");
+    assert!(costs.iter().all(|cost| *cost >= 12), "{costs:?}");
+}
+
+#[test]
+fn failures_belong_to_the_effect_that_caused_them() {
+    let faults = "kept: {run: compact, at: 0s, alone: false}, again: {run: compact, at: 0s, alone: false}, \
+                  paused: {pause: leader, at: 0s, for: 500ms, alone: false}, \
+                  all: {sequence: [kept, paused, again], at: 500ms, rest: 300ms}";
+    let study = study("options: {compact: 1ms}", faults).replace("timeout: 1s", "timeout: 200ms");
+    let run = Bench::new(&study).run();
+    // They end up to 200 ms after they are due. A busy machine may add single ones.
+    let costs = costs(&run);
+    let [kept, paused, again] = costs[..] else { panic!("{costs:?}") };
+    assert!(paused >= 12 && (kept + again) * 4 < paused, "{costs:?}");
+}
+
 #[test]
 fn maintenance_that_is_not_done_makes_the_trial_not_valid() {
     let faults = "compacted: {run: compact, at: 500ms}";
