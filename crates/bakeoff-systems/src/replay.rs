@@ -102,7 +102,10 @@ fn text(answer: Answer<'_>) -> String {
         Answer::Done => "done".to_owned(),
         Answer::Value(bytes) => format!("value {}", value(bytes)),
         Answer::Versioned(bytes, version) => format!("value {} version {version}", value(bytes)),
+        Answer::DoneAt(place) => format!("done at {place}"),
         Answer::Conflict => "conflict".to_owned(),
+        Answer::Recreated => "recreated".to_owned(),
+        Answer::MissingAt(place) => format!("missing at {place}"),
         Answer::Missing => "missing".to_owned(),
         Answer::Names(names) => debug("names", names.map(value).collect::<Vec<_>>()),
         Answer::Pairs(pairs) => {

@@ -5,15 +5,15 @@
 //!
 //! Not here: recording (the engine), judging one key (`linearizability`), the verdict in a record (`judged`).
 
+use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
+use super::deletes::{Deletes, Doubts};
 use super::judged::{
     HistoryLine, HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction,
     ShownOperation, ShownViolation,
 };
-use super::{
-    KeyAction, KeyEnd, KeyOperation, Linearizability, LinearizabilityViolation, judge, judged,
-};
+use super::{KeyEnd, KeyOperation, Linearizability, LinearizabilityViolation, judge, judged};
 
 /// Most operations that a history keeps: 400 MB, and about 2 GiB while one key with all of them is judged.
 pub const HISTORY_MAX: u64 = 10_000_000;
@@ -28,27 +28,43 @@ pub struct RecordedOperation {
     pub start: u64,
     /// Time at which its outcome was known, in nanoseconds of the same clock.
     pub end: u64,
+    /// Witness, 0 if there is none; of a compare-and-set the number of the value that it met.
+    detail: u64,
     /// Number of the key.
     pub key: u32,
     /// Client that sent it.
     pub client: u32,
-    /// Effect or answer.
-    pub action: RecordedAction,
+    /// Number of the value that it wrote or read.
+    value: u32,
     /// Index of the node that it was sent to, in [`History::nodes`].
     pub node: u16,
     /// Outcome.
     pub outcome: OperationOutcome,
+    kind: ActionKind,
 }
 
 const _: () = assert!(size_of::<RecordedOperation>() == 40);
 
-/// Effect or answer of a recorded operation. Writes of a key are numbered from 1; 0 stands for a missing key.
+/// Where a [`RecordedOperation`] came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationOrigin {
+    /// Number of the key.
+    pub key: u32,
+    /// Client that sent it.
+    pub client: u32,
+    /// Index of the node that it was sent to, in [`History::nodes`].
+    pub node: u16,
+}
+
+/// Effect or answer of a recorded operation. Writes of a key are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedAction {
     /// Wrote the value with this number.
     Write(u32),
     /// Read the value with this number.
     Read(u32),
+    /// Found the key missing.
+    Missing(Option<Witness>),
     /// Replaced a value.
     CompareAndSet {
         /// Number of the value that it met.
@@ -56,7 +72,25 @@ pub enum RecordedAction {
         /// Number of the value that it wrote.
         value: u32,
     },
+    /// Wrote the value with this number by a compare-and-set that required a missing key.
+    Create(u32, Option<Witness>),
     /// Deleted the key.
+    Delete(Option<Witness>),
+}
+
+/// Place in the store's own order of writes, such as etcd's revision.
+///
+/// That of a write is its own. That of a read is the last write that the store had applied, at some moment between the
+/// read and its answer.
+pub type Witness = NonZeroU64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ActionKind {
+    Write,
+    Read,
+    Missing,
+    CompareAndSet,
+    Create,
     Delete,
 }
 
@@ -74,36 +108,75 @@ pub struct History {
 }
 
 impl RecordedOperation {
-    /// Returns the operation for the judge; `None` for a delete.
-    fn of_key(&self) -> Option<KeyOperation> {
-        let known = |number: u32| (number != 0).then_some(u64::from(number));
-        let action = match self.action {
-            RecordedAction::Write(value) => KeyAction::Write(value.into()),
-            RecordedAction::Read(value) => KeyAction::Read(known(value)),
+    /// Creates an operation with its start and end.
+    pub fn new(
+        OperationOrigin { key, client, node }: OperationOrigin,
+        (start, end): (u64, u64),
+        action: RecordedAction,
+        outcome: OperationOutcome,
+    ) -> Self {
+        let place = |witness: Option<Witness>| witness.map_or(0, Witness::get);
+        let (kind, value, detail) = match action {
+            RecordedAction::Write(value) => (ActionKind::Write, value, 0),
+            RecordedAction::Read(value) => (ActionKind::Read, value, 0),
+            RecordedAction::Missing(witness) => (ActionKind::Missing, 0, place(witness)),
             RecordedAction::CompareAndSet { expected, value } => {
-                KeyAction::CompareAndSet { expected: known(expected), value: value.into() }
+                (ActionKind::CompareAndSet, value, expected.into())
             }
-            RecordedAction::Delete => return None,
+            RecordedAction::Create(value, witness) => (ActionKind::Create, value, place(witness)),
+            RecordedAction::Delete(witness) => (ActionKind::Delete, 0, place(witness)),
         };
-        let end = match self.outcome {
+        Self { start, end, detail, key, client, value, node, outcome, kind }
+    }
+
+    /// Returns its effect or answer.
+    pub fn action(&self) -> RecordedAction {
+        let (value, witness) = (self.value, Witness::new(self.detail));
+        match self.kind {
+            ActionKind::Write => RecordedAction::Write(value),
+            ActionKind::Read => RecordedAction::Read(value),
+            ActionKind::Missing => RecordedAction::Missing(witness),
+            ActionKind::CompareAndSet => {
+                RecordedAction::CompareAndSet { expected: self.detail as u32, value }
+            }
+            ActionKind::Create => RecordedAction::Create(value, witness),
+            ActionKind::Delete => RecordedAction::Delete(witness),
+        }
+    }
+
+    /// Returns its end for the judge.
+    pub(super) fn key_end(&self) -> KeyEnd {
+        match self.outcome {
             OperationOutcome::Done => KeyEnd::Done(self.end),
             OperationOutcome::Refused => KeyEnd::Failed(self.end),
             OperationOutcome::Unknown => KeyEnd::Unknown,
-        };
-        Some(KeyOperation { start: self.start, end, action })
+        }
+    }
+
+    /// Returns its witness, if it has one.
+    fn witness(&self) -> Option<Witness> {
+        match self.action() {
+            RecordedAction::Missing(witness)
+            | RecordedAction::Create(_, witness)
+            | RecordedAction::Delete(witness) => witness,
+            _ => None,
+        }
     }
 
     /// Returns the operation for a record, with times relative to `began`.
     fn shown(&self, nodes: &[String], began: u64) -> ShownOperation {
         let ms = |at: u64| (i128::from(at) - i128::from(began)) as f64 / 1e6;
-        let known = |number: u32| (number != 0).then_some(number);
-        let action = match self.action {
+        let action = match self.action() {
             RecordedAction::Write(value) => ShownAction::Write { value },
-            RecordedAction::Read(value) => ShownAction::Read { value: known(value) },
+            RecordedAction::Read(value) => ShownAction::Read { value: Some(value) },
+            RecordedAction::Missing(_) => ShownAction::Read { value: None },
             RecordedAction::CompareAndSet { expected, value } => {
-                ShownAction::CompareAndSet { expected: known(expected), value }
+                ShownAction::CompareAndSet { expected: Some(expected), value }
             }
-            RecordedAction::Delete => ShownAction::Delete,
+            RecordedAction::Create(value, _) => {
+                ShownAction::CompareAndSet { expected: None, value }
+            }
+            RecordedAction::Delete(_) => ShownAction::Delete,
         };
         let ended = self.outcome != OperationOutcome::Unknown;
         ShownOperation {
@@ -135,7 +208,7 @@ impl History {
             let (judged, violation) = judge_key(of_key, &mut history);
             all += judged;
             let Some(violation) = violation else { continue };
-            let shown_by = violation.shown_by.len();
+            let shown_by = violation.found.shown_by.len();
             if fewest.as_ref().is_none_or(|&(_, _, least)| shown_by < least) {
                 fewest = Some((of_key, violation, shown_by));
             }
@@ -149,17 +222,17 @@ impl History {
     fn shown(
         &self,
         of_key: &[RecordedOperation],
-        violation: &LinearizabilityViolation,
+        KeyViolation { found, doubts }: &KeyViolation,
         name: &dyn Fn(u32) -> String,
     ) -> ShownViolation {
-        let shown = violation.shown_by.iter().take(SHOWN_MAX);
-        let history: Vec<KeyOperation> =
-            of_key.iter().filter_map(RecordedOperation::of_key).collect();
+        let shown = found.shown_by.iter().take(SHOWN_MAX);
+        let deletes = Deletes::in_history(of_key);
+        let history: Vec<KeyOperation> = deletes.operations(of_key, *doubts).collect();
         ShownViolation {
             key: name(of_key[0].key),
-            kind: violation.kind,
+            kind: found.kind,
             operations: shown.map(|&index| of_key[index].shown(&self.nodes, self.began)).collect(),
-            more: violation.shown_by.len().saturating_sub(SHOWN_MAX) as u64,
+            more: found.shown_by.len().saturating_sub(SHOWN_MAX) as u64,
             legal: legal_prefix(&history, self.began),
         }
     }
@@ -175,6 +248,7 @@ impl History {
                 client,
                 node,
                 action,
+                witness: one.witness(),
                 outcome,
                 start_ns: one.start,
                 end_ns: ended.then_some(one.end),
@@ -183,32 +257,47 @@ impl History {
     }
 }
 
+/// A key's violation, and the operations that were judged for it.
+pub(super) struct KeyViolation {
+    found: LinearizabilityViolation,
+    doubts: Doubts,
+}
+
 /// Judges one key. `history` is memory for its operations.
-fn judge_key(
+pub(super) fn judge_key(
     recorded: &[RecordedOperation],
     history: &mut Vec<KeyOperation>,
-) -> (JudgedHistory, Option<LinearizabilityViolation>) {
+) -> (JudgedHistory, Option<KeyViolation>) {
     let outcome = |outcome| recorded.iter().filter(|one| one.outcome == outcome).count() as u64;
     let one = JudgedHistory {
+        keys: 1,
         unknown: outcome(OperationOutcome::Unknown),
         refused: outcome(OperationOutcome::Refused),
         ..JudgedHistory::default()
     };
-    history.clear();
-    history.extend(recorded.iter().filter_map(RecordedOperation::of_key));
-    if history.len() < recorded.len() {
-        return (JudgedHistory { keys_deleted: 1, ..one }, None);
+    let deletes = Deletes::in_history(recorded);
+    let mut judge_with = |doubts| {
+        history.clear();
+        history.extend(deletes.operations(recorded, doubts));
+        judge(history)
+    };
+    let (mut doubts, mut verdict) = (Doubts::Trusted, judge_with(Doubts::Trusted));
+    if !deletes.are_certain(recorded, &verdict) {
+        (doubts, verdict) = (Doubts::LeftOut, judge_with(Doubts::LeftOut));
+        if verdict == Linearizability::Linearizable {
+            return (JudgedHistory { keys: 0, keys_deleted: 1, ..one }, None);
+        }
     }
-    let judged = JudgedHistory { keys: 1, ..one };
-    match judge(history) {
-        Linearizability::Linearizable => (judged, None),
+    match verdict {
+        Linearizability::Linearizable => (one, None),
         Linearizability::Undecided(why) => {
             let verdict = HistoryVerdict::Undecided(why.to_owned());
-            (JudgedHistory { verdict, ..judged }, None)
+            (JudgedHistory { verdict, ..one }, None)
         }
-        Linearizability::Violated(violation) => {
+        Linearizability::Violated(found) => {
             let verdict = HistoryVerdict::Violated;
-            (JudgedHistory { verdict, keys_violated: 1, ..judged }, Some(violation))
+            let judged = JudgedHistory { verdict, keys_violated: 1, ..one };
+            (judged, Some(KeyViolation { found, doubts }))
         }
     }
 }
@@ -219,7 +308,7 @@ impl JudgedHistory {
         if self.keys == 0 && self.verdict == HistoryVerdict::Linearizable {
             self.verdict = HistoryVerdict::NotChecked(match self.keys_deleted {
                 0 => "no operation on a single key was recorded".to_owned(),
-                _ => "all keys have deletes, whose order no answer shows".to_owned(),
+                _ => "all keys have deletes whose order no answer shows".to_owned(),
             });
         }
         self
@@ -284,15 +373,9 @@ mod tests {
 
     /// Returns an operation of client 1 on key 7, in milliseconds.
     fn operation(start: u64, end: u64, action: RecordedAction) -> RecordedOperation {
-        RecordedOperation {
-            start: start * 1_000_000,
-            end: end * 1_000_000,
-            key: 7,
-            client: 1,
-            action,
-            node: 0,
-            outcome: OperationOutcome::Done,
-        }
+        let origin = OperationOrigin { key: 7, client: 1, node: 0 };
+        let times = (start * 1_000_000, end * 1_000_000);
+        RecordedOperation::new(origin, times, action, OperationOutcome::Done)
     }
 
     fn judged_history(operations: Vec<RecordedOperation>) -> JudgedHistory {
@@ -302,7 +385,7 @@ mod tests {
         history.judge(&|key| format!("k{key}")).concluded()
     }
 
-    use RecordedAction::{CompareAndSet, Delete, Read, Write};
+    use RecordedAction::{CompareAndSet, Create, Delete, Missing, Read, Write};
 
     #[test]
     fn stale_read_is_shown_with_its_interval_and_the_legal_prefix() {
@@ -331,10 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_deletes_are_left_out() {
-        let mut other = operation(5, 6, Read(0));
+    fn keys_with_deletes_without_witness_are_left_out() {
+        let mut other = operation(5, 6, Missing(None));
         other.key = 8;
-        let deleted = || vec![operation(1, 2, Write(1)), operation(3, 4, Delete)];
+        let deleted = || vec![operation(1, 2, Write(1)), operation(3, 4, Delete(None))];
         let found = judged_history([deleted(), vec![other]].concat());
         assert_eq!(found.verdict, HistoryVerdict::Linearizable);
         assert_eq!((found.keys, found.keys_deleted), (1, 1));
@@ -368,11 +451,9 @@ mod tests {
 
     #[test]
     fn shortest_violation_of_all_keys_is_shown() {
-        let swap = |client, expected, value| RecordedOperation {
-            client,
-            ..operation(1, 2, CompareAndSet { expected, value })
-        };
-        let lost = vec![swap(1, 0, 1), swap(2, 0, 2)];
+        let create =
+            |client, value| RecordedOperation { client, ..operation(1, 2, Create(value, None)) };
+        let lost = vec![create(1, 1), create(2, 2)];
         let stale =
             [operation(1, 2, Write(1)), operation(3, 4, Write(2)), operation(5, 6, Read(1))];
         let stale = stale.map(|one| RecordedOperation { key: 3, ..one });
@@ -387,7 +468,7 @@ mod tests {
         let found = judged_history(vec![
             operation(1, 2, Write(1)),
             operation(3, 4, CompareAndSet { expected: 1, value: 2 }),
-            operation(5, 6, Read(0)),
+            operation(5, 6, Missing(None)),
         ]);
         let text = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<JudgedHistory>(&text).unwrap(), found, "{text}");

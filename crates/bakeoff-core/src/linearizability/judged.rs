@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ViolationKind;
+use super::history::Witness;
 use crate::units::is_zero;
 
 /// Verdict on the history of a trial's operations on single keys.
@@ -25,7 +26,7 @@ pub struct JudgedHistory {
     pub refused: u64,
     /// Number of judged keys.
     pub keys: u64,
-    /// Number of keys that are not judged because clients deleted them.
+    /// Number of keys that are not judged because no answer shows the order of their deletes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub keys_deleted: u64,
     /// Number of judged keys without an order that explains every answer.
@@ -88,7 +89,7 @@ pub struct ShownViolation {
 impl ShownViolation {
     /// Returns the violation in words. An old value that is read again is the most frequent one, and has its own words.
     pub fn text(&self) -> String {
-        use ShownAction::{Read, Write};
+        use ShownAction::{Delete, Read, Write};
         let actions: Vec<ShownAction> = self.operations.iter().map(|one| one.action).collect();
         match (self.kind, actions.as_slice()) {
             (
@@ -97,7 +98,17 @@ impl ShownViolation {
             ) if old == read => {
                 format!("write {read} was read after write {new}, which began after it had ended")
             }
-            (ViolationKind::Disordered, [Write { value: new }, Read { value: None }]) => {
+            (
+                ViolationKind::Disordered,
+                [Write { value: old }, Delete, Read { value: Some(read) }],
+            ) if old == read => {
+                format!("write {read} was read after a delete, which began after it had ended")
+            }
+            (
+                ViolationKind::Disordered,
+                [Write { value: new }, Read { value: None }]
+                | [Delete, Write { value: new }, Read { value: None }],
+            ) => {
                 format!("nothing was read after write {new}")
             }
             (kind, _) => kind.text().to_owned(),
@@ -148,6 +159,9 @@ pub struct HistoryLine {
     /// Effect or answer.
     #[serde(flatten)]
     pub action: ShownAction,
+    /// Place in the store's own order of writes, of a delete or a missing key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Witness>,
     /// Outcome.
     pub outcome: OperationOutcome,
     /// Time at which it was sent, in nanoseconds of the history's clock.

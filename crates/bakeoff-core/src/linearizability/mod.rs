@@ -11,8 +11,9 @@
 //!
 //! `history` judges all keys of a load with it, and `judged` holds the verdict.
 //!
-//! Not here: recording histories (the engine), deletes (they need a witness of their order).
+//! Not here: recording histories (the engine), which delete a read of a missing key saw (`deletes`).
 
+mod deletes;
 pub mod history;
 pub mod judged;
 

@@ -261,6 +261,11 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
 #[derive(Debug, Clone, Copy)]
 struct Paths;
 
+/// Returns the place among all writes that an answer has as its body.
+fn place(body: &[u8]) -> Option<u64> {
+    std::str::from_utf8(body).ok()?.parse().ok()
+}
+
 impl Mapping for Paths {
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
         let start: &[u8] = match request.operation {
@@ -276,12 +281,13 @@ impl Mapping for Paths {
 
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
+            (Operation::Delete, 200) => on(place(body).map_or(Answer::Done, Answer::DoneAt)),
             (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
             (Operation::Put | Operation::Delete, 409) => {
                 on(Answer::Refused(ErrorKind::Status, super::http_status_text(status, body)));
             }
             (Operation::Get, 200) => on(Answer::Value(body)),
-            (_, 404) => on(Answer::Missing),
+            (_, 404) => on(place(body).map_or(Answer::Missing, Answer::MissingAt)),
             (Operation::List, 200) => {
                 let mut names = body.split(|&byte| byte == b'\n').filter(|name| !name.is_empty());
                 on(Answer::Names(&mut names));

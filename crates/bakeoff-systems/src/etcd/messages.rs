@@ -202,7 +202,7 @@ fn read_event(message: &[u8]) -> Result<WatchEvent<'_>, ProtocolError> {
     Ok(event)
 }
 
-/// Returns the revision of a write, from the header of its response (1; in it revision 3).
+/// Returns the revision from the header of a response (1; in it revision 3).
 pub(super) fn read_revision(message: &[u8]) -> Result<u64, ProtocolError> {
     let mut revision = 0;
     for field in Fields::new(message) {

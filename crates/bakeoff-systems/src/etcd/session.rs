@@ -411,8 +411,14 @@ fn follow(
     }
 }
 
-fn broken(error: ProtocolError) -> Answer<'static> {
+fn broken<'a>(error: ProtocolError) -> Answer<'a> {
     Answer::Failed(ErrorKind::Protocol, error.to_string())
+}
+
+/// Returns an answer with the revision of its header. A write has its own, and a read that of the state that it saw
+/// (`mvcc/kvstore_txn.go`).
+fn at_revision<'a>(message: &[u8], answer: fn(u64) -> Answer<'a>) -> Answer<'a> {
+    messages::read_revision(message).map_or_else(broken, answer)
 }
 
 fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
@@ -422,7 +428,7 @@ fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answe
         Asked::WatchedPut => Operation::Put,
         Asked::Replace => {
             return match messages::read_succeeded(message) {
-                Ok(true) => on(tag, Answer::Done),
+                Ok(true) => on(tag, at_revision(message, Answer::DoneAt)),
                 Ok(false) => on(tag, Answer::Conflict),
                 Err(error) => on(tag, broken(error)),
             };
@@ -431,14 +437,20 @@ fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answe
     match operation {
         Operation::Put => on(tag, Answer::Done),
         Operation::Delete => match messages::read_deleted(message) {
-            Ok(0) => on(tag, Answer::Missing),
-            Ok(_) => on(tag, Answer::Done),
+            Ok(0) => on(tag, at_revision(message, Answer::MissingAt)),
+            Ok(_) => on(tag, at_revision(message, Answer::DoneAt)),
             Err(error) => on(tag, broken(error)),
         },
         Operation::Get => {
             let mut found = None;
             match messages::read_range(message, |_, value| found = Some(value)) {
-                Ok(()) => on(tag, found.map_or(Answer::Missing, Answer::Value)),
+                Ok(()) => on(
+                    tag,
+                    match found {
+                        Some(value) => Answer::Value(value),
+                        None => at_revision(message, Answer::MissingAt),
+                    },
+                ),
                 Err(error) => on(tag, broken(error)),
             }
         }
@@ -458,7 +470,7 @@ fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answe
         }
         Operation::CompareAndSet => match messages::read_versioned(message) {
             Ok(Some((value, revision))) => on(tag, Answer::Versioned(value, revision)),
-            Ok(None) => on(tag, Answer::Missing),
+            Ok(None) => on(tag, at_revision(message, Answer::MissingAt)),
             Err(error) => on(tag, broken(error)),
         },
         operation => crate::never_planned(operation),

@@ -7,6 +7,12 @@
 //!
 //! A server that has ended a session answers its pending requests with `SessionExpired` and executes none of them.
 //! They are sent again in a new session, on the next connection.
+//!
+//! The header of a reply has the zxid of the write, or the last one that the server had applied when it read. Servers
+//! apply no write while they read (`CommitProcessor`), so a missing key was missing at that zxid.
+//!
+//! A node that is deleted and created again starts with version 0. So the version of a `compare-and-set` also holds
+//! bits of the zxid of its node's creation. They show afterwards if the node was another one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +22,7 @@ use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
+use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Stat};
 
 use crate::{Access, Login};
 
@@ -62,7 +68,8 @@ enum Step {
     Read(Operation),
     Delete,
     /// Second half of a compare-and-set. Replaces the node with this version, or creates it for `None`.
-    Replace(Option<i32>),
+    /// The number is that of the node's [`creation`].
+    Replace(Option<i32>, u32),
     /// The operation was abandoned, or failed in an earlier step.
     Ignored,
 }
@@ -95,8 +102,10 @@ impl ZooKeeperSession {
             Step::Read(Operation::List) => Ask::GetChildren { path },
             Step::Read(_) => Ask::GetData { path },
             Step::Delete => Ask::Delete { path, version: None },
-            Step::Replace(None) => Ask::Create { path, data: value, mode: CreateMode::Persistent },
-            Step::Replace(version) => Ask::SetData { path, data: value, version },
+            Step::Replace(None, _) => {
+                Ask::Create { path, data: value, mode: CreateMode::Persistent }
+            }
+            Step::Replace(version, _) => Ask::SetData { path, data: value, version },
             Step::Sync | Step::Ignored => Ask::Sync { path },
         };
         let sent = self.session.request(request, out).is_ok();
@@ -166,7 +175,8 @@ impl KvSession for ZooKeeperSession {
             }
             Operation::Delete => Step::Delete,
             Operation::CompareAndSet if request.compare != Compare::Read => {
-                Step::Replace(node_version(request.compare))
+                let (version, creation) = node_version(request.compare);
+                Step::Replace(version, creation)
             }
             Operation::Get | Operation::List | Operation::CompareAndSet => {
                 if request.reads == ReadConsistency::Linearizable {
@@ -190,14 +200,14 @@ impl KvSession for ZooKeeperSession {
         let Self { session, timeout_ms, is_over, steps, puts, spare, .. } = self;
         let mut retries = Vec::new();
         let received = session.receive(input, out, &mut |event| {
-            let result = match event {
-                Event::Reply { result, .. } => result,
+            let (result, zxid) = match event {
+                Event::Reply { result, zxid, .. } => (result, zxid.cast_unsigned()),
                 Event::Connected { timeout_ms: granted, .. } => return *timeout_ms = granted,
                 Event::Expired | Event::Pong => return,
             };
             *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
             let Some((tag, step)) = steps.pop_front() else { return };
-            match after(step, result) {
+            match after(step, result, zxid) {
                 After::Nothing => return,
                 After::Again(step) => return retries.push((tag, step)),
                 After::FailedEarly(answer) => {
@@ -228,7 +238,7 @@ enum After<'a> {
     Children(zookeeper::Children<'a>),
 }
 
-fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
+fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> After<'_> {
     let failed = |code: ErrorCode| match code {
         ErrorCode::SESSION_EXPIRED => Answer::Unprocessed(code.to_string()),
         code => Answer::Failed(ErrorKind::Status, code.to_string()),
@@ -238,32 +248,48 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
         (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
         (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
         (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
-        (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
+        (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => {
+            After::Answer(Answer::MissingAt(zxid))
+        }
         // Another client wrote, created or removed it.
         (
-            Step::Replace(_),
+            Step::Replace(..),
             Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
         ) => After::Answer(Answer::Conflict),
         (_, Err(code)) => After::Answer(failed(code)),
         (Step::Read(Operation::CompareAndSet), Ok(Reply::Data { data, stat })) => {
-            After::Answer(Answer::Versioned(data, version(stat.version)))
+            After::Answer(Answer::Versioned(data, version(&stat)))
         }
         (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
         (Step::Read(_), Ok(Reply::Children(names))) => After::Children(names),
+        (Step::Replace(Some(_), read), Ok(Reply::Stat(stat))) if creation(&stat) != read => {
+            After::Answer(Answer::Recreated)
+        }
+        (Step::Delete | Step::Replace(..), Ok(_)) => After::Answer(Answer::DoneAt(zxid)),
         (_, Ok(_)) => After::Answer(Answer::Done),
     }
 }
 
-/// Converts a node's version to a nonzero one. Zero stands for a missing node.
-fn version(of_node: i32) -> u64 {
-    u64::from(of_node.cast_unsigned()) + 1
+/// Returns bits that tell a node from others of its path: the count of its creation's zxid, mixed with the epoch.
+fn creation(of_node: &Stat) -> u32 {
+    let zxid = of_node.czxid.cast_unsigned();
+    (zxid as u32) ^ ((zxid >> 32) as u32).rotate_right(8)
 }
 
-/// Reverses [`version`]. Returns `None` for a missing node.
-fn node_version(compare: Compare) -> Option<i32> {
+/// Returns a node's version, with its [`creation`] in the upper half. It is not 0, which stands for a missing node.
+fn version(of_node: &Stat) -> u64 {
+    let version = of_node.version.cast_unsigned().wrapping_add(1);
+    u64::from(creation(of_node)) << 32 | u64::from(version)
+}
+
+/// Reverses [`version`]. Returns no version for a missing node.
+fn node_version(compare: Compare) -> (Option<i32>, u32) {
     match compare {
-        Compare::Read | Compare::Replace(0) => None,
-        Compare::Replace(version) => u32::try_from(version - 1).ok().map(u32::cast_signed),
+        Compare::Read | Compare::Replace(0) => (None, 0),
+        Compare::Replace(version) => {
+            let creation = (version >> 32) as u32;
+            (Some((version as u32).wrapping_sub(1).cast_signed()), creation)
+        }
     }
 }
 

@@ -9,8 +9,8 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `PUT /kv/KEY`, value as body | 204 |
-//! | `GET /kv/KEY` | 200 and the value, or 404 |
-//! | `DELETE /kv/KEY` | 204, even if the key was absent |
+//! | `GET /kv/KEY` | 200 and the value, or 404 and the place of the last write among all writes |
+//! | `DELETE /kv/KEY` | 200 and its place among all writes, even if the key was absent |
 //! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one per line |
 //! | `GET /health` | 200 once ready, 503 before |
 //! | `GET /stats` | 200 and counters as JSON, including injected faults |

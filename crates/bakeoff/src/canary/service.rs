@@ -335,7 +335,15 @@ impl Service {
             self.counters.faults.dirty += 1;
             return whole(out, Status::Conflict, b"", head);
         }
-        whole(out, Status::NoContent, b"", head)
+        match put {
+            true => whole(out, Status::NoContent, b"", head),
+            false => self.at_place(out, Status::Ok, head),
+        }
+    }
+
+    /// Answers with the place of the last write.
+    fn at_place(&self, out: &mut Vec<u8>, status: Status, head: &Head<'_>) -> Answer {
+        whole(out, status, self.store.place().to_string().as_bytes(), head)
     }
 
     /// Returns true if the request comes from a further node, after the split.
@@ -380,7 +388,7 @@ impl Service {
         };
         let Some(value) = value else {
             self.counters.not_found += 1;
-            return whole(out, Status::NotFound, b"", head);
+            return self.at_place(out, Status::NotFound, head);
         };
         let begins = http::answer(out, Status::Ok, value, head.keep_alive);
         match fate {

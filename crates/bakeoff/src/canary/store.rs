@@ -31,8 +31,8 @@ impl Store {
         keep_previous: bool,
         keep_for: Duration,
     ) -> io::Result<(Self, Replayed)> {
-        let pasts = BTreeMap::new();
-        let mut keys = Keys { map: BTreeMap::new(), live: 0, keep_previous, keep_for, pasts };
+        let (map, pasts) = (BTreeMap::new(), BTreeMap::new());
+        let mut keys = Keys { map, live: 0, place: 1, keep_previous, keep_for, pasts };
         let (log, found) = Log::open(dir, durability, |entry| match entry {
             Entry::Put { key, value } => keys.set(key, Some(value)),
             Entry::Delete { key } => keys.set(key, None),
@@ -90,6 +90,11 @@ impl Store {
         self.keys.live
     }
 
+    /// Returns the place of the last write among all writes, with those before a restart; 1 before the first.
+    pub(super) fn place(&self) -> u64 {
+        self.keys.place
+    }
+
     /// Writes all changes to the log, synced if so configured, and returns the bytes written.
     pub(super) fn commit(&mut self) -> io::Result<usize> {
         self.log.commit()
@@ -99,6 +104,8 @@ impl Store {
 struct Keys {
     map: BTreeMap<Box<[u8]>, Versions>,
     live: usize,
+    /// Place of the last write.
+    place: u64,
     keep_previous: bool,
     keep_for: Duration,
     /// Time of each recent write of a key and the value before it, oldest first.
@@ -129,6 +136,7 @@ impl Keys {
     }
 
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.place += 1;
         let Some(versions) = self.map.get_mut(key) else {
             if let Some(value) = value {
                 let versions = Versions { now: Some(value.into()), previous: None };

@@ -53,8 +53,14 @@ fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking>
             theirs.lines().filter(|line| line.split(' ').next() == Some(verdict)).count() as u64
         };
         let ours = |name: &str| judged[name].as_u64().unwrap_or(0);
-        assert_eq!(count("violated"), ours("keys_violated"), "{judged}\n{theirs}");
-        assert_eq!(count("linearizable"), ours("keys") - ours("keys_violated"), "{theirs}");
+        // Keys with a delete of unknown outcome are not always judged.
+        let open = ours("keys_deleted");
+        let between = |count: u64, least: u64| (least..=least + open).contains(&count);
+        assert!(between(count("violated"), ours("keys_violated")), "{judged}\n{theirs}");
+        assert!(
+            between(count("linearizable"), ours("keys") - ours("keys_violated")),
+            "{judged}\n{theirs}"
+        );
         let shown = format!("violated {}", text(&judged["violation"]["key"]));
         assert!(judged["found"] == "linearizable" || theirs.contains(&shown), "{shown}: {theirs}");
     }
@@ -63,8 +69,9 @@ fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking>
 
 fn judges_etcd_alike(case: &Case) -> Result<(), Lacking> {
     let mix = "{put: 40, get: 40, compare-and-set: 20}";
+    let deletes = "{put: 30, get: 30, compare-and-set: 20, delete: 20}";
     // Some operations time out.
-    for timeout in ["10s", "12ms"] {
+    for (mix, timeout) in [(mix, "10s"), (mix, "12ms"), (deletes, "10s"), (deletes, "12ms")] {
         let load = format!(
             "{{clients: 8, warmup: 0s, stop: {{after: 2s}}, timeout: {timeout}, errors-max: 100%}}"
         );
@@ -72,7 +79,9 @@ fn judges_etcd_alike(case: &Case) -> Result<(), Lacking> {
         let judged = &trials[0]["linearizability"];
         assert_eq!(judged["found"], "linearizable", "{judged}");
         assert!(judged["operations"].as_u64().unwrap() > 100, "{judged}");
-        assert_eq!(judged["keys"], 10, "{judged}");
+        if (mix, timeout) != (deletes, "12ms") {
+            assert_eq!(judged["keys"], 10, "{judged}");
+        }
     }
     Ok(())
 }
@@ -91,7 +100,14 @@ fn canaries() -> Result<(), Lacking> {
     ];
     let load =
         "{clients: 6, warmup: 0s, stop: {operations: 20000}, timeout: 30ms, errors-max: 100%}";
-    let trials = compared(&systems.concat(), "{put: 50, get: 50}", load)?;
+    for mix in ["{put: 50, get: 50}", "{put: 40, get: 40, delete: 20}"] {
+        judges_canaries_alike(&systems.concat(), mix, load)?;
+    }
+    Ok(())
+}
+
+fn judges_canaries_alike(systems: &str, mix: &str, load: &str) -> Result<(), Lacking> {
+    let trials = compared(systems, mix, load)?;
     let judged = trials.iter().map(|trial| (&trial["trial"]["system"], &trial["linearizability"]));
     let violated = judged.filter(|(_, judged)| judged["found"] == "violated");
     let violated: Vec<&str> = violated.map(|(system, _)| text(system)).collect();

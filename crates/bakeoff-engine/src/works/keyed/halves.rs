@@ -133,6 +133,19 @@ impl Replaced {
 impl KvWork {
     /// Judges an answer, and decides if the operation has another request.
     pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
+        if let Some(history) = &mut self.history {
+            history.answered(&answer);
+        }
+        let answer = match (answer, &mut pending.halves) {
+            (Answer::DoneAt(_), _) => Answer::Done,
+            (Answer::MissingAt(_), _) => Answer::Missing,
+            (Answer::Recreated, Halves::Writing { replaced, .. }) => {
+                // It replaced another write than the one that it had read.
+                *replaced = 0;
+                Answer::Done
+            }
+            (answer, _) => answer,
+        };
         match (pending.halves, answer) {
             (_, Answer::Unprocessed(what)) => {
                 self.end_write(&pending, WriteOutcome::Refused);

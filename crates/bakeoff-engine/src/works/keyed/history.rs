@@ -17,13 +17,13 @@ use std::time::Instant;
 
 use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::linearizability::history::{
-    HISTORY_MAX, History, RecordedAction, RecordedOperation,
+    HISTORY_MAX, History, OperationOrigin, RecordedAction, RecordedOperation, Witness,
 };
 use bakeoff_core::linearizability::judged::OperationOutcome;
 use bakeoff_core::study::Operation;
 
 use super::halves::Halves;
-use super::{Keyed, Pending};
+use super::{Answer, Keyed, Pending};
 use crate::clock;
 
 /// Operations of a batch: 160 KB.
@@ -112,7 +112,8 @@ impl HistoryCollector {
         let nodes = names.map(&mut place).collect();
         let to = self.batches.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
         let (clients, batch) = (Vec::new(), Vec::with_capacity(BATCH));
-        Some(HistoryRecorder { collector: Arc::clone(self), to, nodes, clients, batch })
+        let (collector, witness) = (Arc::clone(self), None);
+        Some(HistoryRecorder { collector, to, nodes, clients, batch, witness, is_missing: false })
     }
 }
 
@@ -125,6 +126,10 @@ pub(super) struct HistoryRecorder {
     /// Node of each client, by its number.
     clients: Vec<u16>,
     batch: Batch,
+    /// Witness of the answer that is being judged.
+    witness: Option<Witness>,
+    /// True if this answer is that the key is missing.
+    is_missing: bool,
 }
 
 impl HistoryRecorder {
@@ -147,12 +152,24 @@ impl HistoryRecorder {
         self.clients[client] = self.nodes.get(node).copied().unwrap_or(u16::MAX);
     }
 
+    /// Notes the answer that is judged next.
+    pub(super) fn answered(&mut self, answer: &Answer<'_>) {
+        self.is_missing = matches!(answer, Answer::Missing | Answer::MissingAt(_));
+        self.witness = match *answer {
+            Answer::DoneAt(place) | Answer::MissingAt(place) => Witness::new(place),
+            _ => None,
+        };
+    }
+
     /// Records a read that returned the write with this number, or found nothing.
     pub(super) fn read(&mut self, pending: &Pending, seen: Option<u64>) {
-        // Numbers that the ledger never gave are wrong answers, which another check reports.
-        if let Ok(seen) = u32::try_from(seen.unwrap_or(0)) {
-            self.record(pending, RecordedAction::Read(seen), OperationOutcome::Done);
-        }
+        let action = match seen.map(u32::try_from) {
+            None => RecordedAction::Missing(self.witness),
+            Some(Ok(seen @ 1..)) => RecordedAction::Read(seen),
+            // Numbers that the ledger never gave are wrong answers, which another check reports.
+            Some(_) => return,
+        };
+        self.record(pending, action, OperationOutcome::Done);
     }
 
     /// Records the end of a write or a delete.
@@ -167,12 +184,18 @@ impl HistoryRecorder {
             WriteOutcome::Unknown => OperationOutcome::Unknown,
             WriteOutcome::NotSent => return,
         };
+        let witness = self.witness.filter(|_| outcome == OperationOutcome::Done);
         let action = match (pending.operation, pending.halves) {
-            (Operation::Delete, _) => RecordedAction::Delete,
-            (Operation::CompareAndSet, Halves::Writing { replaced, hit, .. })
-                if hit == (replaced != 0) =>
-            {
-                RecordedAction::CompareAndSet { expected: replaced, value }
+            // It deleted nothing.
+            (Operation::Delete, _) if self.is_missing && outcome == OperationOutcome::Done => {
+                RecordedAction::Missing(witness)
+            }
+            (Operation::Delete, _) => RecordedAction::Delete(witness),
+            (Operation::CompareAndSet, Halves::Writing { hit: false, .. }) => {
+                RecordedAction::Create(value, witness)
+            }
+            (Operation::CompareAndSet, Halves::Writing { replaced: expected @ 1.., .. }) => {
+                RecordedAction::CompareAndSet { expected, value }
             }
             _ => RecordedAction::Write(value),
         };
@@ -181,15 +204,11 @@ impl HistoryRecorder {
 
     fn record(&mut self, pending: &Pending, action: RecordedAction, outcome: OperationOutcome) {
         let (Ok(key), 1..) = (u32::try_from(pending.key), pending.started) else { return };
-        self.batch.push(RecordedOperation {
-            start: pending.started,
-            end: self.now(),
-            key,
-            client: pending.client,
-            action,
-            node: self.clients.get(pending.client as usize).copied().unwrap_or(u16::MAX),
-            outcome,
-        });
+        let client = pending.client;
+        let node = self.clients.get(client as usize).copied().unwrap_or(u16::MAX);
+        let (origin, times) =
+            (OperationOrigin { key, client, node }, (pending.started, self.now()));
+        self.batch.push(RecordedOperation::new(origin, times, action, outcome));
         if self.batch.len() == BATCH {
             let full = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
             self.hand_over(full);
@@ -233,15 +252,9 @@ mod tests {
     fn operations_beyond_the_limit_are_counted_and_not_kept() {
         let collector = Arc::new(HistoryCollector::keeping(2 * BATCH as u64));
         let recorder = collector.recorder(["a".to_owned()].into_iter()).unwrap();
-        let one = RecordedOperation {
-            start: 1,
-            end: 2,
-            key: 0,
-            client: 0,
-            action: RecordedAction::Read(0),
-            node: 0,
-            outcome: OperationOutcome::Done,
-        };
+        let origin = OperationOrigin { key: 0, client: 0, node: 0 };
+        let (action, outcome) = (RecordedAction::Read(1), OperationOutcome::Done);
+        let one = RecordedOperation::new(origin, (1, 2), action, outcome);
         (0..3).for_each(|_| recorder.hand_over(vec![one; BATCH]));
         drop(recorder);
         let history = collector.take();

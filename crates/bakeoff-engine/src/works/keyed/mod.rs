@@ -84,12 +84,21 @@ pub enum Answer<'a> {
     Value(&'a [u8]),
     /// Value read by a `compare-and-set`, and its version, never 0.
     Versioned(&'a [u8], u64),
+    /// [`Self::Done`] of a `delete` or `compare-and-set`, with its place in the system's own order of writes, such as
+    /// etcd's revision.
+    DoneAt(u64),
     /// The write of a `compare-and-set` found another version and changed nothing.
     Conflict,
+    /// The write of a `compare-and-set` succeeded, but on a key that was deleted and created again since its read. The
+    /// system's versions do not tell the two apart.
+    Recreated,
     /// Keys and values of a `scan`, in order.
     Pairs(&'a mut dyn Iterator<Item = (&'a [u8], &'a [u8])>),
     /// The key does not exist. This is a success for a `delete`.
     Missing,
+    /// [`Self::Missing`], with the last write in the system's own order that it had applied. That may be taken after
+    /// the read and before the answer.
+    MissingAt(u64),
     /// Names of a `list`, with or without their directory.
     Names(&'a mut dyn Iterator<Item = &'a [u8]>),
     /// The system certainly did not process it, so it may be sent again.

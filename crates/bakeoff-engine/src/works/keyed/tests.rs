@@ -73,7 +73,12 @@ impl KvSession for MemorySession {
                 (Operation::Get, ..) | (_, Compare::Read, None)
                     if !matches!(operation, Operation::Put | Operation::Watch) =>
                 {
-                    on(tag, Answer::Missing);
+                    on(tag, Answer::MissingAt(store.version));
+                }
+                (Operation::Delete, ..) => {
+                    store.version += 1;
+                    store.keys.remove(&key);
+                    on(tag, Answer::DoneAt(store.version));
                 }
                 (Operation::CompareAndSet, Compare::Replace(wanted), found)
                     if !store.forgets_versions
@@ -317,7 +322,7 @@ fn recorded(desk: Desk) -> Vec<String> {
     assert_eq!(history.nodes, ["a"]);
     let texts = history.operations.iter().map(|one| {
         assert!(one.start > 0 && one.start <= one.end && one.node == 0, "{one:?}");
-        format!("{} {:?} {:?}", one.client, one.action, one.outcome)
+        format!("{} {:?} {:?}", one.client, one.action(), one.outcome)
     });
     texts.collect()
 }
@@ -341,6 +346,21 @@ fn history_has_both_requests_of_a_compare_and_set() {
             "1 Read(2) Done",
             "1 CompareAndSet { expected: 2, value: 4 } Done",
         ]
+    );
+}
+
+#[test]
+fn history_has_the_witnesses_of_deletes() {
+    let mut desk = Desk::new(Operation::Delete, KeyOrder::Same, 2);
+    desk.fill();
+    for client in 0..2 {
+        desk.issue(client);
+        desk.receive(client);
+    }
+    let place = desk.store.lock().unwrap().version;
+    assert_eq!(
+        recorded(desk),
+        [format!("0 Delete(Some({place})) Done"), format!("1 Missing(Some({place})) Done")]
     );
 }
 

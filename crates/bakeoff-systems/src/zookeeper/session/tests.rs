@@ -24,6 +24,11 @@ fn reply(number: i32, error: i32, rest: &[u8]) -> Vec<u8> {
     frame(&[&number.to_be_bytes(), &[0; 8], &error.to_be_bytes(), rest])
 }
 
+/// Returns the reply to a request whose transaction is 9.
+fn reply_at_9(number: i32, error: i32, rest: &[u8]) -> Vec<u8> {
+    frame(&[&number.to_be_bytes(), &9_u64.to_be_bytes(), &error.to_be_bytes(), rest])
+}
+
 /// Returns the reply to a connecting client: a new session with a timeout of 4 s.
 fn granted() -> Vec<u8> {
     let password = [&16_i32.to_be_bytes()[..], &[7; 16]].concat();
@@ -59,6 +64,10 @@ fn heard(session: &mut ZooKeeperSession, bytes: &[u8]) -> Vec<String> {
             Answer::Unprocessed(why) => format!("not processed: {why}"),
             Answer::Refused(_, why) => format!("refused: {why}"),
             Answer::Failed(_, why) => why,
+            Answer::Versioned(_, version) => version.to_string(),
+            Answer::DoneAt(place) => format!("done at {place}"),
+            Answer::MissingAt(place) => format!("missing at {place}"),
+            Answer::Recreated => "recreated".to_owned(),
             _ => "another".to_owned(),
         };
         seen.push(format!("{tag} {answer}"));
@@ -76,6 +85,39 @@ fn expired_session_ends_and_its_requests_may_be_sent_again() {
     assert!(session.is_ending() && !ask(&mut session, 0, Operation::Put));
     let seen = heard(&mut session, &reply(2, -102, b""));
     assert_eq!(seen, ["1 NoAuth (-102)"]);
+}
+
+#[test]
+fn deletes_and_missing_keys_have_the_zxid_of_their_reply() {
+    for (operation, error, expected) in [
+        (Operation::Delete, 0, "0 done at 9"),
+        (Operation::Delete, -101, "0 missing at 9"),
+        (Operation::Get, -101, "0 missing at 9"),
+    ] {
+        let mut session = connected();
+        let request =
+            Request { reads: ReadConsistency::Stale, ..replay::request(operation, b"a", b"") };
+        assert!(session.request(0, &request, &mut Vec::new()));
+        assert_eq!(heard(&mut session, &reply_at_9(1, error, b"")), [expected]);
+    }
+}
+
+#[test]
+fn node_that_was_created_again_is_no_more_the_one_that_was_read() {
+    // Both have version 0.
+    let stat = |created_at: i64| [&created_at.to_be_bytes()[..], &[0; 60]].concat();
+    for (created_at, expected) in [(5, "0 done at 9"), (6, "0 recreated")] {
+        let mut session = connected();
+        let mut request = replay::request(Operation::CompareAndSet, b"a", b"");
+        request.reads = ReadConsistency::Stale;
+        assert!(session.request(0, &request, &mut Vec::new()));
+        let data = [&0_u32.to_be_bytes()[..], &stat(5)].concat();
+        let read = heard(&mut session, &reply_at_9(1, 0, &data));
+        let version = read[0].strip_prefix("0 ").and_then(|text| text.parse().ok());
+        request.compare = Compare::Replace(version.expect("it has a version"));
+        assert!(session.request(0, &request, &mut Vec::new()));
+        assert_eq!(heard(&mut session, &reply_at_9(2, 0, &stat(created_at))), [expected]);
+    }
 }
 
 #[test]
