@@ -160,6 +160,32 @@ struct Block {
     is_read: bool,
 }
 
+/// Blocks by value, sorted. Values are numbers of writes with few gaps, so most are found at their own number.
+struct Blocks(Vec<(Option<u64>, Block)>);
+
+impl Blocks {
+    fn place(&self, value: Option<u64>) -> Option<usize> {
+        let guess = value.unwrap_or(0) as usize;
+        match self.0.get(guess) {
+            Some(found) if found.0 == value => Some(guess),
+            _ => self.0.binary_search_by_key(&value, |one| one.0).ok(),
+        }
+    }
+
+    fn get(&self, value: Option<u64>) -> Option<&Block> {
+        Some(&self.0[self.place(value)?].1)
+    }
+
+    fn get_mut(&mut self, value: Option<u64>) -> Option<&mut Block> {
+        let place = self.place(value)?;
+        Some(&mut self.0[place].1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Option<u64>, &Block)> {
+        self.0.iter().map(|(value, block)| (*value, block))
+    }
+}
+
 /// Judges the history of one key. The order of the operations is free.
 pub fn judge(history: &[KeyOperation]) -> Linearizability {
     match judged(history) {
@@ -242,14 +268,14 @@ fn violation(
 }
 
 /// Groups the operations by the value that they wrote or read.
-fn blocks(history: &[KeyOperation]) -> Result<BTreeMap<Option<u64>, Block>, Linearizability> {
+fn blocks(history: &[KeyOperation]) -> Result<Blocks, Linearizability> {
     let violated = |kind, operations: &[usize]| {
         Err(Linearizability::Violated(violation(history, kind, operations)))
     };
     let no_operation = history.len();
     let initial = Bounds { first_end: (0, no_operation), last_start: (0, no_operation) };
     let initial = Block { bounds: initial, write: None, after: None, is_read: false };
-    let mut blocks = BTreeMap::from([(None, initial)]);
+    let mut blocks = vec![(None, initial)];
     let mut failed: BTreeMap<u64, usize> = BTreeMap::new();
     for (index, one) in history.iter().enumerate() {
         let (value, after) = match one.action {
@@ -267,13 +293,16 @@ fn blocks(history: &[KeyOperation]) -> Result<BTreeMap<Option<u64>, Block>, Line
         };
         let bounds = Bounds::new(one.start, end, index);
         let block = Block { bounds, write: Some(index), after, is_read: false };
-        if blocks.insert(Some(value), block).is_some() {
-            return Err(Linearizability::Undecided("two writes have the same value"));
-        }
+        blocks.push((Some(value), block));
     }
+    blocks.sort_by_key(|one| one.0);
+    if blocks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err(Linearizability::Undecided("two writes have the same value"));
+    }
+    let mut blocks = Blocks(blocks);
     for (index, one) in history.iter().enumerate() {
         let (KeyAction::Read(value), KeyEnd::Done(end)) = (one.action, one.end) else { continue };
-        let Some(block) = blocks.get_mut(&value) else {
+        let Some(block) = blocks.get_mut(value) else {
             return match value.and_then(|value| failed.get(&value)) {
                 Some(&write) => violated(ViolationKind::DirtyRead, &[write, index]),
                 None => violated(ViolationKind::NeverWritten, &[index]),
@@ -293,9 +322,9 @@ fn blocks(history: &[KeyOperation]) -> Result<BTreeMap<Option<u64>, Block>, Line
     };
     let meets = |block: &Block| Some((block.after?, block.write?));
     let mut met: Vec<(Option<u64>, usize)> =
-        blocks.values().filter(|block| happened(block)).filter_map(meets).collect();
+        blocks.iter().filter_map(|(_, block)| meets(block).filter(|_| happened(block))).collect();
     while let Some((value, by)) = met.pop() {
-        let Some(block) = blocks.get_mut(&value) else {
+        let Some(block) = blocks.get_mut(value) else {
             return match value.and_then(|value| failed.get(&value)) {
                 Some(&write) => violated(ViolationKind::DirtyRead, &[write, by]),
                 None => violated(ViolationKind::NeverWritten, &[by]),
@@ -306,32 +335,33 @@ fn blocks(history: &[KeyOperation]) -> Result<BTreeMap<Option<u64>, Block>, Line
         }
         block.is_read = true;
     }
-    blocks.retain(|_, block| happened(block));
+    blocks.0.retain(|(_, block)| happened(block));
     Ok(blocks)
 }
 
 /// Joins blocks that compare-and-sets put one behind the other, and returns the bounds of each chain.
 fn chains(
     history: &[KeyOperation],
-    blocks: &BTreeMap<Option<u64>, Block>,
+    blocks: &Blocks,
 ) -> Result<Vec<Bounds>, LinearizabilityViolation> {
     let mut next: BTreeMap<Option<u64>, Option<u64>> = BTreeMap::new();
-    for (&value, block) in blocks {
+    for (value, block) in blocks.iter() {
         let Some(before) = block.after else { continue };
         if let Some(other) = next.insert(before, value) {
             let writes: Vec<usize> =
-                [value, other].iter().filter_map(|value| blocks[value].write).collect();
+                [value, other].iter().filter_map(|&value| blocks.get(value)?.write).collect();
             return Err(violation(history, ViolationKind::LostUpdate, &writes));
         }
     }
     let mut chains = Vec::new();
     let mut joined = 0;
-    for (&value, block) in blocks.iter().filter(|(_, block)| block.after.is_none()) {
+    for (value, block) in blocks.iter().filter(|(_, block)| block.after.is_none()) {
         let mut bounds = block.bounds;
         joined += 1;
         let mut last = value;
-        while let Some(&value) = next.get(&last) {
-            let block = &blocks[&value];
+        while let Some((value, block)) =
+            next.get(&last).and_then(|&value| Some((value, blocks.get(value)?)))
+        {
             // All of the chain so far precedes this block.
             if block.bounds.precedes(&bounds) {
                 let shown = [block.bounds.first_end.1, bounds.last_start.1];
@@ -343,13 +373,10 @@ fn chains(
         }
         chains.push(bounds);
     }
-    if joined < blocks.len() {
+    if joined < blocks.0.len() {
         // Compare-and-sets that met each other's values in a circle.
-        let writes: Vec<usize> = blocks
-            .values()
-            .filter(|block| block.after.is_some())
-            .filter_map(|block| block.write)
-            .collect();
+        let joins = blocks.iter().filter(|(_, block)| block.after.is_some());
+        let writes: Vec<usize> = joins.filter_map(|(_, block)| block.write).collect();
         return Err(violation(history, ViolationKind::AfterReplaced, &writes));
     }
     Ok(chains)
