@@ -114,6 +114,11 @@ impl SystemOutages {
         }
     }
 
+    /// Formats the median outage; `None` without injections.
+    pub(crate) fn outage_text(&self) -> Option<String> {
+        Some(bounded(self.outage()?, self.is_none(), self.lasted()))
+    }
+
     /// Returns true if most injections had no outage.
     pub(crate) fn is_none(&self) -> bool {
         let none = self.counted().filter(|one| one.outage.seconds.is_none()).count();
@@ -146,7 +151,8 @@ impl SystemOutages {
         };
         let all: Vec<StepOutage> = self.counted().filter_map(step).collect();
         let most = |is: fn(&StepOutage) -> bool| most_are(&all, is);
-        bounded(self.median(length)?, most(|one| one.seconds.is_none()), most(|one| one.lasted))
+        let none = most(|one| one.seconds.is_none());
+        Some(bounded(self.median(length)?, none, most(|one| one.lasted)))
     }
 
     /// Formats the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if most
@@ -159,7 +165,8 @@ impl SystemOutages {
         let median = self.median(|one| longest(one).map(|part| part.length()))?;
         let all: Vec<PartOutage> = self.counted().filter_map(longest).collect();
         let most = |is: fn(&PartOutage) -> bool| most_are(&all, is);
-        bounded(median, most(|part| part.seconds.is_none()), most(|part| part.lasted))
+        let none = most(|part| part.seconds.is_none());
+        Some(bounded(median, none, most(|part| part.lasted)))
     }
 
     /// Names the operations that were out at least twice as long as all together: ` (put for 14.0 s)`; empty if none was.
@@ -203,13 +210,13 @@ fn most_are<T>(all: &[T], is: fn(&T) -> bool) -> bool {
 }
 
 /// Formats a median that may be a bound: `< 0.1 s`.
-fn bounded(median: f64, is_none: bool, lasted: bool) -> Option<String> {
+pub(crate) fn bounded(median: f64, is_none: bool, lasted: bool) -> String {
     let before = match (is_none, lasted) {
         (true, _) => "< ",
         (_, true) => "> ",
         _ => "",
     };
-    Some(format!("{before}{}", seconds_text(median)))
+    format!("{before}{}", seconds_text(median))
 }
 
 impl FaultOutages {

@@ -2,6 +2,7 @@
 //!
 //! Not here: the outages and their comparison (`derive::outages`), the charts (`render::html::outages`).
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use bakeoff_core::measurement::LoadPart;
@@ -15,7 +16,9 @@ use super::table::{Cell, Column, Table};
 use super::tables::{shown, trials};
 use crate::derive::comparison::Comparison;
 use crate::derive::effects;
-use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages, seconds_text};
+use crate::derive::outages::{
+    FaultOutages, InjectionFigures, SystemOutages, bounded, seconds_text,
+};
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
@@ -203,9 +206,9 @@ type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
 const FIGURES: [Shown; 15] = [
     ("injections", |of| Some(counted_text(of))),
-    ("outage, median", |of| of.outage().map(seconds_text)),
-    ("outage, shortest", |of| least(of, |one| one.outage.length())),
-    ("outage, longest", |of| most(of, |one| one.outage.length())),
+    ("outage, median", SystemOutages::outage_text),
+    ("outage, shortest", |of| of.counted().min_by(shorter).map(length_text)),
+    ("outage, longest", |of| of.counted().max_by(shorter).map(length_text)),
     ("outage of the broken nodes' clients, median", |of| {
         of.part_text(|part| matches!(part.part, LoadPart::Node(_)) && part.broken)
     }),
@@ -230,12 +233,13 @@ const FIGURES: [Shown; 15] = [
     ("acknowledged keys lost or wrong", |of| of.lost().map(lost_text)),
 ];
 
-fn least(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
-    of.counted().map(figure).reduce(f64::min).map(seconds_text)
+fn shorter(a: &&InjectionFigures, b: &&InjectionFigures) -> Ordering {
+    a.outage.length().total_cmp(&b.outage.length())
 }
 
-fn most(of: &SystemOutages, figure: fn(&InjectionFigures) -> f64) -> Option<String> {
-    of.counted().map(figure).reduce(f64::max).map(seconds_text)
+/// Formats the outage of one injection: `1.21 s`, `< 20 ms`.
+fn length_text(of: &InjectionFigures) -> String {
+    bounded(of.outage.length(), of.outage.seconds.is_none(), of.outage.lasted)
 }
 
 /// Returns all figures of a fault, with a column for each system.
@@ -253,7 +257,7 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
         let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
         let by_effect = effects.iter().map(|(_, text)| text(&of.fault, system));
         let published = is_published.then(|| system.published_text());
-        let cells = figures.chain(by_operation).chain(by_step).chain(by_effect).chain(published);
+        let cells = by_effect.chain(figures).chain(by_operation).chain(by_step).chain(published);
         let cells = cells.map(Cell::or_missing);
         Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
@@ -262,11 +266,11 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
     let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
     let by_effect = effects.iter().map(|(name, _)| (*name).to_owned());
     let published = is_published.then(|| "outage, published".to_owned());
-    let labels = labels.chain(by_operation).chain(by_step).chain(by_effect).chain(published);
+    let labels = by_effect.chain(labels).chain(by_operation).chain(by_step);
     Table {
         title: Some(format!("{}: {}", of.fault.name, of.fault.text())),
         corner: "figure".to_owned(),
-        labels: labels.collect(),
+        labels: labels.chain(published).collect(),
         groups: of.systems.iter().map(|one| vec![column(one)]).collect(),
     }
 }
