@@ -144,7 +144,7 @@ pub(crate) struct Elsewhere {
 /// Faults outside of trials.
 pub(crate) static ELSEWHERE: &[Elsewhere] = &[
     Elsewhere {
-        fault: "stale read, lost update, read of a refused write, reordered writes, split brain",
+        fault: "stale read, lost update, read of a refused write, reordered writes, split brain, deleted value that is read again",
         by: "canaries with `stale`, `lose`, `dirty`, `reorder` or `split-after`, under `audit: {linearizability: true}`",
         follows: "check `linearizability`: the fewest operations that show it; honest canaries pass",
         test: (
