@@ -43,7 +43,7 @@ pub struct RouteChange {
 }
 
 impl RouteChange {
-    /// Returns the next change of a gateway. Fails for a node that is none.
+    /// Returns the next change of a gateway. Fails if the node is no gateway.
     pub(crate) fn next(gateway: &Access) -> Result<Self, SystemError> {
         let changes = gateway.memory.get::<RouteChanges>();
         let changes = changes.ok_or_else(|| SystemError::answered(gateway, "it has no routes"))?;

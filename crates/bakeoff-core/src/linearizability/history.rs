@@ -28,7 +28,7 @@ pub struct RecordedOperation {
     pub start: u64,
     /// Time at which its outcome was known, in nanoseconds of the same clock.
     pub end: u64,
-    /// Witness, 0 if there is none; of a compare-and-set the number of the value that it met.
+    /// Witness, or 0 without one. A compare-and-set has the number of the value that it met here.
     detail: u64,
     /// Number of the key.
     pub key: u32,

@@ -24,6 +24,13 @@ pub enum LoadPart {
     Operation(String),
 }
 
+impl LoadPart {
+    /// Returns true for the operations of this name.
+    pub fn is_operation(&self, name: &str) -> bool {
+        matches!(self, Self::Operation(own) if own == name)
+    }
+}
+
 /// Holds the times without success of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartSilences {

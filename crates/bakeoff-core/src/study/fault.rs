@@ -356,12 +356,14 @@ impl FaultAction {
 }
 
 impl System {
+    /// Returns the system or one of its parts; `None` without such a part.
+    pub(crate) fn member(&self, part: Option<&str>) -> Option<&Self> {
+        part.map_or(Some(self), |role| self.parts.get(role))
+    }
+
     /// Returns the number of nodes of the system or of one of its parts; `None` without such a part.
     pub fn nodes_of(&self, part: Option<&str>) -> Option<u32> {
-        match part {
-            None => Some(self.nodes),
-            Some(role) => self.parts.get(role).map(|part| part.nodes),
-        }
+        self.member(part).map(|member| member.nodes)
     }
 }
 

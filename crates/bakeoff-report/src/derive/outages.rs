@@ -174,11 +174,7 @@ impl SystemOutages {
         let all = self.outage().unwrap_or_default();
         let longer = self.operations().into_iter().filter_map(|name| {
             let length = |one: &InjectionFigures| {
-                let own = one
-                    .parts
-                    .iter()
-                    .find(|one| matches!(&one.part, LoadPart::Operation(of) if of == name));
-                own.and_then(|part| part.seconds)
+                one.parts.iter().find(|part| part.part.is_operation(name))?.seconds
             };
             let median = self.median(length).filter(|median| *median > 2.0 * all)?;
             Some(format!("{name} for {}", seconds_text(median)))

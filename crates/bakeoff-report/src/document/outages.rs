@@ -250,10 +250,8 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
     let effects = effects::figures(of);
     let column = |system: &SystemOutages| {
         let figures = FIGURES.iter().map(|(_, text)| text(system));
-        let by_operation = operations.iter().map(|name| {
-            let is_of = |part: &LoadPart| matches!(part, LoadPart::Operation(of) if of == name);
-            system.part_text(|part| is_of(&part.part))
-        });
+        let by_operation =
+            operations.iter().map(|name| system.part_text(|part| part.part.is_operation(name)));
         let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
         let by_effect = effects.iter().map(|(_, text)| text(&of.fault, system));
         let published = is_published.then(|| system.published_text());

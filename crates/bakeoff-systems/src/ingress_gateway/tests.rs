@@ -246,7 +246,7 @@ fn unsupported_combinations_are_refused() {
     check("{kind: envoy}", "which is only a part of others");
 }
 
-/// Makes three changes, each of which the gateway must have within seconds, beside the route of all other requests.
+/// Makes three changes. Each must reach the gateway within seconds, and other requests must still pass.
 fn takes_changes(plane: &str) {
     let study = study(plane, "");
     let Some(components) = components(&study.systems[0]) else { return };
@@ -259,7 +259,7 @@ fn takes_changes(plane: &str) {
     for _ in 0..3 {
         let change = RouteChange::next(&gateway).unwrap();
         let has = |change: &RouteChange| change.has_arrived(&gateway, PATIENCE.into()).unwrap();
-        assert!(!has(&change), "the gateway has a change that nobody made");
+        assert!(!has(&change), "the gateway has the change too early");
         let replace = |node: &str, path: &Path, contents: &[u8]| {
             let mut processes = running.ready.processes();
             processes.find(|process| process.name() == node).unwrap().replace_file(path, contents)

@@ -89,7 +89,7 @@ fn ok(body: &str) -> Answer {
 const NO_CONTENT: Answer = Answer::Whole(204, Vec::new());
 const NOT_FOUND: Answer = Answer::Whole(404, Vec::new());
 
-/// Returns the answer about a missing key after the write at `place`, the first of which is 2.
+/// Returns the answer about a missing key after the write at `place`. The first write has place 2.
 fn missing(place: u64) -> Answer {
     Answer::Whole(404, place.to_string().into())
 }

@@ -70,7 +70,7 @@ pub(super) fn is_offered(
     };
     let role = fault.target.part.as_deref();
     // A missing part has its own message.
-    let Some(asked) = role.map_or(Some(system), |role| system.parts.get(role)) else { return };
+    let Some(asked) = system.member(role) else { return };
     let Some(kind) = kinds.iter().find(|kind| kind.name == asked.kind) else { return };
     let (at, others) = (fields.value_at("run"), "name the others in the fault's `systems`");
     let whose = match role {

@@ -26,7 +26,7 @@ impl Injector<'_> {
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
     ) -> Result<(), String> {
-        let member = self.cluster.member(self.part).ok_or("the system has no such part")?;
+        let member = self.member()?;
         for process in processes {
             let name = process.name();
             let node = member.nodes.iter().find(|node| node.name == name);

@@ -28,9 +28,8 @@ pub(super) fn is_possible(
     kinds: &[Kind],
 ) {
     let (Some(to), Some(system)) = (&fault.to, &read.system) else { return };
-    let role = fault.target.part.as_deref();
     // A missing part has its own message.
-    let Some(asked) = role.map_or(Some(system), |role| system.parts.get(role)) else { return };
+    let Some(asked) = system.member(fault.target.part.as_deref()) else { return };
     let name = &asked.name;
     let is_process = kinds.iter().any(|kind| kind.name == asked.kind && kind.is_process);
     let (what, hint) = if is_process {
