@@ -1,4 +1,5 @@
-//! Compares the linearizability check with porcupine, on histories of real etcd and of canaries that violate it.
+//! Compares the linearizability check with porcupine, on histories of real etcd and ZooKeeper, and of canaries that
+//! violate it.
 //!
 //! Porcupine is the checker of etcd's own robustness tests. It searches for an order, while bakeoff compares zones.
 //!
@@ -24,11 +25,13 @@ const PORCUPINE: GoTool = GoTool {
 };
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
+const ZOOKEEPER: Case = case("zookeeper", "3.9", 3);
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
-        with("porcupine_judges_histories_as_bakeoff_does", ETCD_ALONE, skipped, judges_etcd_alike),
-        with("porcupine_judges_histories_as_bakeoff_does", ETCD, skipped, judges_etcd_alike),
+        with("porcupine_judges_histories_as_bakeoff_does", ETCD_ALONE, skipped, judges_alike),
+        with("porcupine_judges_histories_as_bakeoff_does", ETCD, skipped, judges_alike),
+        with("porcupine_judges_histories_as_bakeoff_does", ZOOKEEPER, skipped, judges_alike),
         skipped.unless_lacking("porcupine_judges_histories_of_canaries_as_bakeoff_does", canaries),
     ]
 }
@@ -67,7 +70,7 @@ fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking>
     Ok(trials)
 }
 
-fn judges_etcd_alike(case: &Case) -> Result<(), Lacking> {
+fn judges_alike(case: &Case) -> Result<(), Lacking> {
     let mix = "{put: 40, get: 40, compare-and-set: 20}";
     let deletes = "{put: 30, get: 30, compare-and-set: 20, delete: 20}";
     // Some operations time out.
