@@ -202,6 +202,11 @@ impl Agent {
         Ok(Self { shared, hello })
     }
 
+    /// Returns the process ID of the carrier, which is the agent itself on this machine. It leads a process group.
+    pub fn carrier_pid(&self) -> i32 {
+        locked(&self.shared.child).id() as i32
+    }
+
     /// Returns the agent's introduction.
     pub fn hello(&self) -> &Hello {
         &self.hello

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// Protocol version. Changes with every change to the messages.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 /// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -227,6 +227,8 @@ pub enum NodeRequest {
 pub enum WatchRequest {
     /// Begins sampling the machine and the agent, at this interval in milliseconds. Answers with the start time.
     Begin(u64),
+    /// Counts a process of bakeoff's that the agent did not start as one of its helpers.
+    Helper(i32),
     /// Adds the servers with these numbers to the samples.
     Servers(Vec<u32>),
     /// Begins a phase of the trial, by its name in records.

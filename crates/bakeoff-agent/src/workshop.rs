@@ -257,6 +257,10 @@ impl Workshop {
     fn ask_watch(&self, ask: WatchRequest) -> Result<Value, AgentRefusal> {
         match ask {
             WatchRequest::Begin(every_ms) => self.observe(Duration::from_millis(every_ms)),
+            WatchRequest::Helper(process) => {
+                locked(&self.watch).iter().for_each(|watch| watch.count_helper(process));
+                Ok(Value::Null)
+            }
             WatchRequest::Servers(nodes) => {
                 self.watching(&nodes, LocalWatch::watch)?;
                 locked(&self.watched).extend(nodes);

@@ -18,8 +18,11 @@ use crate::study::{
 
 /// Network of the namespaces, reserved for benchmarks by RFC 2544.
 const NAMESPACES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Maximum number of namespaces for servers. Further servers share them.
-const NAMESPACES_MAX: u32 = 32;
+/// Loopback addresses that relayed nodes announce, and those that they listen on.
+const ANNOUNCED: Ipv4Addr = Ipv4Addr::new(127, 198, 18, 0);
+const LISTENING: Ipv4Addr = Ipv4Addr::new(127, 198, 19, 0);
+/// Maximum number of such addresses for servers. Further servers share them.
+const SEPARATE_MAX: u32 = 32;
 /// Maximum number of machines of a run.
 const MACHINES_MAX: usize = 1000;
 
@@ -84,6 +87,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Returns the address that servers listen on, if a relay at the machine's address passes connections on to it.
+    pub fn relayed_to(&self) -> Option<IpAddr> {
+        match self.reach {
+            Reach::Relay { listens } => Some(listens.into()),
+            _ => None,
+        }
+    }
+
     /// Returns true if servers have its address and disk. Servers beside another machine's have that machine's
     /// address.
     pub fn is_home(&self) -> bool {
@@ -98,6 +109,11 @@ pub enum Reach {
     Here,
     /// A network namespace on the local machine.
     Namespace,
+    /// The local machine, by a relay at the address.
+    Relay {
+        /// Address that its servers listen on.
+        listens: Ipv4Addr,
+    },
     /// `ssh` with this destination.
     Ssh(String),
     /// `kubectl exec` in a container of a pod.
@@ -148,17 +164,33 @@ impl Places {
     /// Returns places on this machine whose paths can be cut: a network namespace for each of `nodes` servers, and one
     /// for the generator. `data`: folder for servers' data.
     pub fn namespaces(nodes: u32, data: &str) -> Self {
-        let nodes = nodes.min(NAMESPACES_MAX);
-        let place = |number: u32| Machine {
-            name: format!("net-{number}"),
-            reach: Reach::Namespace,
-            address: Ipv4Addr::from_bits(NAMESPACES.to_bits() + number).into(),
-            data: Some(data.to_owned()),
-            servers: Takes::Any,
-            generator: false,
-            kind: None,
-            node: None,
-            cpus: Vec::new(),
+        Self::separate(nodes, data, |number| (Reach::Namespace, numbered(NAMESPACES, number)))
+    }
+
+    /// Returns the same places without namespaces: a loopback address for each, behind a relay.
+    pub fn relays(nodes: u32, data: &str) -> Self {
+        Self::separate(nodes, data, |number| {
+            let listens = numbered(LISTENING, number);
+            (Reach::Relay { listens }, numbered(ANNOUNCED, number))
+        })
+    }
+
+    /// Returns places on this machine. `reach`: how to reach the one with a number, and its address.
+    fn separate(nodes: u32, data: &str, reach: impl Fn(u32) -> (Reach, Ipv4Addr)) -> Self {
+        let nodes = nodes.min(SEPARATE_MAX);
+        let place = |number: u32| {
+            let (reach, address) = reach(number);
+            Machine {
+                name: format!("net-{number}"),
+                reach,
+                address: address.into(),
+                data: Some(data.to_owned()),
+                servers: Takes::Any,
+                generator: false,
+                kind: None,
+                node: None,
+                cpus: Vec::new(),
+            }
         };
         let clients = Machine {
             name: "clients".to_owned(),
@@ -175,9 +207,11 @@ impl Places {
         }
     }
 
-    /// Returns true if the places are network namespaces of this machine.
-    pub fn are_namespaces(&self) -> bool {
-        self.machines.iter().any(|machine| machine.reach == Reach::Namespace)
+    /// Returns true if the places are all on this machine, with paths that can be cut.
+    pub fn can_be_cut(&self) -> bool {
+        let is_own =
+            |machine: &Machine| matches!(machine.reach, Reach::Namespace | Reach::Relay { .. });
+        self.machines.iter().any(is_own)
     }
 
     /// Parses a places file; `file` is its name in messages.
@@ -229,6 +263,11 @@ impl Places {
         let all = self.machines.iter().enumerate();
         all.filter(|(_, machine)| machine.generator).map(|(place, _)| place).collect()
     }
+}
+
+/// Returns the address with a number in a network.
+fn numbered(network: Ipv4Addr, number: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(network.to_bits() + number)
 }
 
 /// Parses the whole file.
@@ -608,8 +647,8 @@ ssh: [-F, hosts]
         assert_eq!(addresses, ["198.18.0.1", "198.18.0.2", "198.18.0.3", "198.18.0.4"]);
         assert_eq!(places.servers_of("system", "etcd"), [0, 1, 2]);
         assert_eq!(places.generators(), [3]);
-        assert!(places.are_namespaces());
-        assert!(!Places::parse("p.yaml", FILE).unwrap().are_namespaces());
+        assert!(places.can_be_cut());
+        assert!(!Places::parse("p.yaml", FILE).unwrap().can_be_cut());
     }
 
     #[test]

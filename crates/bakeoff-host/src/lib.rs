@@ -366,6 +366,7 @@ pub fn internal_command() -> Option<ExitCode> {
         bakeoff_disk::COMMAND => Some(bakeoff_disk::run(args)),
         network::COMMAND => Some(network::run(args)),
         network::ENTER_COMMAND => Some(network::enter(args)),
+        network::RELAYS_COMMAND => Some(network::relay(args)),
         disk_fault::COMMAND => Some(disk_fault::run(args)),
         _ => None,
     }

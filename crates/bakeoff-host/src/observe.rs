@@ -15,6 +15,7 @@
 
 mod series;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -44,6 +45,8 @@ pub struct Watched {
     name: String,
     family: Family,
     ports: Vec<u16>,
+    /// Address at which a relay has the same ports.
+    relay: Option<IpAddr>,
     dir: Option<PathBuf>,
     group: Option<Group>,
     /// One counter for each value of [`Group::throttled`].
@@ -75,6 +78,7 @@ impl Watched {
             name: spec.name.clone(),
             family: Family::new(pid, Kinship::Node),
             ports: spec.ports.iter().map(|&(_, port)| port).collect(),
+            relay: spec.seat.relayed_to.map(|_| spec.seat.address),
             dir: Some(spec.dir.clone()),
             group,
             throttled: Default::default(),
@@ -88,6 +92,7 @@ impl Watched {
             name: GENERATOR.to_owned(),
             family,
             ports: Vec::new(),
+            relay: None,
             dir: None,
             group: None,
             throttled: Default::default(),
@@ -156,6 +161,12 @@ impl Sampler {
         let mut observer = lock(&self.observer);
         nodes.into_iter().for_each(|node| observer.watch(node));
         observer.sample(Occasion::Asked);
+    }
+
+    /// Counts a process and its descendants as helpers of bakeoff.
+    pub fn count_helper(&self, process: i32) {
+        let family = Family::new(Arc::new(AtomicI32::new(process)), Kinship::Node);
+        lock(&self.observer).helpers.push(family);
     }
 
     /// Ends the current phase of the trial and begins another.
@@ -282,7 +293,7 @@ struct Observer {
     machine: Machine,
     machine_series: Series,
     /// Processes that bakeoff has started besides the nodes.
-    helpers: Family,
+    helpers: Vec<Family>,
     /// State before the current measurement.
     before: Option<Before>,
     strangers: Vec<Strangers>,
@@ -351,7 +362,7 @@ impl Observer {
             walk: Pace::new(WALK),
             machine: Machine::new(data),
             machine_series: Series { name: MACHINE.to_owned(), ..Series::default() },
-            helpers: Family::new(ourselves(), Kinship::Descendants),
+            helpers: vec![Family::new(ourselves(), Kinship::Descendants)],
             before: None,
             strangers: Vec::new(),
             turnover: Vec::new(),
@@ -392,7 +403,8 @@ impl Observer {
             self.sample_directories(now, asked);
         }
         let mut row = self.machine.sample();
-        row.push((Column::Helpers, self.helpers.cpu()));
+        let helpers = self.helpers.iter_mut().map(Family::cpu).sum();
+        row.push((Column::Helpers, helpers));
         push(&mut self.machine_series, at, row);
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
@@ -429,13 +441,13 @@ impl Observer {
 
     fn leaders(&self) -> Vec<i32> {
         let families = self.nodes.iter().map(|node| &node.watched.family);
-        let families = families.chain([&self.helpers]);
+        let families = families.chain(&self.helpers);
         families.map(|family| family.pid.load(Ordering::Acquire)).collect()
     }
 
     fn take_census(&mut self, leaders: Vec<i32>) {
         let families = self.nodes.iter_mut().map(|node| &mut node.watched.family);
-        let families = families.chain([&mut self.helpers]);
+        let families = families.chain(&mut self.helpers);
         self.census.take(&mut families.collect::<Vec<_>>(), leaders);
     }
 
@@ -522,6 +534,7 @@ impl Observer {
         let cpu_before = clock::thread_cpu();
         let owner = |node: &Node| Owner {
             ports: node.watched.ports.clone(),
+            relay: node.watched.relay,
             pids: node.watched.family.pids(),
         };
         match sockets.sample(&self.nodes.iter().map(owner).collect::<Vec<_>>()) {

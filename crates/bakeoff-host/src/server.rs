@@ -94,7 +94,7 @@ impl LocalServer {
     ) -> Result<Self, HostError> {
         static NODES: AtomicU64 = AtomicU64::new(0);
         let number = NODES.fetch_add(1, Ordering::Relaxed);
-        let address = spec.seat.address;
+        let address = spec.seat.listens();
         let hold = |&port: &u16| {
             TcpListener::bind((address, port)).map_err(|error| HostError::PortInUse {
                 address,

@@ -33,11 +33,20 @@ use super::procfs;
 pub(super) type Moved = (u64, u64);
 
 /// A node whose sockets are counted.
+#[derive(Default)]
 pub(super) struct Owner {
     /// Its local ports.
     pub(super) ports: Vec<u16>,
+    /// Address at which sockets with these ports are a relay's.
+    pub(super) relay: Option<IpAddr>,
     /// Its process IDs.
     pub(super) pids: Vec<i32>,
+}
+
+impl Owner {
+    fn owns(&self, end: SocketAddr) -> bool {
+        self.ports.contains(&end.port()) && self.relay != Some(end.ip())
+    }
 }
 
 /// Tracks every TCP socket of the machine.
@@ -90,7 +99,7 @@ impl Sockets {
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
         let round = self.kernel.sequence;
         let mut unknown = false;
-        let has = |end: SocketAddr| owners.iter().position(|one| one.ports.contains(&end.port()));
+        let has = |end: SocketAddr| owners.iter().position(|one| one.owns(end));
         for socket in &found {
             let (here, there) = socket.ends;
             if !self.known.contains_key(&socket.cookie)
@@ -194,6 +203,12 @@ pub(super) fn listeners() -> Option<Vec<(SocketAddr, u32)>> {
 pub(super) fn connections() -> Option<Vec<Ends>> {
     let found = Kernel::open()?.dump(OPEN)?;
     Some(found.into_iter().map(|socket| socket.ends).collect())
+}
+
+/// Returns the inode of the TCP socket with these ends; `None` if none is open or the kernel does not report it.
+pub(super) fn inode(ends: Ends) -> Option<u32> {
+    let found = Kernel::open()?.dump(OPEN)?;
+    found.into_iter().find(|socket| socket.ends == ends).map(|socket| socket.inode)
 }
 
 /// A netlink socket to `NETLINK_SOCK_DIAG`.
@@ -371,8 +386,8 @@ mod tests {
 
         let mut sockets = Sockets::open().expect("the kernel lists its sockets");
         // One owner by its port; the other, this process, by its descriptors. It also holds sockets of other tests.
-        let us = Owner { ports: Vec::new(), pids: vec![std::process::id() as i32] };
-        let owners = [Owner { ports: vec![port], pids: Vec::new() }, us];
+        let us = Owner { pids: vec![std::process::id() as i32], ..Owner::default() };
+        let owners = [Owner { ports: vec![port], ..Owner::default() }, us];
         let mut moved = Vec::new();
         // A receiver may acknowledge late.
         wait_for("all bytes", || {
@@ -394,7 +409,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let owners = [Owner { ports: vec![port], pids: Vec::new() }];
+        let owners = [Owner { ports: vec![port], ..Owner::default() }];
         let mut sockets = Sockets::open().unwrap();
         assert_eq!(sockets.sample(&owners).unwrap()[0], (0, 0));
         client.write_all(&[7; 5_000]).unwrap();
@@ -423,7 +438,7 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         client.write_all(&[7; 40]).unwrap();
         server.read_exact(&mut [0; 40]).unwrap();
-        let owners = [Owner { ports: vec![port], pids: Vec::new() }];
+        let owners = [Owner { ports: vec![port], ..Owner::default() }];
         assert_eq!(Sockets::open().unwrap().sample(&owners).unwrap()[0].1, 40);
     }
 

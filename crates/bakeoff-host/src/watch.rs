@@ -55,6 +55,11 @@ impl LocalWatch {
         locked(&self.sampler).moments()
     }
 
+    /// Counts a process and its descendants as helpers of bakeoff.
+    pub fn count_helper(&self, process: i32) {
+        locked(&self.sampler).count_helper(process);
+    }
+
     /// Returns the samples so far.
     pub fn so_far(&self) -> Observed {
         locked(&self.sampler).so_far()

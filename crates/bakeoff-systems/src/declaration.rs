@@ -38,6 +38,8 @@ pub struct Declaration {
     pub seated_with: Option<&'static str>,
     /// True if its program starts the processes beside other servers, as Istio's agent starts a sidecar.
     pub(crate) starts_besides: bool,
+    /// True if its nodes can announce another address than they listen on. A relay can then stand before each.
+    pub announces: bool,
     /// Health checks of a load balancer; `None` if none can stand in front of it.
     pub(crate) health: Option<Health>,
     /// Optional capabilities.
@@ -64,6 +66,7 @@ impl Declaration {
             ready_within: Duration::from_secs(60),
             seated_with: None,
             starts_besides: false,
+            announces: false,
             health: None,
             hooks: Hooks::default(),
             lists: Lists::Complete,

@@ -141,6 +141,12 @@ pub fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
 }
 
+/// Returns the first system or part of a study before which no relay can stand; `None` if one can before each.
+pub fn without_relays(study: &study::Study) -> Option<&study::System> {
+    let announces = |kind: &str| by_kind(kind).is_some_and(|one| one.declares().announces);
+    study.systems.iter().flat_map(study::System::members).find(|one| !announces(&one.kind))
+}
+
 /// Returns true if servers of this kind run beside those of another, on their machine.
 pub fn goes_beside(kind: &str) -> bool {
     by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())

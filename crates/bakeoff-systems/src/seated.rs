@@ -11,14 +11,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use bakeoff_engine::tls::CaPem;
-use bakeoff_host::NodeSpec;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::{NodeSpec, Seat};
 use bakeoff_install::Installed;
 use tempfile::TempDir;
 
-use super::Description;
+use super::seating::Seating;
 use super::testing::{ADDRESSES, Allowed, binary, components, contracts, study, three_seats};
 use super::topology::{Member, compose};
+use super::{Description, registry, without_relays};
 
 /// Addresses at which no node has its seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
@@ -116,4 +117,47 @@ fn nodes_of_every_kind_use_only_addresses_of_seats() {
     assert_eq!(seen, all.map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>());
     let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
     assert_eq!(used.len(), allowed, "an exception is unused");
+}
+
+/// Returns a seat whose address a relay has.
+fn relayed(seat: Seat) -> Seat {
+    let IpAddr::V4(address) = seat.address else { unreachable!("the seats are IPv4 addresses") };
+    let [a, b, c, d] = address.octets();
+    Seat { relayed_to: Some([a, b, c + 1, d].into()), ..seat }
+}
+
+#[test]
+fn relayed_nodes_listen_at_one_address_and_announce_another() {
+    let folder = TempDir::new().unwrap();
+    let installed = nothing_but_names(folder.path());
+    let seats = three_seats().of_role("", "").into_iter().map(relayed).collect();
+    let mut seen = BTreeSet::new();
+    for case in contracts().values().flat_map(|seated| &seated.systems) {
+        let (name, study) = (&case.name, study(case));
+        if without_relays(&study).is_some() {
+            continue;
+        }
+        let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
+        let (seating, mut ports) = (Seating::spread(Vec::clone(&seats)), Allocator::new(None));
+        let members = compose(&components, folder.path(), 7, &seating, &mut ports);
+        for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
+            seen.insert(member.of.asked.kind.clone());
+            let nodes = &member.description.nodes;
+            for node in nodes {
+                let listens = format!("{}", node.seat.listens());
+                for other in nodes {
+                    let names = texts(other).iter().any(|(_, text)| text.contains(&listens));
+                    let is_own = other.name == node.name;
+                    assert_eq!(names, is_own, "{name}: {}, {listens}", other.name);
+                }
+            }
+            let reached: Vec<IpAddr> =
+                member.nodes.iter().map(|node| node.target.address.ip()).collect();
+            let announced: Vec<IpAddr> = nodes.iter().map(|node| node.seat.address).collect();
+            assert_eq!(reached, announced, "{name}");
+        }
+    }
+    // All cases of one secret store have parts without relays. Its nodes are described as the other's are.
+    let announce = registry().iter().filter(|system| system.declares().announces);
+    assert_eq!(seen.len() + 1, announce.count(), "{seen:?}");
 }

@@ -37,6 +37,8 @@ pub enum Event<'a> {
     SystemStarting { system: &'a str },
     /// A server can be reached from another machine.
     Exposed { warning: &'a str },
+    /// Relays cut the network, because the kernel refuses namespaces.
+    CutsByRelays { why: &'a str },
     /// A node of a running cluster does not answer.
     NodeMissing { why: &'a str },
     /// A port was taken; the servers start again on other ports.

@@ -267,6 +267,9 @@ impl Reporter for Messages {
             }
             Event::SystemStarting { system } => self.line(&format!("{system}: starting")),
             Event::Exposed { warning } => self.complain(warning),
+            Event::CutsByRelays { why } => self.complain(&format!(
+                "{why}: relays cut the network instead (docs/faults.md says what they cannot do)"
+            )),
             Event::NodeMissing { why } => self.complain(why),
             Event::PortTaken { why } => self.complain(&format!(
                 "{why}: another process took a port; starting again on other ports"

@@ -143,9 +143,14 @@ pub struct NetworkPath {
 }
 
 impl Environment {
-    /// Returns true if each node had a network namespace on this machine, whose paths could be cut.
+    /// Returns true if each node had a network of its own on this machine, or a relay, so that paths could be cut.
     pub fn has_own_networks(&self) -> bool {
-        self.machines.iter().any(|machine| machine.namespace)
+        self.machines.iter().any(|machine| machine.namespace || machine.relayed_to.is_some())
+    }
+
+    /// Returns true if relays carried the load and all connections between nodes.
+    pub fn is_relayed(&self) -> bool {
+        self.machines.iter().any(|machine| machine.relayed_to.is_some())
     }
 
     /// Returns true if a places file named the machines of the run.
@@ -180,6 +185,9 @@ pub struct RunMachine {
     /// True if it is a network namespace that bakeoff made on the coordinator's machine, to cut paths.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub namespace: bool,
+    /// Address that its servers listen on, if a relay at `address` passed connections on to it, to cut paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relayed_to: Option<String>,
     /// Properties of the machine.
     pub environment: Box<Environment>,
     /// Node and limits, if it is a Kubernetes pod.

@@ -159,7 +159,7 @@ impl Fleet {
         let Self::Placed(machines) = self else { return Ok(()) };
         let described = machines.describe(environment.generator_threads)?;
         let both = described.iter().any(|machine| machine.servers && machine.generator);
-        environment.shared_with_servers = both || machines.places.are_namespaces();
+        environment.shared_with_servers = both || machines.places.can_be_cut();
         environment.machines = described;
         environment.network = machines.measure_network()?;
         Ok(())

@@ -142,7 +142,7 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> 
 pub struct Within<'a> {
     /// Pods of Kubernetes.
     pub pods: Option<&'a Pods>,
-    /// Network namespaces of this machine.
+    /// Network of this machine whose paths can be cut.
     pub network: Option<&'a Network>,
 }
 
@@ -157,10 +157,11 @@ pub fn begin(
     within: Within<'_>,
 ) -> Result<Agent, AgentError> {
     let carrier = match &machine.reach {
-        Reach::Here => Carrier::Child { enter: Vec::new() },
+        Reach::Here | Reach::Relay { .. } => Carrier::Child { enter: Vec::new() },
         Reach::Namespace => {
             let network = within.network.expect("namespaces are made before they are reached");
-            Carrier::Child { enter: network.inside(machine.address).unwrap_or_default() }
+            let enter = network_address(machine).map(|address| network.inside(address));
+            Carrier::Child { enter: enter.unwrap_or_default() }
         }
         Reach::Ssh(destination) => {
             Carrier::Ssh { destination: destination.clone(), arguments: places.ssh.clone() }
@@ -189,20 +190,35 @@ pub fn begin(
     })
 }
 
-/// Makes the namespaces of places on this machine; `None` for other places.
-fn network_of(places: &Places) -> Result<Option<Network>, FleetError> {
-    if !places.are_namespaces() {
-        return Ok(None);
-    }
-    let addresses = places.machines.iter().filter_map(|machine| match machine.address {
+/// Returns the address of a machine in a network whose paths can be cut.
+fn network_address(machine: &places::Machine) -> Option<Ipv4Addr> {
+    match machine.address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
-    });
-    let addresses: Vec<Ipv4Addr> = addresses.collect();
-    Network::begin(&addresses).map(Some).map_err(|why| {
+    }
+}
+
+/// Makes the network of places on this machine; `None` for other places.
+fn network_of(places: &Places) -> Result<Option<Network>, FleetError> {
+    if !places.can_be_cut() {
+        return Ok(None);
+    }
+    let (mut addresses, mut relayed) = (Vec::new(), Vec::new());
+    for machine in &places.machines {
+        match (network_address(machine), &machine.reach) {
+            (Some(address), Reach::Relay { listens }) => relayed.push((address, *listens)),
+            (Some(address), _) => addresses.push(address),
+            (None, _) => {}
+        }
+    }
+    let network = match relayed.is_empty() {
+        true => Network::begin(&addresses),
+        false => Network::relayed(&relayed),
+    };
+    network.map(Some).map_err(|why| {
         FleetError::machine(format!(
-            "cannot give each node a network of its own, which faults like `isolate` cut: {why}\nhint: allow user namespaces \
-             (`sysctl kernel.unprivileged_userns_clone=1`, or an AppArmor profile), or leave those faults out: `--faults`"
+            "cannot give each node a network of its own, which faults like `isolate` cut: {why}\nhint: leave those faults \
+             out: `--faults`"
         ))
     })
 }
@@ -252,7 +268,7 @@ impl Machines {
                         refuse_clock(&machine.name, agent.offset()?.wall_ahead)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
                         let mut run = format!("{run}-{}", std::process::id());
-                        if machine.reach == Reach::Namespace {
+                        if places.can_be_cut() {
                             // They share a disk.
                             run = format!("{run}-{}", machine.name);
                         }
@@ -276,10 +292,31 @@ impl Machines {
         let machines =
             Self { places, tunnels, each, kernels, base_port, cache, own, pods, network };
         machines.compare_addresses()?;
+        machines.admit_agents()?;
         if let (Some(pods), Some(first)) = (&machines.pods, machines.generators().first()) {
             pods.keep(&first.agent)?;
         }
         Ok(machines)
+    }
+
+    /// Makes the network count the connections of an agent's processes as those of its address.
+    fn admit_agents(&self) -> Result<(), FleetError> {
+        let Some(network) = &self.network else { return Ok(()) };
+        for (machine, place) in self.each.iter().zip(&self.places.machines) {
+            if let Some(address) = network_address(place) {
+                let admitted = network.admit(address, machine.agent.carrier_pid());
+                admitted.map_err(FleetError::machine)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the other machines reach ports at an address, if only relays reach it.
+    pub(crate) fn open(&self, address: IpAddr, ports: Vec<u16>) -> Result<(), String> {
+        match (&self.network, address) {
+            (Some(network), IpAddr::V4(address)) => network.open(address, ports),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that each machine has its address of the places file.
@@ -307,7 +344,7 @@ impl Machines {
         Ok(all.into_iter().min())
     }
 
-    /// Returns the network whose paths can be cut, if the nodes have namespaces of their own.
+    /// Returns the network whose paths can be cut, if the nodes are in one.
     pub fn network(&self) -> Option<&Network> {
         self.network.as_ref()
     }
@@ -388,10 +425,12 @@ impl Machines {
 
     /// Returns the seats for a system's nodes.
     pub(crate) fn seating(&self) -> Seating {
-        let addresses: Vec<_> = self.places.machines.iter().map(|one| one.address).collect();
+        let addresses = self.places.machines.iter().map(|one| (one.address, one.relayed_to()));
+        let addresses: Vec<_> = addresses.collect();
         let seat = move |place: usize| Seat {
             machine: MachineId::Place(place),
-            address: addresses[place],
+            address: addresses[place].0,
+            relayed_to: addresses[place].1,
         };
         let places = self.places.clone();
         let seats = move |role: &str, kind: &str| {
@@ -471,6 +510,9 @@ impl Machines {
                 problem: "its seat is on no machine of the run".to_owned(),
             });
         };
+        let ports = spec.ports.iter().map(|(_, port)| *port).collect();
+        let opened = self.open(spec.seat.address, ports);
+        opened.map_err(|problem| HostError::Spec { node: spec.name.clone(), problem })?;
         let hello = machine.agent.hello();
         let mut order = LaunchOrder::new(&spec)?;
         let mut moves = vec![
@@ -551,6 +593,8 @@ impl PortSource for Machines {
                 seat.address
             )));
         };
+        // Relayed nodes share this machine, where samples tell nodes apart by ports. So one agent hands them all out.
+        let home = if seat.relayed_to.is_some() { &self.each[0] } else { home };
         let request = Request::Port { address: seat.address, base: self.base_port };
         home.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
     }

@@ -50,6 +50,7 @@ impl Machines {
                     .filter(|&&first| first != number)
                     .map(|&first| self.places.machines[first].name.clone()),
                 namespace: place.reach == Reach::Namespace,
+                relayed_to: place.relayed_to().map(|address| address.to_string()),
                 environment: Box::new(environment),
             })
         });
@@ -97,7 +98,7 @@ impl Machines {
 
     /// Returns the indices of the machines whose hardware no earlier one has. Namespaces all have this machine's.
     fn with_own_hardware(&self) -> Vec<usize> {
-        match self.places.are_namespaces() {
+        match self.places.can_be_cut() {
             true => vec![0],
             false => (0..self.each.len()).collect(),
         }
@@ -137,14 +138,17 @@ impl Machines {
             all.filter(|(_, place)| place.is_home() || place.generator)
         };
         for (server, place) in machines().filter(|(_, place)| place.is_home()) {
-            let echo = server.agent.open(&Request::Echo { address: place.address })?;
-            let address: SocketAddr = loop {
+            let listens = place.relayed_to().unwrap_or(place.address);
+            let echo = server.agent.open(&Request::Echo { address: listens })?;
+            let mut address: SocketAddr = loop {
                 match echo.next()? {
                     Incoming::Note(note) => break echo.read(&note)?,
                     Incoming::Refusal(refusal) => return Err(echo.refused(refusal).into()),
                     _ => {}
                 }
             };
+            self.open(place.address, vec![address.port()]).map_err(FleetError::machine)?;
+            address.set_ip(place.address);
             for (machine, from) in machines().filter(|(_, from)| from.name != place.name) {
                 let answer: TripTimes = machine.agent.ask(&Request::Trips { address })?;
                 paths.push(NetworkPath {

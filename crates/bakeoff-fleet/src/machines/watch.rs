@@ -66,6 +66,10 @@ impl<'a> RemoteWatch<'a> {
             Ok((offset, machine.agent.ask(&Request::Watch(WatchRequest::Begin(every_ms)))?))
         };
         let clocks = machines.each.iter().map(clock).collect::<Result<Vec<_>, _>>()?;
+        if let (Some(network), Some(first)) = (machines.network(), machines.each.first()) {
+            let helper = WatchRequest::Helper(network.process());
+            first.agent.ask::<()>(&Request::Watch(helper))?;
+        }
         Ok(Self { machines, clocks, began, servers: Mutex::default() })
     }
 

@@ -1,24 +1,29 @@
-//! Gives each node on this machine a network of its own, and cuts paths between them.
+//! Gives each node on this machine an address whose paths to the others can be cut.
 //!
 //! A process of ours (`bakeoff __network`) holds a network namespace for each address and forwards the packets between
 //! them. A cut path drops packets without an answer, as a broken cable does. An ordinary user needs a user namespace for
-//! that. All of it ends with the process: nothing of the machine's own network is changed.
+//! that. Where the kernel refuses namespaces, another process (`bakeoff __relays`) relays connections between loopback
+//! addresses. All of it ends with the process: nothing of the machine's own network is changed.
 //!
-//! Not here: the namespaces (`serve`), the messages to the kernel (`links`), which paths a fault cuts (`bakeoff_trial`).
+//! Not here: the messages to the kernel (`links`), the proof of a cut (`paths`), which paths a fault cuts
+//! (`bakeoff_trial`).
 
 mod enter;
 mod links;
-mod serve;
+mod namespaces;
+mod paths;
+mod relays;
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
 use super::attendant::Attendant;
 
 pub(super) use self::enter::{COMMAND as ENTER_COMMAND, run as enter};
-pub(super) use self::serve::{COMMAND, run};
+pub(super) use self::namespaces::{COMMAND, run};
+pub(super) use self::relays::{COMMAND as RELAYS_COMMAND, run as relay};
 
 /// Directed path between two addresses: its first one sends, the second receives.
 pub type CutPath = (Ipv4Addr, Ipv4Addr);
@@ -42,13 +47,17 @@ enum NetworkOrder {
     Cut { paths: Vec<CutPath>, connections: CutConnections },
     /// Restore all paths.
     Heal,
+    /// Count the connections of a process and its descendants as those of an address.
+    Admit { address: Ipv4Addr, process: i32 },
+    /// Let the others reach ports of an address.
+    Open { address: Ipv4Addr, ports: Vec<u16> },
 }
 
 /// Answers: first the ready network, then one for each order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum NetworkReply {
-    /// The network is up. Holds the descriptor of each address's namespace.
+    /// The network is up. Holds the descriptor of each address's namespace; empty for relays.
     Ready(Vec<i32>),
     /// The order is carried out. Holds its proof.
     Done(String),
@@ -56,10 +65,11 @@ enum NetworkReply {
     Failed(String),
 }
 
-/// Network namespaces on this machine, one for each address. Dropping it ends them with the last process inside.
+/// Addresses on this machine with paths that can be cut. Dropping it ends them.
 pub struct Network {
     attendant: Attendant,
     addresses: Vec<Ipv4Addr>,
+    /// Descriptors of the addresses' namespaces, in the process that holds them; empty for relays.
     descriptors: Vec<i32>,
 }
 
@@ -69,23 +79,61 @@ impl Network {
     /// # Errors
     /// A reason, if the kernel refuses namespaces.
     pub fn begin(addresses: &[Ipv4Addr]) -> Result<Self, String> {
-        let args = addresses.iter().map(Ipv4Addr::to_string);
-        let attendant = Attendant::start("the network of the nodes", COMMAND, args)?;
+        Self::start(COMMAND, addresses.to_vec(), addresses)
+    }
+
+    /// Begins relays between addresses on loopback. `addresses`: the announced address of each node, and the one that it
+    /// listens on.
+    ///
+    /// # Errors
+    /// A reason, if an address cannot be bound.
+    pub fn relayed(addresses: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Self, String> {
+        let announced = addresses.iter().map(|(announced, _)| *announced).collect();
+        let both: Vec<Ipv4Addr> = addresses.iter().flat_map(|pair| [pair.0, pair.1]).collect();
+        Self::start(RELAYS_COMMAND, announced, &both)
+    }
+
+    fn start(command: &str, addresses: Vec<Ipv4Addr>, args: &[Ipv4Addr]) -> Result<Self, String> {
+        let args = args.iter().map(Ipv4Addr::to_string);
+        let attendant = Attendant::start("the network of the nodes", command, args)?;
         match attendant.answer()? {
-            NetworkReply::Ready(descriptors) => {
-                Ok(Self { attendant, addresses: addresses.to_vec(), descriptors })
-            }
+            NetworkReply::Ready(descriptors) => Ok(Self { attendant, addresses, descriptors }),
             NetworkReply::Done(text) | NetworkReply::Failed(text) => Err(text),
         }
     }
 
-    /// Returns the arguments with which bakeoff runs a command of its own in the namespace of an address; `None` for an
-    /// unknown address.
-    pub fn inside(&self, address: IpAddr) -> Option<Vec<OsString>> {
-        let place = self.addresses.iter().position(|one| IpAddr::V4(*one) == address)?;
-        let (pid, descriptor) = (self.attendant.pid(), self.descriptors.get(place)?);
+    /// Returns the arguments with which bakeoff runs a command of its own in the namespace of an address; none for
+    /// relays, and for an unknown address.
+    pub fn inside(&self, address: Ipv4Addr) -> Vec<OsString> {
+        let place = self.addresses.iter().position(|one| *one == address);
+        let Some(descriptor) = place.and_then(|place| self.descriptors.get(place)) else {
+            return Vec::new();
+        };
+        let pid = self.attendant.pid();
         let args = [ENTER_COMMAND.to_owned(), pid.to_string(), descriptor.to_string()];
-        Some(args.into_iter().map(Into::into).collect())
+        args.into_iter().map(Into::into).collect()
+    }
+
+    /// Counts the connections of a process and its descendants as those of an address. The process leads a process
+    /// group. Namespaces need no such order.
+    ///
+    /// # Errors
+    /// A reason, if the address is unknown.
+    pub fn admit(&self, address: Ipv4Addr, process: i32) -> Result<(), String> {
+        self.order(&NetworkOrder::Admit { address, process }).map(drop)
+    }
+
+    /// Lets the others reach ports of an address, until the network ends. Namespaces need no such order.
+    ///
+    /// # Errors
+    /// A reason, if a port is in use.
+    pub fn open(&self, address: Ipv4Addr, ports: Vec<u16>) -> Result<(), String> {
+        self.order(&NetworkOrder::Open { address, ports }).map(drop)
+    }
+
+    /// Returns the ID of the process that forwards or relays.
+    pub fn process(&self) -> i32 {
+        self.attendant.pid()
     }
 
     /// Returns all addresses.
@@ -118,7 +166,7 @@ impl Network {
     }
 }
 
-/// Checks that this user can make networks here and cut them.
+/// Checks that this user can make namespaces here and cut the paths between them.
 ///
 /// # Errors
 /// The reason, as the kernel gave it.
@@ -131,7 +179,9 @@ pub fn support() -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::time::Duration;
 
     use super::*;
     use crate::procfs;
@@ -139,46 +189,149 @@ mod tests {
     const ENDS: [Ipv4Addr; 3] =
         [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 18, 0, 3)];
 
-    /// Makes a network. Prints that the test is skipped where the kernel refuses.
-    fn network() -> Option<Network> {
+    /// Makes a network of namespaces. Prints that the test is skipped where the kernel refuses.
+    fn namespaces() -> Option<Network> {
         match Network::begin(&ENDS) {
             Ok(network) => Some(network),
             Err(why) => {
-                assert!(why.contains("cannot make a network namespace"), "{why}");
+                assert!(why.contains("cannot "), "{why}");
                 writeln!(std::io::stderr(), "skipped: {why}").unwrap();
                 None
             }
         }
     }
 
+    /// Makes relays. `net`: a number that no other test has. Returns the announced and the listening addresses, too.
+    fn relays(net: u8) -> (Network, [Ipv4Addr; 3], [Ipv4Addr; 3]) {
+        let [announced, listening] =
+            [198, 199].map(|kind| [1, 2, 3].map(|end| Ipv4Addr::new(127, kind, net, end)));
+        let pairs: Vec<_> = announced.into_iter().zip(listening).collect();
+        (Network::relayed(&pairs).unwrap(), announced, listening)
+    }
+
     #[test]
-    fn cut_is_proven_in_one_direction_and_restored() {
-        let Some(network) = network() else { return };
-        let one_way = network.cut(&[(ENDS[0], ENDS[1])], CutConnections::All).unwrap();
-        assert_eq!(one_way, "1 probe did not pass, 5 probes elsewhere did");
-        let twice = network.cut(&[(ENDS[1], ENDS[2])], CutConnections::All).unwrap_err();
+    fn cut_of_namespaces_is_proven_in_one_direction_and_restored() {
+        let Some(network) = namespaces() else { return };
+        is_cut_and_restored(&network);
+    }
+
+    #[test]
+    fn cut_of_relays_is_proven_in_one_direction_and_restored() {
+        is_cut_and_restored(&relays(1).0);
+    }
+
+    fn is_cut_and_restored(network: &Network) {
+        let ends = network.addresses();
+        let one_way = network.cut(&[(ends[0], ends[1])], CutConnections::All).unwrap();
+        let text = "1 probe and a byte on 1 open connection did not pass, 5 probes elsewhere did";
+        assert_eq!(one_way, text);
+        let twice = network.cut(&[(ends[1], ends[2])], CutConnections::All).unwrap_err();
         assert_eq!(twice, "the network is cut already");
         assert_eq!(network.heal().unwrap(), "6 probes arrived");
-        let paths = [(ENDS[0], ENDS[1]), (ENDS[1], ENDS[0])];
+        let paths = [(ends[0], ends[1]), (ends[1], ends[0])];
         let half_open = network.cut(&paths, CutConnections::Existing).unwrap();
         assert_eq!(
             half_open,
-            "4 open connections cut, 2 probed ones carried nothing, 6 new probes passed"
+            "4 open connections cut, a byte on 2 of them did not pass, 6 new probes did"
         );
         assert_eq!(network.heal().unwrap(), "6 probes arrived");
-        let unknown = [(ENDS[0], Ipv4Addr::LOCALHOST)];
+        let unknown = [(ends[0], Ipv4Addr::LOCALHOST)];
         assert_eq!(network.cut(&unknown, CutConnections::All).unwrap_err(), "unknown address");
+    }
+
+    #[test]
+    fn relay_knows_senders_by_their_processes_and_passes_all_when_it_heals() {
+        let (network, announced, listening) = relays(2);
+        let server = TcpListener::bind((listening[1], 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        network.open(announced[1], vec![port]).unwrap();
+        let connect = || {
+            let client = TcpStream::connect((announced[1], port)).unwrap();
+            let (served, _) = server.accept().unwrap();
+            served.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            (client, served)
+        };
+        let passes = |(client, served): &mut (TcpStream, TcpStream)| {
+            client.write_all(&[7]).unwrap();
+            served.read_exact(&mut [0]).is_ok()
+        };
+        // No end has admitted this process yet, so no cut touches it.
+        let mut strangers = connect();
+        network.cut(&[(announced[0], announced[1])], CutConnections::All).unwrap();
+        assert!(passes(&mut strangers));
+        network.heal().unwrap();
+
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        network.admit(announced[0], group).unwrap();
+        let mut ours = connect();
+        assert!(passes(&mut ours));
+        network.cut(&[(announced[0], announced[1])], CutConnections::All).unwrap();
+        assert!(!passes(&mut ours));
+        let mut late = TcpStream::connect((announced[1], port)).unwrap();
+        late.write_all(&[8]).unwrap();
+        // One closes before the relay can know its sender, and one while the cut holds it.
+        drop(TcpStream::connect((announced[1], port)).unwrap());
+        let gone = TcpStream::connect((announced[1], port)).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        drop(gone);
+        network.heal().unwrap();
+        ours.1.read_exact(&mut [0]).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        server.set_nonblocking(true).unwrap();
+        let mut served: Vec<TcpStream> =
+            std::iter::from_fn(|| Some(server.accept().ok()?.0)).collect();
+        assert_eq!(served.len(), 1, "the closed connections do not arrive");
+        let mut byte = [0];
+        served[0].read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [8]);
+    }
+
+    #[test]
+    fn relayed_connection_ends_as_a_direct_one_does() {
+        let (network, announced, listening) = relays(3);
+        let server = TcpListener::bind((listening[0], 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        network.open(announced[0], vec![port]).unwrap();
+        let connect = || TcpStream::connect((announced[0], port)).unwrap();
+        // An end of sending: the other direction goes on.
+        let (mut client, (mut served, _)) = (connect(), server.accept().unwrap());
+        client.write_all(b"ask").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut asked = String::new();
+        served.read_to_string(&mut asked).unwrap();
+        served.write_all(asked.as_bytes()).unwrap();
+        drop(served);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "ask");
+        // A server that is gone.
+        drop(server);
+        let ended = connect().read(&mut [0]).unwrap_or(0);
+        assert_eq!(ended, 0);
+    }
+
+    #[test]
+    fn relayed_datagrams_come_from_the_announced_address() {
+        let (network, announced, listening) = relays(4);
+        let sockets = [0, 1].map(|end| UdpSocket::bind((listening[end], 0)).unwrap());
+        let ports = [0, 1].map(|end: usize| sockets[end].local_addr().unwrap().port());
+        (0..2).for_each(|end| network.open(announced[end], vec![ports[end]]).unwrap());
+        sockets[1].set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        sockets[0].send_to(&[7], (announced[1], ports[1])).unwrap();
+        let (_, from) = sockets[1].recv_from(&mut [0]).unwrap();
+        assert_eq!(from, (announced[0], ports[0]).into());
     }
 
     #[test]
     fn network_ends_with_its_process_and_changes_nothing_here() {
         let links = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
         let before = links();
-        let Some(network) = network() else { return };
-        assert_eq!(links(), before);
-        let pid = network.attendant.pid();
-        assert!(procfs::stat(pid).is_some());
-        drop(network);
-        assert!(procfs::stat(pid).is_none_or(|stat| !stat.lives()));
+        for network in [namespaces(), Some(relays(5).0)].into_iter().flatten() {
+            assert_eq!(links(), before);
+            let pid = network.attendant.pid();
+            assert!(procfs::stat(pid).is_some());
+            drop(network);
+            assert!(procfs::stat(pid).is_none_or(|stat| !stat.lives()));
+        }
     }
 }

@@ -143,7 +143,13 @@ pub(crate) fn machine(of: &Environment) -> String {
     }
     if of.has_own_networks() {
         let trips = network(of).map_or(String::new(), |trips| format!(", {trips}"));
-        return format!("{own}; each node and the generator have a network of their own{trips}");
+        let apart = match of.is_relayed() {
+            true => {
+                "relays carry all connections to the nodes and between them, so that each round trip takes longer"
+            }
+            false => "each node and the generator have a network of their own",
+        };
+        return format!("{own}; {apart}{trips}");
     }
     let mut elsewhere: Vec<String> = of.machines.iter().map(run_machine).collect();
     elsewhere.extend(network(of));

@@ -120,6 +120,7 @@ impl System for Canary {
             clients: Clients { http: true, ..Clients::default() },
             hooks: Hooks { maintain: Some(maintain), ..Hooks::default() },
             unsafe_settings: &[("sync", &["none"])],
+            announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -154,7 +155,7 @@ impl System for Canary {
             let mut args = vec![
                 CANARY.to_owned(),
                 "--listen".into(),
-                seat.at(client).to_string(),
+                seat.listens_at(client).to_string(),
                 "--data".into(),
                 dir.join("data").display().to_string(),
                 "--seed".into(),

@@ -67,6 +67,7 @@ impl System for Consul {
                 does: Does::Controls(Plane::Consul),
                 carries: &[("raft-multiplier", None)],
             }),
+            announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
@@ -130,8 +131,8 @@ impl System for Consul {
                 "server": true,
                 "bootstrap_expect": count,
                 "data_dir": dir.join("data"),
-                "bind_addr": seat.address,
-                "client_addr": seat.address,
+                "bind_addr": seat.listens(),
+                "client_addr": seat.listens(),
                 "ports": {
                     "http": client, "serf_lan": serf, "server": server, "grpc": grpc,
                     "dns": -1, "serf_wan": -1, "grpc_tls": -1,
@@ -142,6 +143,9 @@ impl System for Consul {
                 "limits": {"http_max_conns_per_client": connections},
                 "performance": performance,
             });
+            if seat.relayed_to.is_some() {
+                config["advertise_addr"] = serde_json::json!(seat.address);
+            }
             if let Some(mesh) = &mesh {
                 mesh.add_to(&mut config, first.as_ref() == Some(&name));
             }

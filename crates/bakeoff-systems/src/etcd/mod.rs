@@ -101,6 +101,7 @@ impl System for Etcd {
             hooks: Hooks { maintain: Some(maintenance::maintain), ..Hooks::default() },
             // etcd accepts every flag also as an environment variable.
             unsafe_settings: &[("unsafe-no-fsync", ON), ("ETCD_UNSAFE_NO_FSYNC", ON)],
+            announces: true,
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
@@ -147,12 +148,13 @@ impl System for Etcd {
         let nodes = nodes.into_iter().map(|(name, seat, client, peer)| {
             let dir = asked.dir.join(&name);
             let url = |port: u16| format!("http://{}", seat.at(port));
+            let listens = |port: u16| format!("http://{}", seat.listens_at(port));
             let mut args = vec![
                 format!("--name={name}"),
                 format!("--data-dir={}", dir.join("data").display()),
-                format!("--listen-client-urls={}", url(client)),
+                format!("--listen-client-urls={}", listens(client)),
                 format!("--advertise-client-urls={}", url(client)),
-                format!("--listen-peer-urls={}", url(peer)),
+                format!("--listen-peer-urls={}", listens(peer)),
                 format!("--initial-advertise-peer-urls={}", url(peer)),
                 format!("--initial-cluster={peers}"),
                 "--initial-cluster-state=new".to_owned(),

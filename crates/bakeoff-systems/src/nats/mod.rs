@@ -107,6 +107,7 @@ impl System for Nats {
             lists: Lists::ShortBesideWriters,
             level_words: LEVEL_WORDS,
             hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
+            announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -158,15 +159,21 @@ impl System for Nats {
             let mut config = format!(
                 "server_name: \"{name}\"\nlisten: \"{}\"\n\
                  jetstream {{ store_dir: \"{}\"{sync} }}\n",
-                seat.at(client),
+                seat.listens_at(client),
                 dir.join("data").display()
             );
+            let announced = |what: &str, port: u16| match seat.relayed_to {
+                None => String::new(),
+                Some(_) => format!("{what}: \"{}\"\n", seat.at(port)),
+            };
+            config += &announced("client_advertise", client);
             let mut own_ports = vec![("client".into(), client)];
             if let Some(routes) = &routes {
                 let cluster = &asked.system.name;
                 config += &format!(
-                    "cluster {{ name: \"{cluster}\", listen: \"{}\", routes: [{routes}] }}\n",
-                    seat.at(route)
+                    "cluster {{ name: \"{cluster}\", listen: \"{}\", routes: [{routes}]\n{}}}\n",
+                    seat.listens_at(route),
+                    announced("advertise", route)
                 );
                 own_ports.push(("route".into(), route));
             }

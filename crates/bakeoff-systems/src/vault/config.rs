@@ -91,8 +91,8 @@ pub(crate) fn describe(
         };
         let storage_config = (storage.config)(&node, &mut env);
         let mut listener = json!({
-            "address": seat.at(client),
-            "cluster_address": seat.at(cluster),
+            "address": seat.listens_at(client),
+            "cluster_address": seat.listens_at(cluster),
         });
         let mut files = Vec::new();
         match &authority {

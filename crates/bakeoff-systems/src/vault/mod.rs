@@ -144,6 +144,7 @@ pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
             ..Clients::default()
         },
         health: Some(Health { leader: "/v1/sys/health", any }),
+        announces: true,
         ..Declaration::new(kind, Origin::Recipe(recipe))
     }
 }

@@ -18,7 +18,7 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
 
@@ -76,12 +76,23 @@ const OPTIONS: &[KindOption] = &[
 const INIT_LIMIT: &str = "10"; // as in ZooKeeper's sample configuration
 const SYNC_LIMIT: &str = "5"; // as in ZooKeeper's sample configuration
 
+/// Returns a relayed node's own list of hosts. It binds the address of its own entry in the configuration, and others
+/// connect to it by the same entry. So entries have names, and each node resolves its own to where it listens.
+fn hosts(seats: &[(String, Seat)], own: &str) -> String {
+    let line = |(name, seat): &(String, Seat)| {
+        let address = if name == own { seat.listens() } else { seat.address };
+        format!("{address} {name}\n")
+    };
+    seats.iter().map(line).collect()
+}
+
 impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             hooks: Hooks { connection_limit: Some(connection_limit), ..Hooks::default() },
             unsafe_settings: &[("zookeeper.forceSync", &["no"])],
+            announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
@@ -170,11 +181,14 @@ impl System for ZooKeeper {
         } else {
             (1..)
                 .zip(&nodes)
-                .map(|(id, (_, seat, _, quorum, election))| {
-                    format!("server.{id}={}:{election}\n", seat.at(*quorum))
+                .map(|(id, (name, seat, _, quorum, election))| match seat.relayed_to {
+                    None => format!("server.{id}={}:{election}\n", seat.at(*quorum)),
+                    Some(_) => format!("server.{id}={name}:{quorum}:{election}\n"),
                 })
                 .collect()
         };
+        let seats: Vec<(String, Seat)> =
+            nodes.iter().map(|(name, seat, ..)| (name.clone(), *seat)).collect();
         let specs = (1..).zip(nodes).map(|(id, (name, seat, client, quorum, election))| {
             let dir = asked.dir.join(&name);
             let config = format!(
@@ -182,7 +196,7 @@ impl System for ZooKeeper {
                  clientPortAddress={}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
                  4lw.commands.whitelist=srvr\n{ensemble}",
                 dir.join("data").display(),
-                seat.address
+                seat.listens()
             );
             let file = |path: &str, contents: String| NodeFile {
                 path: path.into(),
@@ -195,12 +209,17 @@ impl System for ZooKeeper {
             if unsynced {
                 args.push("-Dzookeeper.forceSync=no".into());
             }
+            let mut files = vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))];
+            if seat.relayed_to.is_some() {
+                files.push(file("hosts", hosts(&seats, &name)));
+                args.push(format!("-Djdk.net.hosts.file={}", dir.join("hosts").display()).into());
+            }
             args.push((&main_class).into());
             args.push(dir.join("zoo.cfg").into());
             NodeSpec {
                 program: program.clone().into(),
                 args,
-                files: vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))],
+                files,
                 dir,
                 seat,
                 ports: vec![

@@ -276,8 +276,8 @@ fn misplaced(processes: &[Process]) -> Option<String> {
         let at = process.listens_on();
         let (name, seat) = (process.name(), process.seat());
         let ports: Vec<u16> = process.ports().collect();
-        is_misplaced(&at, seat.address, &ports).then(|| {
-            let wanted = seat.at(process.port("client"));
+        is_misplaced(&at, seat.listens(), &ports).then(|| {
+            let wanted = seat.listens_at(process.port("client"));
             format!("`{name}` listens on {} instead of {wanted}", addresses_text(&at))
         })
     })
@@ -509,7 +509,7 @@ impl ReadyCluster {
     pub fn exposed(&self) -> Vec<String> {
         self.processes()
             .filter_map(|process| {
-                exposure_warning(process.name(), process.seat().address, &process.listens_on())
+                exposure_warning(process.name(), process.seat().listens(), &process.listens_on())
             })
             .collect()
     }

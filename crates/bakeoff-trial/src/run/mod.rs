@@ -37,6 +37,7 @@ use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::{self, Machines};
+use bakeoff_host::network;
 use bakeoff_systems as systems;
 
 /// Returns the seed of a run and its trials in seeded order. Without `seed`: a random one of 32 bits.
@@ -155,9 +156,7 @@ impl Runner<'_> {
         let places = match (self.places.take(), self.settings.on) {
             (Some(places), _) => places,
             (None, Some(path)) => machines::read_places(path, Purpose::Run)?,
-            (None, None) if study.cuts_network() => {
-                Places::namespaces(nodes_max(study), &data_beside(self.settings.out)?)
-            }
+            (None, None) if study.cuts_network() => self.places_to_cut(study)?,
             (None, None) => return Ok(Fleet::Local),
         };
         refusals::refuse_network_faults(study, &places)?;
@@ -172,6 +171,16 @@ impl Runner<'_> {
             Machines::reach(places, (&name, Some(study)), base_port, self.interrupted)?;
         reached.open_tunnels()?;
         Ok(Fleet::Placed(Arc::new(reached)))
+    }
+
+    /// Returns places on this machine whose paths can be cut: network namespaces, or relays where the kernel refuses
+    /// those.
+    fn places_to_cut(&mut self, study: &Study) -> Result<Places, FleetError> {
+        let (nodes, data) = (nodes_max(study), data_beside(self.settings.out)?);
+        let Err(why) = network::support() else { return Ok(Places::namespaces(nodes, &data)) };
+        refusals::refuse_relays(study, &why)?;
+        self.reporter.report(&Event::CutsByRelays { why: &why });
+        Ok(Places::relays(nodes, &data))
     }
 
     /// Resumes a run: runs its missing trials on the same machine with the same programs.

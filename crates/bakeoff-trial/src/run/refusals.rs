@@ -251,11 +251,25 @@ pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), 
 /// Refuses faults that cut networks, on machines whose network is not bakeoff's.
 pub(super) fn refuse_network_faults(study: &Study, places: &Places) -> Result<(), FleetError> {
     let fault = study.faults.iter().find(|fault| fault.action.cuts_network());
-    let Some(fault) = fault.filter(|_| !places.are_namespaces()) else { return Ok(()) };
+    let Some(fault) = fault.filter(|_| !places.can_be_cut()) else { return Ok(()) };
     let verb = fault.action.name();
     Err(FleetError::input(
         format!("fault `{}` cannot `{verb}` nodes on other machines", fault.name),
         "bakeoff cuts networks that it made: run the study without `--on`, or leave the fault out with `--faults`",
+    ))
+}
+
+/// Refuses systems that no relay can stand before, where networks are cut by relays. `why`: the reason for relays.
+pub(super) fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> {
+    let Some(lacking) = systems::without_relays(study) else { return Ok(()) };
+    Err(FleetError::input(
+        format!(
+            "the network of `{}` cannot be cut here: {why}\n  and no relay can stand before {}, which announces the \
+             address that it listens on",
+            lacking.name, lacking.kind
+        ),
+        "allow user namespaces (`sysctl kernel.unprivileged_userns_clone=1`, or an AppArmor profile), or leave those \
+         faults out: `--faults`",
     ))
 }
 

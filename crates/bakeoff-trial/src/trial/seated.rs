@@ -41,7 +41,7 @@ impl Reporter for Complaints {
 
 /// Returns the addresses that a process listens on besides its seat's. `has_page` allows one page on loopback.
 fn off_its_seat(process: &Process, has_page: bool) -> Vec<String> {
-    let own = process.seat().address;
+    let own = process.seat().listens();
     let is_page = |address: &SocketAddr| {
         has_page
             && address.ip() == Ipv4Addr::LOCALHOST

@@ -216,7 +216,7 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
     let mut lacks = |what: &str, support: Result<(), String>| {
         missing.extend(support.err().map(|why| (what.to_owned(), why, NAMESPACES.to_owned())));
     };
-    if study.cuts_network() {
+    if study.cuts_network() && systems::without_relays(study).is_some() {
         lacks("network faults", network::support());
     }
     if study.power_cuts.is_some() {

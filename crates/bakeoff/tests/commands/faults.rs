@@ -2,7 +2,7 @@
 //!
 //! Not here: real systems (`servers`), the figures of an outage (`bakeoff_core::outage`).
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bakeoff_core::measurement::LoadPart;
@@ -12,7 +12,8 @@ use bakeoff_host::network;
 use serde_json::Value;
 
 use crate::support::{
-    Bench, Ran, Run, array, nothing_runs_in, path_to_ours, processes_of, skipped, text, wait_for,
+    Bench, Ran, Run, array, can_refuse_namespaces, nothing_runs_in, path_to_ours, processes_of,
+    skipped, text, wait_for, without_namespaces,
 };
 
 /// Returns a study of one canary with faults. The load is open and takes three seconds.
@@ -259,24 +260,56 @@ fn fault_reaches_servers_of_another_machine() {
     nothing_runs_in(run.bench.path());
 }
 
-/// Prints that a test is skipped, and returns true, if this machine makes no networks.
-fn no_networks() -> bool {
-    let why = network::support().err();
+/// Prints that a test is skipped, and returns true, if this machine lacks something.
+fn lacks(support: Result<(), String>) -> bool {
+    let why = support.err();
     why.iter().for_each(|why| skipped(why));
     why.is_some()
 }
 
 #[test]
 fn cut_networks_are_proven_and_their_outages_measured() {
-    if no_networks() {
+    if !lacks(network::support()) {
+        are_proven_and_measured(|bench| bench.command());
+    }
+}
+
+#[test]
+fn relays_cut_networks_where_the_kernel_refuses_namespaces() {
+    if lacks(can_refuse_namespaces()) {
         return;
     }
+    let run = are_proven_and_measured(|bench| without_namespaces(&bench.command()));
+    let machines = &run.bench.record()[0]["environment"]["machines"];
+    assert_eq!(machines[0]["relayed_to"], "127.198.19.1", "{machines:#}");
+    let page = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
+    assert!(page.contains("relays carry all connections"));
+    run.ran.complains(&["relays cut the network instead", "docs/faults.md"]);
+}
+
+#[test]
+fn relays_are_refused_before_systems_that_announce_where_they_listen() {
+    if lacks(can_refuse_namespaces()) {
+        return;
+    }
+    let study = study("nodes: 1", "isolated: {isolate: leader, at: 500ms, for: 700ms}");
+    let study = study.replace("kind: canary", "kind: memcached");
+    let bench = Bench::new(&study.replace("count: 200}", "count: 200}, reads: default"));
+    let ran = Ran::run(&mut without_namespaces(&bench.command()));
+    let wanted = "no relay can stand before memcached";
+    ran.ends_with(2).complains(&[wanted, "--faults"]);
+}
+
+/// Cuts the network of two nodes in four ways, with bakeoff started by this command.
+fn are_proven_and_measured(command: impl Fn(&Bench) -> Command) -> Run {
     let faults = "isolated: {isolate: leader, at: 500ms, for: 900ms}, \
                   deaf: {isolate: leader, at: 500ms, for: 900ms, direction: in}, \
                   half-open: {isolate: leader, at: 500ms, for: 2s, existing: only}, \
                   apart: {partition: [[node-1], [node-2]], at: 500ms, for: 900ms}";
     let study = study("nodes: 2", faults).replace("timeout: 1s", "timeout: 300ms");
-    let run = Bench::new(&study).run();
+    let bench = Bench::new(&study);
+    let command = command(&bench);
+    let run = bench.run_by(command);
     nothing_runs_in(run.bench.path());
     let injections = injections(&run);
     let proof = |fault: &str| {
@@ -288,11 +321,14 @@ fn cut_networks_are_proven_and_their_outages_measured() {
     // Two nodes and the clients: four paths touch a node, and two join the others.
     assert_eq!(
         proof("isolated"),
-        "4 probes did not pass, 2 probes elsewhere did; 6 probes arrived"
+        "4 probes and a byte on 4 open connections did not pass, 2 probes elsewhere did; 6 probes arrived"
     );
-    assert_eq!(proof("deaf"), "2 probes did not pass, 4 probes elsewhere did; 6 probes arrived");
-    assert_eq!(proof("apart"), "2 probes did not pass, 4 probes elsewhere did; 6 probes arrived");
-    assert!(proof("half-open").contains("carried nothing, 6 new probes passed; 6 probes arrived"));
+    let two = "2 probes and a byte on 2 open connections did not pass, 4 probes elsewhere did";
+    assert_eq!(proof("deaf"), format!("{two}; 6 probes arrived"));
+    assert_eq!(proof("apart"), format!("{two}; 6 probes arrived"));
+    let half_open = proof("half-open");
+    let new = "a byte on 4 of them did not pass, 6 new probes did; 6 probes arrived";
+    assert!(half_open.contains(new), "{half_open}");
     for fault in ["isolated", "deaf"] {
         let (outage, lasted) = outage_of(&run, fault);
         assert!(outage > lasted * 0.8, "{fault}: {outage} of {lasted}");
@@ -300,6 +336,7 @@ fn cut_networks_are_proven_and_their_outages_measured() {
     // Clients give their connections up after 300 ms, and new ones pass.
     let (outage, lasted) = outage_of(&run, "half-open");
     assert!(outage > 0.25 && outage < lasted * 0.8, "{outage} of {lasted}");
+    run
 }
 
 #[test]
@@ -316,31 +353,39 @@ fn cut_networks_need_networks_of_their_own() {
 
 #[test]
 fn kill_9_of_bakeoff_during_a_cut_leaves_no_namespace() {
-    if no_networks() {
-        return;
+    if !lacks(network::support()) {
+        kill_9_during_a_cut_leaves_nothing("__network", |bench| bench.command());
     }
+}
+
+#[test]
+fn kill_9_of_bakeoff_during_a_cut_leaves_no_relay() {
+    if !lacks(can_refuse_namespaces()) {
+        let command = |bench: &Bench| without_namespaces(&bench.command());
+        kill_9_during_a_cut_leaves_nothing("__relays", command);
+    }
+}
+
+/// Kills bakeoff during a cut. `holder`: the internal command whose process makes the cut.
+fn kill_9_during_a_cut_leaves_nothing(holder: &str, command: impl Fn(&Bench) -> Command) {
     let faults = "isolated: {isolate: leader, at: 200ms, for: 2500ms}";
     let bench = Bench::new(&study("nodes: 2", faults));
-    let mut child = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-    let in_others = || {
-        let marked = processes_of(bench.path()).into_iter();
-        let pids = marked.map(|process| process.split(':').next().unwrap_or_default().to_owned());
-        let theirs = pids.filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok());
-        theirs.filter(|theirs| *theirs != own).count()
+    let mut command = command(&bench);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let holder = format!("{holder}\0{}\0", child.id());
+    let holds = || {
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        let arguments =
+            |pid: std::fs::DirEntry| std::fs::read_to_string(pid.path().join("cmdline"));
+        pids.flat_map(arguments).any(|arguments| arguments.contains(&holder))
     };
-    wait_for("namespaces", Duration::from_secs(60), || in_others() > 0);
+    let within = Duration::from_secs(60);
+    wait_for("nodes in a network", within, || holds() && processes_of(bench.path()).len() > 1);
     std::thread::sleep(Duration::from_secs(2));
     child.kill().unwrap();
     child.wait().unwrap();
     nothing_runs_in(bench.path());
-    wait_for("the end of the network", Duration::from_secs(10), || {
-        let holder = format!("__network\0{}\0", child.id());
-        let arguments = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
-        let pids = std::fs::read_dir("/proc").unwrap().flatten();
-        let mut pids = pids.filter_map(|entry| entry.file_name().into_string().ok());
-        !pids.any(|pid| arguments(&pid).is_ok_and(|arguments| arguments.contains(&holder)))
-    });
+    wait_for("the end of the network", Duration::from_secs(10), || !holds());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::load::{load, result};
-use crate::support::{Bench, Ran, array, bakeoff, skipped, text, wait_for};
+use crate::support::{Bench, Ran, array, bakeoff, can_unshare, skipped, text, unshared, wait_for};
 
 /// Answers requests on a connection until it ends, and stores each request's head.
 fn answer(mut connection: impl Read + Write, heads: &Mutex<Vec<String>>) {
@@ -138,29 +138,19 @@ impl Server {
 
 /// Returns bakeoff with this hosts file. `None` if this machine lacks the namespaces for it.
 fn with_hosts(hosts: &Path) -> Option<Command> {
-    let command = bakeoff();
-    let program = command.get_program().to_owned();
-    let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
-    let inside = |program: &std::ffi::OsStr| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-        command.arg(hosts).arg(program);
-        command
+    let inside = |command: &Command| {
+        let script = "mount --bind \"$HOSTS\" /etc/hosts && exec \"$@\"";
+        let mut inside = unshared(&["--mount"], script, command);
+        inside.env("HOSTS", hosts);
+        inside
     };
-    let can = inside("true".as_ref()).stderr(Stdio::null()).status();
-    if !can.is_ok_and(|status| status.success()) {
-        skipped("`unshare` makes no namespace here");
-        return None;
+    match can_unshare(&mut inside(&Command::new("true"))) {
+        Ok(()) => Some(inside(&bakeoff())),
+        Err(why) => {
+            skipped(&why);
+            None
+        }
     }
-    let mut within = inside(&program);
-    within.stdin(Stdio::null());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => within.env(name, value),
-            None => within.env_remove(name),
-        };
-    }
-    Some(within)
 }
 
 /// Writes a name with these addresses.

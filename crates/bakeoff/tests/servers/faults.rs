@@ -2,7 +2,10 @@
 //!
 //! Not here: proofs and records of injections (`commands::faults`).
 
-use bakeoff_core::outage::outage;
+use std::process::Command;
+
+use bakeoff_core::measurement::LoadPart;
+use bakeoff_core::outage::{outage, part_outages};
 use bakeoff_core::record::Injection;
 use bakeoff_host::network;
 use libtest_mimic::Trial;
@@ -10,7 +13,10 @@ use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Bench, Run, array, nothing_runs_in, proven_faults, text};
+use crate::support::{
+    Bench, Run, array, can_refuse_namespaces, nothing_runs_in, proven_faults, text,
+    without_namespaces,
+};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
@@ -18,6 +24,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![
         with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
+        with("zookeeper_survives_cuts_by_relays", ZOOKEEPER, skipped, relays_cut),
         with("etcd_survives_faults_of_its_leaders_disk", ETCD, skipped, disk_fails),
         with("nats_is_upgraded_node_by_node", NATS, skipped, upgraded),
     ];
@@ -27,6 +34,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     tests
 }
 
+const ZOOKEEPER: Case = case("zookeeper", "3.9", 3);
 const NATS: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("nats", "2.9", 3) };
 
 /// A maintenance operation: its name, the fields that select its nodes, and the node and text of each proof.
@@ -86,7 +94,14 @@ const MAINTAINED: [(Case, &[Task]); 5] = [
 
 /// Runs a study with one trial. Returns the run and its trial, which has proven all injections and lost no write.
 fn injected(study: &str) -> (Run, Value) {
-    let run = Bench::new(study).run();
+    injected_by(study, |bench| bench.command())
+}
+
+/// Does the same, with bakeoff started by this command.
+fn injected_by(study: &str, command: impl FnOnce(&Bench) -> Command) -> (Run, Value) {
+    let bench = Bench::new(study);
+    let command = command(&bench);
+    let run = bench.run_by(command);
     nothing_runs_in(run.bench.path());
     let trial = run.record().into_iter().find(|line| line["line"] == "trial").expect("a trial");
     proven_faults(&trial);
@@ -151,9 +166,22 @@ fn maintained(of: &Case, runs: &[Task]) {
     }
 }
 
-/// Cuts the network of a cluster of three. The history shows whether a leader that is cut off still answers.
+/// Cuts the network of a cluster of three.
 fn network_fails(of: &Case) -> Result<(), Lacking> {
     network::support().map_err(Lacking::Machine)?;
+    survives_cuts(of, |bench| bench.command());
+    Ok(())
+}
+
+/// Cuts the network of a cluster of three by relays.
+fn relays_cut(of: &Case) -> Result<(), Lacking> {
+    can_refuse_namespaces().map_err(Lacking::Machine)?;
+    survives_cuts(of, |bench| without_namespaces(&bench.command()));
+    Ok(())
+}
+
+/// Cuts the network in three ways. The history shows whether a leader that is cut off still answers.
+fn survives_cuts(of: &Case, command: impl FnOnce(&Bench) -> Command) {
     let study = format!(
         "title: t\nsystems:\n  kv: {{kind: {}, nodes: {}}}\n\
          workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}}}}}\n\
@@ -164,7 +192,7 @@ fn network_fails(of: &Case) -> Result<(), Lacking> {
          audit: {{linearizability: true}}\ntrials: 1\n",
         of.kind, of.nodes
     );
-    let (_, trial) = injected(&study);
+    let (_, trial) = injected_by(&study, command);
     for injection in array(&trial["injections"]) {
         let fault = text(&injection["fault"]);
         // The others elect a leader, and a leader that keeps its majority goes on.
@@ -175,7 +203,6 @@ fn network_fails(of: &Case) -> Result<(), Lacking> {
     let checks = array(&trial["checks"]);
     let judged = checks.iter().find(|check| check["name"] == "linearizability").expect("the check");
     assert_eq!(judged["verdict"]["verdict"], "passed", "{judged:#}");
-    Ok(())
 }
 
 /// Pauses, kills and restarts nodes of a cluster of three.
@@ -204,25 +231,27 @@ fn survives(of: &Case, faults: &str) {
         of.kind, of.nodes
     );
     let (run, trial) = injected(&study);
-    let injections = array(&trial["injections"]);
+    let injections = array(&trial["injections"]).iter();
+    let injections: Vec<Injection> =
+        injections.map(|one| serde_json::from_value(one.clone()).expect("an injection")).collect();
     assert_eq!(injections.len(), 3, "{}", run.ran.stderr);
-    for injection in injections {
-        let fault = text(&injection["fault"]);
-        let hits = array(&injection["hits"]);
+    for injection in &injections {
+        let (fault, hits) = (&injection.fault, &injection.hits);
         assert_eq!(hits.len(), if fault == "rolling" { 3 } else { 1 }, "{fault}: {hits:#?}");
+        // The cluster serves again before the load ends, also without the node.
+        let outage = outage(injection).expect("the fault happened");
+        assert!(!outage.lasted, "{fault}: {outage:?}");
     }
-    // Clients of the killed node wait for its restart, and others do not.
-    let injections = array(&run.report["comparisons"][0]["faults"][1]["systems"][0]["injections"]);
-    let parts = array(&injections[0]["parts"]);
+    // Clients of a node that is down wait for it, and others do not.
+    let down = injections.iter().find(|one| ["killed", "stalled"].contains(&&*one.fault));
+    let names: Vec<String> = (1..=of.nodes).map(|number| format!("kv-{number}")).collect();
+    let parts = part_outages(down.expect("a node is down"), &names);
     let length = |broken: bool| {
-        let nodes = parts.iter().filter(|one| one["node"].is_string() && one["broken"] == broken);
-        nodes.filter_map(|one| one["seconds"].as_f64()).fold(0.0, f64::max)
+        let nodes = parts.iter().filter(|one| matches!(one.part, LoadPart::Node(_)));
+        let nodes = nodes.filter(|one| one.broken == broken);
+        nodes.filter_map(|one| one.seconds).fold(0.0, f64::max)
     };
     assert!(length(true) > 4.5 && length(false) < 4.0, "{parts:#?}");
-    assert_eq!(parts.iter().filter(|one| one["operation"].is_string()).count(), 2, "{parts:#?}");
-    // The cluster serves again before the load ends, also without the node.
-    for fault in array(&run.report["comparisons"][0]["faults"]) {
-        let injection = &fault["systems"][0]["injections"][0];
-        assert_eq!(injection["outage"]["lasted"], false, "{injection:#}");
-    }
+    let operations = parts.iter().filter(|one| matches!(one.part, LoadPart::Operation(_)));
+    assert_eq!(operations.count(), 2, "{parts:#?}");
 }

@@ -116,6 +116,40 @@ pub(crate) fn bakeoff() -> Command {
     command
 }
 
+/// Returns a command that a shell script starts as `"$@"`, as root of a new user namespace. `options`: for `unshare`.
+pub(crate) fn unshared(options: &[&str], script: &str, command: &Command) -> Command {
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user"]).args(options).args(["sh", "-c", script, "sh"]);
+    unshared.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => unshared.env(name, value),
+            None => unshared.env_remove(name),
+        };
+    }
+    unshared
+}
+
+/// Checks that this machine runs a command of `unshare`.
+pub(crate) fn can_unshare(command: &mut Command) -> Result<(), String> {
+    let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match ran.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err("`unshare` makes no namespace here".to_owned()),
+    }
+}
+
+/// Returns a command in a user namespace that may make no network namespace.
+pub(crate) fn without_namespaces(command: &Command) -> Command {
+    let script = "echo 0 > /proc/sys/user/max_net_namespaces && exec \"$@\"";
+    unshared(&[], script, command)
+}
+
+/// Checks that this machine runs such a command.
+pub(crate) fn can_refuse_namespaces() -> Result<(), String> {
+    can_unshare(&mut without_namespaces(&Command::new("true")))
+}
+
 /// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -221,7 +255,14 @@ impl Bench {
 
     /// Runs the study to its end, with these further arguments.
     pub(crate) fn run_with(self, words: &[&str]) -> Run {
-        let ran = Ran::run(self.command().arg("--json").args(words));
+        let mut command = self.command();
+        command.args(words);
+        self.run_by(command)
+    }
+
+    /// Runs the study to its end by a command that takes bakeoff's arguments.
+    pub(crate) fn run_by(self, mut command: Command) -> Run {
+        let ran = Ran::run(command.arg("--json"));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });

@@ -185,6 +185,7 @@ mod tests {
             tunnel: name == "far",
             same_kernel_as: None,
             namespace: false,
+            relayed_to: None,
             environment: Box::new(serde_json::from_value(environment).unwrap()),
             pod: None,
         }

@@ -1,0 +1,385 @@
+//! `bakeoff __relays PARENT ADDRESS LISTENS…`: relays connections and datagrams between nodes that share this machine's
+//! network.
+//!
+//! Each node announces one loopback address and listens on another. This process accepts what arrives at the first and
+//! passes it on to the second. So it can hold what it carries: a cut path carries nothing, and nobody gets a reset.
+//!
+//! A sender is known by its address if that is one that a node listens on. Otherwise the kernel knows the socket's inode,
+//! and a process of the node holds it. What no node's process holds belongs to no end, and is never cut.
+//!
+//! A relay is not a network. The kernel accepts a new connection before the relay knows its sender, so a cut lets
+//! connections open that then carry nothing. Both kernels acknowledge bytes that the relay holds.
+//!
+//! Not here: the proof of a cut (`paths`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::net::{
+    IpAddr, Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket,
+};
+use std::process::ExitCode;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bakeoff_disk::answer;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
+use super::{CutConnections, NetworkReply};
+use crate::{procfs, sockets};
+
+/// Name of the internal command.
+pub(crate) const COMMAND: &str = "__relays";
+
+/// Bytes per read. A datagram is at most this long.
+const PIECE: usize = 64 << 10;
+/// Stack bytes of a thread, which hold a piece.
+const STACK: usize = 256 << 10;
+/// Connections that wait to be accepted, at most.
+const WAITING_MAX: i32 = 4096;
+/// Pause after a failed `accept`, mostly for lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs the command until its input ends.
+pub(crate) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    paths::run(args, |parent, addresses| {
+        bakeoff_disk::end_with(parent)?;
+        let mut files = getrlimit(Resource::Nofile);
+        files.current = files.maximum;
+        setrlimit(Resource::Nofile, files).ok();
+        let refused = |error: io::Error| format!("cannot relay: {error}");
+        let (relays, ends) = Relays::new(&addresses).map_err(refused)?;
+        let mut paths = Paths::proven(relays, ends)?;
+        answer(&NetworkReply::Ready(Vec::new())).map_err(|error| error.to_string())?;
+        paths.serve()
+    })
+}
+
+/// A node's two addresses.
+#[derive(Debug, Clone, Copy)]
+struct Relayed {
+    address: Ipv4Addr,
+    listens: Ipv4Addr,
+}
+
+/// Relays for all ends.
+struct Relays(Arc<Shared>);
+
+struct Shared {
+    ends: Vec<Relayed>,
+    state: Mutex<State>,
+    /// Changes of the cut paths.
+    changed: Condvar,
+    members: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Cut paths, and the connections that feel it.
+    cut: BTreeSet<Between>,
+    connections: CutConnections,
+    /// Number of the next connection, and that of the first one after the cut.
+    next: u64,
+    after_cut: u64,
+    /// Ends of the open connections, by number.
+    open: BTreeMap<u64, Between>,
+    /// Sockets for datagrams, by announced address. Each open port has one.
+    datagrams: HashMap<SocketAddrV4, Arc<UdpSocket>>,
+}
+
+impl State {
+    /// Returns true if a path carries the bytes of a connection.
+    fn carries(&self, between: Between, connection: u64) -> bool {
+        let feels = self.connections == CutConnections::All || connection < self.after_cut;
+        !feels || !self.cut.contains(&between)
+    }
+
+    /// Returns true if new connections from some end to this one are cut.
+    fn cuts_off(&self, end: usize) -> bool {
+        self.connections == CutConnections::All && self.cut.iter().any(|&(_, to)| to == end)
+    }
+}
+
+/// Processes of the ends.
+#[derive(Default)]
+struct Members {
+    /// First process of each end, which leads a process group.
+    first: Vec<(usize, i32)>,
+    /// All processes as last seen.
+    all: Vec<(usize, i32)>,
+}
+
+impl Members {
+    /// Returns the end whose processes hold a socket.
+    fn holder(&mut self, inode: u32) -> Option<usize> {
+        let holds = |&&(_, pid): &&(usize, i32)| procfs::sockets(pid).contains(&inode);
+        if let Some((end, _)) = self.all.iter().find(holds) {
+            return Some(*end);
+        }
+        let family = |&(end, first): &(usize, i32)| {
+            procfs::family(first).into_iter().map(move |stat| (end, stat.pid))
+        };
+        self.all = self.first.iter().flat_map(family).collect();
+        self.all.iter().find(holds).map(|(end, _)| *end)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spawn(what: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().stack_size(STACK).spawn(what).map(drop)
+}
+
+impl Relays {
+    /// Makes relays between ends. `addresses`: the announced address of each, and the one that it listens on.
+    fn new(addresses: &[Ipv4Addr]) -> io::Result<(Self, Vec<End>)> {
+        let (pairs, _) = addresses.as_chunks::<2>();
+        let relayed = pairs.iter().map(|&[address, listens]| Relayed { address, listens });
+        let mut relays = Self(Arc::new(Shared {
+            ends: relayed.collect(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            members: Mutex::default(),
+        }));
+        let mut ends = Vec::new();
+        for (place, &[address, listens]) in pairs.iter().enumerate() {
+            let probes = UdpSocket::bind((listens, 0))?;
+            probes.set_nonblocking(true)?;
+            let port = probes.local_addr()?.port();
+            relays.open(place, &[port])?;
+            ends.push(End { address, probes, probed_at: (address, port).into() });
+        }
+        Ok((relays, ends))
+    }
+}
+
+impl Ways for Relays {
+    fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize> {
+        let mut state = lock(&self.0.state);
+        if state.cut.is_empty() {
+            (state.connections, state.after_cut) = (connections, state.next);
+        }
+        state.cut.insert(between);
+        let (from, to) = between;
+        let over = |ends: &&Between| **ends == (from, to) || **ends == (to, from);
+        Ok(state.open.values().filter(over).count())
+    }
+
+    fn restore(&mut self) -> io::Result<()> {
+        lock(&self.0.state).cut.clear();
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
+    fn connect(&mut self, (from, to): Between) -> io::Result<(TcpStream, TcpStream)> {
+        let [from, target] = [from, to].map(|place| self.0.ends[place]);
+        let listener = TcpListener::bind((target.listens, 0))?;
+        let port = listener.local_addr()?.port();
+        self.open(to, &[port])?;
+        let sender =
+            socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&sender, &SocketAddrV4::new(from.listens, 0))?;
+        connect(&sender, &SocketAddrV4::new(target.address, port))?;
+        Ok((sender.into(), listener.accept()?.0))
+    }
+
+    fn admit(&mut self, end: usize, process: i32) {
+        lock(&self.0.members).first.push((end, process));
+    }
+
+    fn open(&mut self, end: usize, ports: &[u16]) -> io::Result<()> {
+        let address = self.0.ends[end].address;
+        for &port in ports {
+            let at = SocketAddrV4::new(address, port);
+            // A node that starts again has the same ports.
+            if lock(&self.0.state).datagrams.contains_key(&at) {
+                continue;
+            }
+            let listener = TcpListener::bind(at)?;
+            listen(&listener, WAITING_MAX)?;
+            let datagrams = Arc::new(UdpSocket::bind(at)?);
+            lock(&self.0.state).datagrams.insert(at, Arc::clone(&datagrams));
+            let (shared, to) = (Arc::clone(&self.0), (end, port));
+            spawn(move || shared.accept(&listener, to))?;
+            let shared = Arc::clone(&self.0);
+            spawn(move || shared.pass_datagrams(&datagrams, to))?;
+        }
+        Ok(())
+    }
+}
+
+/// Who opened a connection.
+enum Sender {
+    /// An end.
+    End(usize),
+    /// A process of no end.
+    Stranger,
+    /// A process that has closed it already.
+    Gone,
+}
+
+/// An end and a port of it.
+type Port = (usize, u16);
+
+impl Shared {
+    /// Relays each connection to a port.
+    fn accept(self: Arc<Self>, listener: &TcpListener, to: Port) {
+        loop {
+            let Ok((client, peer)) = listener.accept() else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let shared = Arc::clone(&self);
+            // If this fails, the client finds its connection closed.
+            let _ = spawn(move || drop(shared.relay(client, peer, to)));
+        }
+    }
+
+    /// Relays one connection until both sides have ended.
+    fn relay(self: &Arc<Self>, client: TcpStream, peer: SocketAddr, to: Port) -> io::Result<()> {
+        let (end, port) = to;
+        let from = match self.sender((peer, client.local_addr()?)) {
+            Sender::End(from) => Some(from),
+            Sender::Stranger => None,
+            Sender::Gone if lock(&self.state).cuts_off(end) => return Ok(()),
+            Sender::Gone => None,
+        };
+        let number = {
+            let mut state = lock(&self.state);
+            let number = state.next;
+            state.next += 1;
+            state.open.extend(from.map(|from| (number, (from, end))));
+            number
+        };
+        let carried = self.carry(client, number, from, (end, port));
+        lock(&self.state).open.remove(&number);
+        carried
+    }
+
+    fn carry(
+        self: &Arc<Self>,
+        client: TcpStream,
+        number: u64,
+        from: Option<usize>,
+        (end, port): Port,
+    ) -> io::Result<()> {
+        let paths = from.map(|from| ((from, end), (end, from)));
+        // A handshake needs both directions.
+        let waited = self.wait(number, paths.map(|(forth, _)| forth))
+            | self.wait(number, paths.map(|(_, back)| back));
+        if waited && has_hung_up(&client) {
+            return Ok(());
+        }
+        let at = (self.ends[end].listens, port).into();
+        let server =
+            TcpStream::connect_timeout(&at, OPEN_WITHIN).inspect_err(|_| reset(&client))?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let (client, server) = (Arc::new(client), Arc::new(server));
+        let (shared, from_client, to_server) =
+            (Arc::clone(self), Arc::clone(&client), Arc::clone(&server));
+        let (done, back) = std::sync::mpsc::channel::<()>();
+        spawn(move || {
+            shared.pump(&from_client, &to_server, number, paths.map(|(forth, _)| forth));
+            drop(done);
+        })?;
+        self.pump(&server, &client, number, paths.map(|(_, back)| back));
+        let _ = back.recv();
+        Ok(())
+    }
+
+    /// Passes bytes on in one direction until it ends.
+    fn pump(&self, from: &TcpStream, to: &TcpStream, number: u64, path: Option<Between>) {
+        let mut buffer = [0; PIECE];
+        loop {
+            let (mut reader, mut writer) = (from, to);
+            let read = reader.read(&mut buffer);
+            self.wait(number, path);
+            match read {
+                Ok(0) => {
+                    let _ = to.shutdown(Shutdown::Write);
+                    return;
+                }
+                Ok(count) if writer.write_all(&buffer[..count]).is_ok() => {}
+                // One side was reset, so the other is, too.
+                _ => {
+                    reset(from);
+                    reset(to);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits until a path carries a connection's bytes. Returns true if it did not at first.
+    fn wait(&self, number: u64, path: Option<Between>) -> bool {
+        let Some(path) = path else { return false };
+        let mut state = lock(&self.state);
+        let mut waited = false;
+        while !state.carries(path, number) {
+            waited = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        waited
+    }
+
+    /// Passes on the datagrams that a port gets, from the announced address of their sender.
+    fn pass_datagrams(&self, socket: &UdpSocket, (end, port): Port) {
+        let mut buffer = [0; PIECE];
+        loop {
+            let Ok((count, from)) = socket.recv_from(&mut buffer) else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let sender = self.listening_at(from.ip());
+            let state = lock(&self.state);
+            let own = sender.and_then(|sender| {
+                let announced = SocketAddrV4::new(self.ends[sender].address, from.port());
+                state.datagrams.get(&announced).cloned()
+            });
+            // A cut of open connections drops no datagram.
+            let passes = sender.is_none_or(|sender| state.carries((sender, end), u64::MAX));
+            drop(state);
+            if passes {
+                let through = own.as_deref().unwrap_or(socket);
+                let _ = through.send_to(&buffer[..count], (self.ends[end].listens, port));
+            }
+        }
+    }
+
+    /// Returns who opened a connection between the sender's own address and a relay's.
+    fn sender(&self, (peer, relay): (SocketAddr, SocketAddr)) -> Sender {
+        if let Some(end) = self.listening_at(peer.ip()) {
+            return Sender::End(end);
+        }
+        // A socket that no process holds any more has inode 0.
+        match sockets::inode((peer, relay)) {
+            None | Some(0) => Sender::Gone,
+            Some(inode) => lock(&self.members).holder(inode).map_or(Sender::Stranger, Sender::End),
+        }
+    }
+
+    fn listening_at(&self, address: IpAddr) -> Option<usize> {
+        self.ends.iter().position(|end| address == end.listens)
+    }
+}
+
+/// Makes the end of a connection a reset, and wakes its reader.
+fn reset(stream: &TcpStream) {
+    let _ = set_socket_linger(stream, Some(Duration::ZERO));
+    let _ = stream.shutdown(Shutdown::Read);
+}
+
+/// Returns true if the other side has closed a connection or was reset.
+fn has_hung_up(stream: &TcpStream) -> bool {
+    let mut asked = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok()
+        && asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+}
