@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::measurement::{
     ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, Second,
 };
-use crate::ranked::Ranked;
+use crate::ranked::{self, Ranked};
 use crate::record::Injection;
 use crate::stats::middle;
 use crate::units::figure_text;
@@ -22,7 +22,7 @@ use crate::units::figure_text;
 pub const FULL_RATE: f64 = 0.95;
 /// Number of steps over which the rate is averaged: a second.
 const FULL_STEPS: usize = 10;
-/// Factor of the earlier p99 up to which the latency counts as back.
+/// Factor of the earlier percentile up to which the latency counts as back.
 pub const BACK_TIMES: f64 = 2.0;
 
 /// Stall of the generator, as a share of an outage, above which the outage does not count.
@@ -41,9 +41,11 @@ pub struct Outage {
     pub first_success: Option<f64>,
     /// Time from the end of the fault until the rate was full again; `None` if it was not.
     pub full_rate: Option<f64>,
-    /// Time from the end of the fault until p99 was within [`BACK_TIMES`] of the earlier one, in whole seconds; `None`
-    /// if it was not, or is unknown.
-    pub p99_back: Option<f64>,
+    /// Name of the percentile by which `tail_back` is judged.
+    pub tail: &'static str,
+    /// Time from the end of the fault until this percentile was within [`BACK_TIMES`] of the earlier one, in whole
+    /// seconds; `None` if it was not, or is unknown.
+    pub tail_back: Option<f64>,
     /// Operations that failed at once: no connection, an error as the answer, or never sent.
     pub failed: u64,
     /// Operations without an answer: they timed out, or their connection broke.
@@ -63,6 +65,12 @@ impl Outage {
 
 /// Computes the figures of an injection; `None` if the fault did not happen.
 pub fn outage(injection: &Injection) -> Option<Outage> {
+    outage_by(injection, tail_before(injection))
+}
+
+/// Computes the figures of an injection, with this percentile of each second as its latency. `None` if the fault did
+/// not happen.
+pub fn outage_by(injection: &Injection, (tail, quantile): Tail) -> Option<Outage> {
     let from = injection.from()?;
     let measurement = &injection.stage.measurement;
     let window = measurement.window.as_secs_f64();
@@ -85,7 +93,8 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
         lasted,
         first_success: longest.filter(|_| !lasted).map(|(_, end)| end - from),
         full_rate: before.and_then(|rate| full_rate(measurement, rate, healed)),
-        p99_back: p99.and_then(|p99| p99_back(measurement, p99, healed)),
+        tail,
+        tail_back: tail_back(measurement, quantile, (from, healed)),
         failed: errors(ErrorKind::is_failed_at_once),
         unknown: errors(ErrorKind::has_unknown_outcome),
         delayed: p99.map(|p99| delayed(measurement, p99, from)),
@@ -250,15 +259,35 @@ fn full_rate(measurement: &Measurement, rate: f64, healed: f64) -> Option<f64> {
 /// Returns the median p99 of the whole seconds before the fault, or the p99 of all of them if each has too few
 /// operations. `None` if they have too few together.
 fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
-    let is_before = |second: &&Second| f64::from(second.second + 1) <= from;
-    let before = || measurement.seconds.iter().filter(is_before);
-    let mut known: Vec<f64> =
-        before().filter_map(Second::p99).map(|p99| p99.as_secs_f64()).collect();
+    median_before(measurement, 0.99, from).or_else(|| {
+        let all = seconds_before(measurement, from).map(Second::responses);
+        Ranked::all(all).ok()?.percentile(0.99).latency()
+    })
+}
+
+/// Returns the whole seconds before the fault.
+fn seconds_before(measurement: &Measurement, from: f64) -> impl Iterator<Item = &Second> {
+    measurement.seconds.iter().filter(move |second| f64::from(second.second + 1) <= from)
+}
+
+/// Returns the median of a percentile over the whole seconds before the fault; `None` if each has too few operations.
+fn median_before(measurement: &Measurement, quantile: f64, from: f64) -> Option<Duration> {
+    let known = seconds_before(measurement, from).filter_map(|second| second.percentile(quantile));
+    let mut known: Vec<f64> = known.map(|one| one.as_secs_f64()).collect();
     known.sort_unstable_by(f64::total_cmp);
-    match known.is_empty() {
-        false => Some(Duration::from_secs_f64(middle(&known))),
-        true => Ranked::all(before().map(Second::responses)).ok()?.percentile(0.99).latency(),
-    }
+    (!known.is_empty()).then(|| Duration::from_secs_f64(middle(&known)))
+}
+
+/// A percentile: its name and its quantile.
+pub type Tail = (&'static str, f64);
+
+/// Returns the highest percentile that each whole second before the fault supports: p99 from 1,000 operations a second
+/// on.
+pub fn tail_before(injection: &Injection) -> Tail {
+    let from = injection.from().unwrap_or(0.0);
+    let count = |second: &Second| second.responses().map_or(0, |all| all.count());
+    let counts = seconds_before(&injection.stage.measurement, from).map(count);
+    ranked::tail(counts.min().unwrap_or(0))
 }
 
 /// Returns the response time above which a success after `from` is delayed; `None` if no earlier second has a p99.
@@ -266,11 +295,12 @@ pub(crate) fn delayed_from(measurement: &Measurement, from: f64) -> Option<Durat
     Some(p99_before(measurement, from)?.mul_f64(BACK_TIMES))
 }
 
-/// Returns the time from `healed` to the first whole second whose p99 is back.
-fn p99_back(measurement: &Measurement, before: Duration, healed: f64) -> Option<f64> {
+/// Returns the time from `healed` to the first whole second whose percentile is back.
+fn tail_back(measurement: &Measurement, quantile: f64, (from, healed): (f64, f64)) -> Option<f64> {
+    let most = median_before(measurement, quantile, from)?.mul_f64(BACK_TIMES);
     let is_back = |second: &&Second| {
-        let ends = f64::from(second.second);
-        ends >= healed.floor() && second.p99().is_some_and(|p99| p99 <= before.mul_f64(BACK_TIMES))
+        let is_after = f64::from(second.second) >= healed.floor();
+        is_after && second.percentile(quantile).is_some_and(|one| one <= most)
     };
     let second = measurement.seconds.iter().find(is_back)?;
     Some((f64::from(second.second) - healed).max(0.0))
@@ -287,7 +317,8 @@ fn delayed(measurement: &Measurement, p99: Duration, from: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{GeneratorStall, Silence, StepCounts, TargetFigures};
+    use crate::histogram::Latencies;
+    use crate::measurement::{GeneratorStall, SecondFigures, Silence, StepCounts, TargetFigures};
     use crate::record::{FaultHit, StageRecord};
 
     /// Returns an injection of a pause from 3 s to 7 s in a load of 20 s at 100/s, without a success from `silence`.
@@ -339,6 +370,40 @@ mod tests {
         earlier.stage.measurement.silences[0] = Silence { from: 3.0, seconds: 0.011 };
         let short = outage(&earlier).unwrap();
         assert_eq!((short.seconds, short.length()), (None, short.shortest));
+    }
+
+    /// Returns a second with this many operations that took a time, and a twentieth of them ten times as long.
+    fn second(second: u32, count: u64, milliseconds: u64) -> Second {
+        let mut response = Latencies::default();
+        response.record_many(Duration::from_millis(milliseconds), count - count / 20);
+        response.record_many(Duration::from_millis(milliseconds * 10), count / 20);
+        let (response, service) = (response.pack(), Latencies::default().pack());
+        let figures = SecondFigures { verified: count, errors: 0, response, service, failed: None };
+        Second { second, operations: [("put".to_owned(), figures)].into() }
+    }
+
+    #[test]
+    fn latency_is_back_by_the_percentile_that_each_second_supports() {
+        let of = |count: u64| {
+            let mut injection = injection((3.0, 4.5), 8.5);
+            let slow = [2, 2, 2, 9, 9, 9, 9, 9, 5, 3, 2].into_iter();
+            let seconds = (0..).zip(slow).map(|(place, ms)| second(place, count, ms));
+            injection.stage.measurement.seconds = seconds.collect();
+            injection
+        };
+        let back = |count: u64| {
+            let found = outage(&of(count)).unwrap();
+            (found.tail, found.tail_back)
+        };
+        // The fault ended at 7 s, and the second from 9 s on is the first within twice of before.
+        assert_eq!(back(2000), ("p99", Some(2.0)));
+        assert_eq!(back(600), ("p95", Some(2.0)));
+        assert_eq!(back(30), ("p50", Some(2.0)));
+        assert_eq!(back(15), ("p50", None));
+        let mut uneven = of(2000);
+        uneven.stage.measurement.seconds[1] = second(1, 150, 2);
+        assert_eq!(tail_before(&uneven).0, "p90", "each second before the fault counts");
+        assert_eq!(outage_by(&of(2000), ("p90", 0.9)).unwrap().tail_back, Some(2.0));
     }
 
     #[test]

@@ -265,9 +265,9 @@ impl Second {
         Ranked::all(self.operations.values().map(SecondFigures::responses))
     }
 
-    /// Returns the p99 of all operations; `None` if it is a failure, or too few operations ended.
-    pub fn p99(&self) -> Option<Duration> {
-        self.responses().ok()?.percentile(0.99).latency()
+    /// Returns a percentile of all operations; `None` if it is a failure, or too few operations ended.
+    pub fn percentile(&self, quantile: f64) -> Option<Duration> {
+        self.responses().ok()?.percentile(quantile).latency()
     }
 
     /// Returns the verified successes of all operations.

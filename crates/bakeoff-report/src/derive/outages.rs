@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use bakeoff_core::check::{Cause, Verdict};
 use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
 use bakeoff_core::outage::{
-    Outage, PartOutage, StepOutage, blamed_on_generator, outage, part_outages, step_outages,
+    Outage, PartOutage, StepOutage, Tail, blamed_on_generator, outage_by, part_outages,
+    step_outages, tail_before,
 };
+use bakeoff_core::ranked::TAILS;
 use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
@@ -27,6 +29,8 @@ use crate::model::contest::Contest;
 #[derive(Debug, Clone)]
 pub(crate) struct FaultOutages {
     pub(crate) fault: Fault,
+    /// Name of the percentile that stands for the latency of a second. All injections support it.
+    pub(crate) tail: &'static str,
     /// Systems that the fault happens to, in the study's order.
     pub(crate) systems: Vec<SystemOutages>,
     /// Judged pairs, by their places in `systems`.
@@ -72,8 +76,8 @@ pub(crate) struct InjectionFigures {
     /// Reads of older values than the system guarantees, and wrong ones.
     pub(crate) untrue: u64,
     pub(crate) steps: StepSeries,
-    /// Whole seconds of the load, each with its p99 in milliseconds if it is known.
-    pub(crate) p99: Vec<(u32, Option<f64>)>,
+    /// Whole seconds of the load, each with its percentile [`Outage::tail`] in milliseconds if it is known.
+    pub(crate) tail: Vec<(u32, Option<f64>)>,
     /// Length of the load in seconds.
     pub(crate) window: f64,
 }
@@ -276,6 +280,7 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let measured: Vec<&SystemOutages> =
         of.systems.iter().filter(|one| one.counted().next().is_some()).collect();
     let first_out = measured.iter().position(|one| !one.is_none());
+    let count_of_first = first_out.map_or(0, |first| measured[first].counted().count());
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
         let was = if first_out == Some(nth) { " was out" } else { "" };
         let clause = match one.is_none() {
@@ -284,7 +289,11 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
                 let least = seconds_text(one.outage().unwrap_or_default());
                 format!("{} had no outage of {least} or more ({count})", one.system)
             }
-            false => format!("{}{was} for {}", one.system, one.text(first_out == Some(nth))),
+            false => {
+                let in_full = first_out == Some(nth);
+                let count = in_full || one.counted().count() != count_of_first;
+                format!("{}{was} for {}", one.system, one.text(in_full, count))
+            }
         };
         let details = match of.fault.sequence.is_empty() {
             true => one.longer_operations(),
@@ -341,15 +350,17 @@ pub(crate) fn seconds_text(seconds: f64) -> String {
 
 impl SystemOutages {
     /// Formats the outage with its interval: `1.21 s (95 % interval 1.13 to 1.29, 9 injections)`.
-    fn text(&self, in_full: bool) -> String {
+    ///
+    /// `in_full`: names the interval. `count`: adds the number of injections.
+    fn text(&self, in_full: bool, count: bool) -> String {
         let Some(outage) = self.outage() else { return "an unknown time".to_owned() };
         let at_least = if self.lasted() { "at least " } else { "" };
         let named = if in_full { "95 % interval " } else { "" };
         let interval = self
             .interval
             .map(|(low, high)| format!("{named}{} to {}", figure_text(low), figure_text(high)));
-        let count = self.counted().count() as u64;
-        let count = (in_full || interval.is_none()).then(|| plural(count, "injection"));
+        let counted = self.counted().count() as u64;
+        let count = (count || interval.is_none()).then(|| plural(counted, "injection"));
         let in_brackets: Vec<String> = interval.into_iter().chain(count).collect();
         // The interval is in the unit of the outage.
         format!("{at_least}{} s ({})", figure_text(outage), in_brackets.join(", "))
@@ -357,17 +368,18 @@ impl SystemOutages {
 }
 
 fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOutages {
+    let of_contest = |trial: &&TrialRecord| {
+        let of = &trial.trial;
+        of.workload == contest.workload.name && of.load == contest.load.name && counts(trial)
+    };
+    let trials = || record.trials.iter().filter(of_contest);
+    let tails = trials().flat_map(|trial| injections_of(trial, fault)).map(tail_before);
+    let tail = tails.min_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or(TAILS[0]);
     let befallen = contest.contenders.iter().filter(|one| fault.befalls(&one.system));
     let systems = befallen.map(|one| {
-        let trials = record.trials.iter().filter(|trial| {
-            let of = &trial.trial;
-            of.system == one.system
-                && of.workload == contest.workload.name
-                && of.load == contest.load.name
-                && counts(trial)
-        });
+        let trials = trials().filter(|trial| trial.trial.system == one.system);
         let injections: Vec<InjectionFigures> =
-            trials.flat_map(|trial| figures(trial, fault)).collect();
+            trials.flat_map(|trial| figures(trial, fault, tail)).collect();
         let (system, look) = (one.system.clone(), one.look);
         let published = record.header.study.published.iter().filter(|published| {
             published.system == one.system
@@ -383,7 +395,8 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
         let all = SystemOutages { system, look, injections, interval, published, notes };
         SystemOutages { interval: interval_alone(&all.lengths(), Scale::Ratio), ..all }
     });
-    FaultOutages { fault: fault.clone(), systems: systems.collect(), pairs: Vec::new() }
+    let systems = systems.collect();
+    FaultOutages { fault: fault.clone(), tail: tail.0, systems, pairs: Vec::new() }
 }
 
 /// Returns true if a trial's injections count. A failure of the system itself is a result.
@@ -391,23 +404,28 @@ fn counts(trial: &TrialRecord) -> bool {
     matches!(trial.cause(), None | Some(Cause::System | Cause::Unclear))
 }
 
-fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
-    let of_fault = trial.injections.iter().filter(|one| one.fault == fault.name);
+/// Returns a trial's injections of a fault.
+fn injections_of<'a>(trial: &'a TrialRecord, fault: &Fault) -> impl Iterator<Item = &'a Injection> {
+    trial.injections.iter().filter(|one| one.fault == fault.name)
+}
+
+fn figures(trial: &TrialRecord, fault: &Fault, tail: Tail) -> Vec<InjectionFigures> {
+    let of_fault = injections_of(trial, fault);
     let one = |one: &Injection| {
         let measurement = &one.stage.measurement;
         let lost = one
             .audit
             .as_ref()
             .filter(|audit| !matches!(audit.verdict, Verdict::NotChecked(_)) || audit.lost > 0);
-        let p99 = measurement
-            .seconds
-            .iter()
-            .map(|second| (second.second, second.p99().map(|p99| p99.as_secs_f64() * 1e3)));
-        let outage = outage(one)?;
+        let (outage, from) = (outage_by(one, tail)?, one.from()?);
+        let tail = measurement.seconds.iter().map(|second| {
+            let tail = second.percentile(tail.1);
+            (second.second, tail.map(|tail| tail.as_secs_f64() * 1e3))
+        });
         Some(InjectionFigures {
             left_out: one.unproven.clone().or_else(|| blamed_on_generator(one, &outage)),
             place: (trial.trial.number + 1, one.repeat),
-            from: one.from()?,
+            from,
             healed: one.healed(),
             outage,
             parts: part_outages(one, &trial.targets),
@@ -418,7 +436,7 @@ fn figures(trial: &TrialRecord, fault: &Fault) -> Vec<InjectionFigures> {
             untrue: measurement.errors_of(ErrorKind::StaleValue)
                 + measurement.errors_of(ErrorKind::WrongValue),
             steps: measurement.steps.clone(),
-            p99: p99.collect(),
+            tail: tail.collect(),
             window: measurement.window.as_secs_f64(),
         })
     };

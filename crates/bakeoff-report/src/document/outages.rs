@@ -201,7 +201,7 @@ fn cell(of: &SystemOutages, is_best: bool) -> Cell {
     if is_best { Cell::Best(text) } else { Cell::Text(text) }
 }
 
-/// A figure of a fault: its name and its text for a system.
+/// A figure of a fault: its name and its text for a system. `{tail}` is the name of a percentile.
 type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
 const FIGURES: [Shown; 15] = [
@@ -217,8 +217,8 @@ const FIGURES: [Shown; 15] = [
     }),
     ("fault to first success", |of| of.median(|one| one.outage.first_success).map(seconds_text)),
     ("end of the fault to full rate", |of| of.median(|one| one.outage.full_rate).map(seconds_text)),
-    ("end of the fault to p99 within twice of before", |of| {
-        of.median(|one| one.outage.p99_back).map(seconds_text)
+    ("end of the fault to {tail} within twice of before", |of| {
+        of.median(|one| one.outage.tail_back).map(seconds_text)
     }),
     ("operations failed", |of| Some(count_text(of.sum(|one| one.outage.failed)))),
     ("operations of unknown outcome", |of| Some(count_text(of.sum(|one| one.outage.unknown)))),
@@ -259,7 +259,7 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
         let cells = cells.map(Cell::or_missing);
         Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
-    let labels = FIGURES.iter().map(|(name, _)| (*name).to_owned());
+    let labels = FIGURES.iter().map(|(name, _)| name.replace("{tail}", of.tail));
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
     let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
     let by_effect = effects.iter().map(|(name, _)| (*name).to_owned());

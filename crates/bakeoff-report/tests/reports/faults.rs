@@ -106,6 +106,14 @@ fn verdict_has_each_outage_with_its_interval() {
 }
 
 #[test]
+fn verdict_counts_the_injections_of_each_system_if_they_differ() {
+    let record = paused(&[("etcd", &[1.2, 1.1, 1.3, 1.2]), ("consul", &[2.9, 3.0, 3.1])]);
+    let verdict = verdict(&record);
+    assert!(verdict.contains(", 4 injections), consul for 3.00 s ("), "{verdict}");
+    assert!(verdict.contains(", 3 injections); "), "{verdict}");
+}
+
+#[test]
 fn verdict_names_operations_that_were_out_much_longer() {
     let mut record = paused(&[("etcd", &[0.005, 0.005, 0.005]), ("consul", &[2.9, 3.0, 3.1])]);
     for trial in &mut record.trials {

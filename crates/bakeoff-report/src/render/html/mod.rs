@@ -140,7 +140,7 @@ mod answers {
         let systems = report.comparisons.iter().flat_map(|one| &one.outages);
         let systems = systems.flat_map(|fault| &fault.systems);
         let injections: usize = systems.map(|one| one.injections.len()).sum();
-        format!("rate, p99 and failures around {}", plural(injections as u64, "injection"))
+        format!("rate, latency and failures around {}", plural(injections as u64, "injection"))
     }
 
     pub(super) fn fairness(report: &Report) -> String {

@@ -1,4 +1,4 @@
-//! What happened around each fault: rate, p99 and failures of all injections, aligned at the fault, and all figures.
+//! What happened around each fault: rate, latency and failures of all injections, aligned at the fault, and all figures.
 //!
 //! Not here: the figures (`derive::outages`), their distribution (`document::outages`, `picture`).
 
@@ -30,6 +30,7 @@ type Point = (f64, f64);
 
 /// A chart of all injections.
 struct Chart {
+    /// `{tail}` is the name of a percentile.
     title: &'static str,
     unit: Unit,
     line: fn(&InjectionFigures) -> Vec<Point>,
@@ -37,7 +38,7 @@ struct Chart {
 
 const CHARTS: [Chart; 3] = [
     Chart { title: "successes per second", unit: Unit::Count, line: successes },
-    Chart { title: "p99 response time", unit: Unit::Latency, line: p99 },
+    Chart { title: "{tail} response time", unit: Unit::Latency, line: tail },
     Chart { title: "failures per second", unit: Unit::Count, line: failures },
 ];
 
@@ -60,7 +61,7 @@ fn load(of: &Comparison) -> String {
 }
 
 fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
-    let title = format!("{}: {}", of.fault.name, chart.title);
+    let title = format!("{}: {}", of.fault.name, chart.title.replace("{tail}", of.tail));
     let systems: Vec<(&SystemOutages, Vec<Vec<Point>>)> = of
         .systems
         .iter()
@@ -149,11 +150,11 @@ fn steps(of: &InjectionFigures, count: impl Fn(usize) -> u64) -> Vec<Point> {
         .collect()
 }
 
-fn p99(of: &InjectionFigures) -> Vec<Point> {
-    let second = |(second, p99): &(u32, Option<f64>)| {
-        (f64::from(*second) - of.from.floor(), p99.unwrap_or(f64::NAN))
+fn tail(of: &InjectionFigures) -> Vec<Point> {
+    let second = |(second, tail): &(u32, Option<f64>)| {
+        (f64::from(*second) - of.from.floor(), tail.unwrap_or(f64::NAN))
     };
-    let mut points: Vec<Point> = of.p99.iter().map(second).collect();
+    let mut points: Vec<Point> = of.tail.iter().map(second).collect();
     points.retain(|point| point.0 >= -BEFORE);
     points
 }
