@@ -20,10 +20,13 @@ use bakeoff_core::stats::judge::{
 };
 use bakeoff_core::stats::{middle, sequential};
 use bakeoff_core::study::Fault;
-use bakeoff_core::units::{figure_text, plural};
+use bakeoff_core::units::{figure_text, plural, share_text};
 
 use crate::derive::effects;
 use crate::model::contest::Contest;
+
+/// Share of operations from which a verdict says that they failed although the system served others.
+const FAILED_MIN: f64 = 0.01;
 
 /// A fault under one workload and load.
 #[derive(Debug, Clone)]
@@ -187,6 +190,11 @@ impl SystemOutages {
         if longer.is_empty() { String::new() } else { format!(" ({})", longer.join(", ")) }
     }
 
+    /// Returns the median share of operations due after the fault that did not succeed; `None` if it is small.
+    fn failed_though_up(&self) -> Option<f64> {
+        self.median(|one| Some(one.outage.lost_share)).filter(|share| *share >= FAILED_MIN)
+    }
+
     /// Lists the outage in each fault of a sequence: ` (leader-paused 1.16 s, leader-killed 0.95 s)`.
     fn steps(&self, sequence: &[String]) -> String {
         let step = |fault: &String| Some(format!("{fault} {}", self.step_text(fault)?));
@@ -283,21 +291,28 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let count_of_first = first_out.map_or(0, |first| measured[first].counted().count());
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
         let was = if first_out == Some(nth) { " was out" } else { "" };
+        let details = match of.fault.sequence.is_empty() {
+            true => one.longer_operations(),
+            false => one.steps(&of.fault.sequence),
+        };
         let clause = match one.is_none() {
             true => {
                 let count = plural(one.counted().count() as u64, "injection");
                 let least = seconds_text(one.outage().unwrap_or_default());
-                format!("{} had no outage of {least} or more ({count})", one.system)
+                let failed = one.failed_though_up().filter(|_| details.is_empty());
+                let failed = failed.map_or_else(String::new, |share| {
+                    format!(
+                        ", though {} of operations due after the fault failed",
+                        share_text(share)
+                    )
+                });
+                format!("{} had no outage of {least} or more{failed} ({count})", one.system)
             }
             false => {
                 let in_full = first_out == Some(nth);
                 let count = in_full || one.counted().count() != count_of_first;
                 format!("{}{was} for {}", one.system, one.text(in_full, count))
             }
-        };
-        let details = match of.fault.sequence.is_empty() {
-            true => one.longer_operations(),
-            false => one.steps(&of.fault.sequence),
         };
         clause + &details
     });

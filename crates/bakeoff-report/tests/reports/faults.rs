@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
-    GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, TargetFigures,
+    GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, StepSeries, TargetFigures,
 };
 use bakeoff_core::record::{Check, FaultHit, HitCost, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
@@ -103,6 +103,26 @@ fn verdict_has_each_outage_with_its_interval() {
     assert!(text.contains("leader-paused  writes lost"), "{text}");
     let row = text.lines().find(|line| line.starts_with(" etcd")).expect("a row");
     assert!(row.contains("1.20 (1.0") && row.contains(") *"), "{row}");
+}
+
+#[test]
+fn verdict_says_what_failed_although_there_was_no_outage() {
+    let mut record = paused(&[("etcd", &[0.005, 0.005, 0.005]), ("consul", &[2.9, 3.0, 3.1])]);
+    let etcd = record.trials.iter_mut().filter(|trial| trial.trial.system == "etcd");
+    for one in etcd.flat_map(|trial| &mut trial.injections) {
+        // Half of the operations fail for 3 s, of 8 s that the load goes on.
+        let mut steps = StepSeries::default();
+        for at in 0..100u32 {
+            let failed = if (20..50).contains(&at) { 50 } else { 0 };
+            steps.add(at, &StepCounts { verified: 100 - failed, errors: failed });
+        }
+        one.stage.measurement.steps = steps;
+    }
+    let verdict = verdict(&record);
+    let failed =
+        " or more, though 18.8 % of operations due after the fault failed (3 injections), ";
+    assert!(verdict.contains(failed), "{verdict}");
+    assert_eq!(verdict.matches("though").count(), 1, "{verdict}");
 }
 
 #[test]
