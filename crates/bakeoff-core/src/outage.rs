@@ -70,7 +70,7 @@ pub fn outage(injection: &Injection) -> Option<Outage> {
 
 /// Computes the figures of an injection, with this percentile of each second as its latency. `None` if the fault did
 /// not happen.
-pub fn outage_by(injection: &Injection, (tail, quantile): Tail) -> Option<Outage> {
+pub fn outage_by(injection: &Injection, (tail, quantile): TailPercentile) -> Option<Outage> {
     let from = injection.from()?;
     let measurement = &injection.stage.measurement;
     let window = measurement.window.as_secs_f64();
@@ -279,11 +279,11 @@ fn median_before(measurement: &Measurement, quantile: f64, from: f64) -> Option<
 }
 
 /// A percentile: its name and its quantile.
-pub type Tail = (&'static str, f64);
+pub type TailPercentile = (&'static str, f64);
 
 /// Returns the highest percentile that each whole second before the fault supports: p99 from 1,000 operations a second
 /// on.
-pub fn tail_before(injection: &Injection) -> Tail {
+pub fn tail_before(injection: &Injection) -> TailPercentile {
     let from = injection.from().unwrap_or(0.0);
     let count = |second: &Second| second.responses().map_or(0, |all| all.count());
     let counts = seconds_before(&injection.stage.measurement, from).map(count);

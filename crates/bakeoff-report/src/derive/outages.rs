@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use bakeoff_core::check::{Cause, Verdict};
 use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
 use bakeoff_core::outage::{
-    Outage, PartOutage, StepOutage, Tail, blamed_on_generator, outage_by, part_outages,
+    Outage, PartOutage, StepOutage, TailPercentile, blamed_on_generator, outage_by, part_outages,
     step_outages, tail_before,
 };
 use bakeoff_core::ranked::TAILS;
@@ -424,7 +424,7 @@ fn injections_of<'a>(trial: &'a TrialRecord, fault: &Fault) -> impl Iterator<Ite
     trial.injections.iter().filter(|one| one.fault == fault.name)
 }
 
-fn figures(trial: &TrialRecord, fault: &Fault, tail: Tail) -> Vec<InjectionFigures> {
+fn figures(trial: &TrialRecord, fault: &Fault, tail: TailPercentile) -> Vec<InjectionFigures> {
     let of_fault = injections_of(trial, fault);
     let one = |one: &Injection| {
         let measurement = &one.stage.measurement;
