@@ -237,15 +237,14 @@ impl Shared {
             };
             let shared = Arc::clone(&self);
             // If this fails, the client finds its connection closed.
-            let _ = spawn(move || drop(shared.relay(client, peer, to)));
+            let _ = spawn(move || drop(shared.relay(&client, peer, to)));
         }
     }
 
     /// Relays one connection until both sides have ended.
-    fn relay(self: &Arc<Self>, client: TcpStream, peer: SocketAddr, to: Port) -> io::Result<()> {
-        let (end, port) = to;
-        let from = match self.sender((peer, client.local_addr()?)) {
-            Sender::End(from) => Some(from),
+    fn relay(&self, client: &TcpStream, peer: SocketAddr, (end, port): Port) -> io::Result<()> {
+        let path = match self.sender((peer, client.local_addr()?)) {
+            Sender::End(from) => Some((from, end)),
             Sender::Stranger => None,
             Sender::Gone if lock(&self.state).cuts_off(end) => return Ok(()),
             Sender::Gone => None,
@@ -254,44 +253,37 @@ impl Shared {
             let mut state = lock(&self.state);
             let number = state.next;
             state.next += 1;
-            state.open.extend(from.map(|from| (number, (from, end))));
+            state.open.extend(path.map(|path| (number, path)));
             number
         };
-        let carried = self.carry(client, number, from, (end, port));
+        let carried = self.carry(client, (self.ends[end].listens, port).into(), number, path);
         lock(&self.state).open.remove(&number);
         carried
     }
 
+    /// Connects to a node, and passes bytes on in both directions.
     fn carry(
-        self: &Arc<Self>,
-        client: TcpStream,
+        &self,
+        client: &TcpStream,
+        node: SocketAddr,
         number: u64,
-        from: Option<usize>,
-        (end, port): Port,
+        path: Option<Between>,
     ) -> io::Result<()> {
-        let paths = from.map(|from| ((from, end), (end, from)));
+        let back = path.map(|(from, to)| (to, from));
         // A handshake needs both directions.
-        let waited = self.wait(number, paths.map(|(forth, _)| forth))
-            | self.wait(number, paths.map(|(_, back)| back));
-        if waited && has_hung_up(&client) {
+        if (self.wait(number, path) | self.wait(number, back)) && has_hung_up(client) {
             return Ok(());
         }
-        let at = (self.ends[end].listens, port).into();
         let server =
-            TcpStream::connect_timeout(&at, OPEN_WITHIN).inspect_err(|_| reset(&client))?;
+            TcpStream::connect_timeout(&node, OPEN_WITHIN).inspect_err(|_| reset(client))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let (client, server) = (Arc::new(client), Arc::new(server));
-        let (shared, from_client, to_server) =
-            (Arc::clone(self), Arc::clone(&client), Arc::clone(&server));
-        let (done, back) = std::sync::mpsc::channel::<()>();
-        spawn(move || {
-            shared.pump(&from_client, &to_server, number, paths.map(|(forth, _)| forth));
-            drop(done);
-        })?;
-        self.pump(&server, &client, number, paths.map(|(_, back)| back));
-        let _ = back.recv();
-        Ok(())
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            thread.spawn_scoped(scope, || self.pump(client, &server, number, path))?;
+            self.pump(&server, client, number, back);
+            Ok(())
+        })
     }
 
     /// Passes bytes on in one direction until it ends.

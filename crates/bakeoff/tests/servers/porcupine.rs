@@ -80,8 +80,11 @@ fn judges_alike(case: &Case) -> Result<(), Lacking> {
         );
         let trials = compared(&format!("  {}\n", case.in_study()), mix, &load)?;
         let judged = &trials[0]["linearizability"];
-        assert_eq!(judged["found"], "linearizable", "{judged}");
         assert!(judged["operations"].as_u64().unwrap() > 100, "{judged}");
+        // A key with a delete of unknown outcome may not be judged, and on a busy machine each has one.
+        let is_judged = (mix, timeout) != (deletes, "12ms") || judged["keys"] != 0;
+        let found = if is_judged { "linearizable" } else { "not-checked" };
+        assert_eq!(judged["found"], found, "{judged}");
         if (mix, timeout) != (deletes, "12ms") {
             assert_eq!(judged["keys"], 10, "{judged}");
         }
