@@ -191,6 +191,9 @@ impl Ran {
             Ok(report) if report["comparisons"].is_array() => {
                 trials(&report).into_iter().flat_map(reasons).collect()
             }
+            Ok(result) if result["reasons"].is_array() => {
+                array(&result["reasons"]).iter().map(|why| text(why).to_owned()).collect()
+            }
             _ => {
                 let runs = self.stdout.lines().filter_map(|line| line.strip_prefix("Run: "));
                 let all = runs.map(|run| {
