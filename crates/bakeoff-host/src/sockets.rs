@@ -431,6 +431,22 @@ mod tests {
     }
 
     #[test]
+    fn sockets_at_a_relays_address_are_not_the_nodes() {
+        let relay = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = relay.local_addr().unwrap();
+        let mut client = TcpStream::connect(at).unwrap();
+        let (mut relayed, _) = relay.accept().unwrap();
+        client.write_all(&[7; 40]).unwrap();
+        relayed.read_exact(&mut [0; 40]).unwrap();
+        let received = |relay: Option<IpAddr>| {
+            let owner = Owner { ports: vec![at.port()], relay, ..Owner::default() };
+            Sockets::open().unwrap().sample(&[owner]).unwrap()[0].1
+        };
+        assert_eq!(received(None), 40);
+        assert_eq!(received(Some(at.ip())), 0);
+    }
+
+    #[test]
     fn a_connection_over_ipv6_counts() {
         let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
         let port = listener.local_addr().unwrap().port();

@@ -145,7 +145,7 @@ pub struct NetworkPath {
 impl Environment {
     /// Returns true if each node had a network of its own on this machine, or a relay, so that paths could be cut.
     pub fn has_own_networks(&self) -> bool {
-        self.machines.iter().any(|machine| machine.namespace || machine.relayed_to.is_some())
+        self.is_relayed() || self.machines.iter().any(|machine| machine.namespace)
     }
 
     /// Returns true if relays carried the load and all connections between nodes.

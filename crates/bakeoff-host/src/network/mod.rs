@@ -239,12 +239,22 @@ mod tests {
         assert_eq!(network.cut(&unknown, CutConnections::All).unwrap_err(), "unknown address");
     }
 
+    /// Starts a server behind a relay. Returns its port, too.
+    fn relayed_server(
+        network: &Network,
+        announced: Ipv4Addr,
+        listens: Ipv4Addr,
+    ) -> (TcpListener, u16) {
+        let server = TcpListener::bind((listens, 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        network.open(announced, vec![port]).unwrap();
+        (server, port)
+    }
+
     #[test]
     fn relay_knows_senders_by_their_processes_and_passes_all_when_it_heals() {
         let (network, announced, listening) = relays(2);
-        let server = TcpListener::bind((listening[1], 0)).unwrap();
-        let port = server.local_addr().unwrap().port();
-        network.open(announced[1], vec![port]).unwrap();
+        let (server, port) = relayed_server(&network, announced[1], listening[1]);
         let connect = || {
             let client = TcpStream::connect((announced[1], port)).unwrap();
             let (served, _) = server.accept().unwrap();
@@ -289,9 +299,7 @@ mod tests {
     #[test]
     fn relayed_connection_ends_as_a_direct_one_does() {
         let (network, announced, listening) = relays(3);
-        let server = TcpListener::bind((listening[0], 0)).unwrap();
-        let port = server.local_addr().unwrap().port();
-        network.open(announced[0], vec![port]).unwrap();
+        let (server, port) = relayed_server(&network, announced[0], listening[0]);
         let connect = || TcpStream::connect((announced[0], port)).unwrap();
         // An end of sending: the other direction goes on.
         let (mut client, (mut served, _)) = (connect(), server.accept().unwrap());

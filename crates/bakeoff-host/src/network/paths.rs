@@ -1,7 +1,7 @@
 //! Cuts paths between ends and restores them, and proves both with probes.
 //!
-//! A probe is a datagram from one end's socket to another's. A path that is cut only for open connections is proven with
-//! a connection over it.
+//! A probe is a datagram from one end's socket to another's. Each cut path also has a connection that was opened before,
+//! and a byte on it must not arrive.
 //!
 //! Not here: how a path is cut (`namespaces`, `relays`).
 

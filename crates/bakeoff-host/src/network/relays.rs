@@ -2,7 +2,7 @@
 //! network.
 //!
 //! Each node announces one loopback address and listens on another. This process accepts what arrives at the first and
-//! passes it on to the second. So it can hold what it carries: a cut path carries nothing, and nobody gets a reset.
+//! passes it on to the second. So it can hold bytes back. A cut path carries none, and no connection is reset.
 //!
 //! A sender is known by its address if that is one that a node listens on. Otherwise the kernel knows the socket's inode,
 //! and a process of the node holds it. What no node's process holds belongs to no end, and is never cut.
@@ -79,8 +79,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Cut paths, and the connections that feel it.
     cut: BTreeSet<Between>,
+    /// Connections that a cut holds.
     connections: CutConnections,
     /// Number of the next connection, and that of the first one after the cut.
     next: u64,

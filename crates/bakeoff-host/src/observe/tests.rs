@@ -45,6 +45,19 @@ fn columns_missing_in_first_samples_are_filled_in() {
 }
 
 #[test]
+fn cpu_of_a_helper_that_somebody_else_started_counts() {
+    let dir = TempDir::new().unwrap();
+    let process = launch(sh(&dir, "while :; do :; done")).unwrap();
+    let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+    let watched = process.watched().unwrap();
+    let busy = || watched.family.pid.load(Ordering::Acquire);
+    wait_for("the process", || busy() > 0);
+    sampler.count_helper(busy());
+    let observer = || lock(&sampler.observer);
+    wait_for("its CPU time", || observer().helpers[1].cpu() > 0.04);
+}
+
+#[test]
 fn cpu_of_a_node_and_its_child_is_kept_over_a_restart() {
     let dir = TempDir::new().unwrap();
     // The child uses CPU in its own session; then all is idle.
