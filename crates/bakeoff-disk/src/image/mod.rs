@@ -1,58 +1,28 @@
 //! A file system in memory that knows what would survive a power cut.
 //!
 //! It has two states. The *live* one is what programs see. The *durable* one is what a disk with ext4 (`data=ordered`,
-//! `auto_da_alloc`, the defaults) is certain to hold. Changes of names and sizes wait in one ordered journal, and the
-//! durable state always is a prefix of it: jbd2 commits transactions in order. Written blocks wait with their file.
-//! `docs/method/power-cuts.md` lists the rules with their sources.
+//! `auto_da_alloc`, the defaults) is certain to hold. `docs/method/power-cuts.md` lists the rules with their sources.
 //!
-//! Not here: the protocol of the kernel (`mount`).
+//! Not here: the durable state (`disk`), power cuts (`cut`), the protocol of the kernel (`mount`).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod cut;
+mod disk;
+
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bakeoff_core::workload::mix64;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
-use crate::content::{BLOCK, Block, Content, SECTOR, zeros};
+#[cfg(test)]
+pub(crate) use self::cut::Dice;
+pub use self::cut::{Dropped, Unsynced};
+use self::disk::{Change, Disk};
+use crate::content::{BLOCK, Content};
 
 /// Number of the root directory, as FUSE demands.
 pub(crate) const ROOT: u64 = 1;
-
-/// Selects the fate of blocks and names that were not synced, in a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unsynced {
-    /// All are lost.
-    Lost,
-    /// A part that follows from the seed had reached the disk: a prefix of the names, and blocks in any order.
-    PartlyKept,
-}
-
-/// Counts what a power cut dropped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
-    /// Unsynced bytes that are gone.
-    pub bytes: u64,
-    /// Files that lost bytes.
-    pub files: u64,
-    /// Changes of names and sizes that are gone: creations, renames, deletions, truncations.
-    pub names: u64,
-    /// Syncs of files and directories since the start or the last cut.
-    pub syncs: u64,
-}
-
-impl AddAssign for Dropped {
-    fn add_assign(&mut self, other: Self) {
-        self.bytes += other.bytes;
-        self.files += other.files;
-        self.names += other.names;
-        self.syncs += other.syncs;
-    }
-}
 
 /// Type of a new file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,71 +91,11 @@ enum Node {
     Special(u32),
 }
 
-/// A file as the disk is certain to hold it.
-#[derive(Debug)]
-struct Durable {
-    node: DurableNode,
-    links: u32,
-}
-
-#[derive(Debug)]
-enum DurableNode {
-    File(Content),
-    Directory(BTreeMap<OsString, u64>),
-    Other,
-}
-
-type Entry = (u64, OsString);
-
-/// A journalled change.
-#[derive(Debug)]
-enum Change {
-    Create {
-        at: Entry,
-        inode: u64,
-        node: Kind,
-    },
-    Link {
-        at: Entry,
-        inode: u64,
-    },
-    Unlink {
-        at: Entry,
-    },
-    Rename {
-        from: Entry,
-        to: Entry,
-    },
-    Exchange {
-        one: Entry,
-        other: Entry,
-    },
-    Resize {
-        inode: u64,
-        size: u64,
-    },
-    Zero {
-        inode: u64,
-        offset: u64,
-        length: u64,
-    },
-    /// Blocks that ext4 allocates with the next change, and so writes before it commits that.
-    Blocks {
-        inode: u64,
-        size: u64,
-        blocks: Vec<(u64, Block)>,
-    },
-}
-
 /// A file system in memory.
 #[derive(Debug)]
 pub(crate) struct Image {
     inodes: HashMap<u64, Inode>,
-    durable: HashMap<u64, Durable>,
-    /// Changes that are not durable.
-    journal: VecDeque<Change>,
-    /// Number of changes that are durable.
-    committed: u64,
+    disk: Disk,
     next: u64,
     syncs: u64,
     /// Most blocks of live files.
@@ -201,12 +111,9 @@ impl Image {
     /// Creates an empty file system of at most `bytes_max` bytes.
     pub(crate) fn new(attributes: Attributes, bytes_max: u64) -> Self {
         let root = Inode::new(attributes, Node::new(&Kind::Directory, ROOT), 0);
-        let durable = Durable { node: DurableNode::Directory(BTreeMap::new()), links: 1 };
         Self {
             inodes: [(ROOT, root)].into(),
-            durable: [(ROOT, durable)].into(),
-            journal: VecDeque::new(),
-            committed: 0,
+            disk: Disk::new(ROOT),
             next: ROOT + 1,
             syncs: 0,
             blocks_max: bytes_max / BLOCK as u64,
@@ -281,7 +188,7 @@ impl Image {
         self.entries_mut(parent)?.insert(name.to_owned(), inode);
         let live = Node::new(&node, parent);
         let at = (parent, name.to_owned());
-        let position = self.log(Change::Create { at, inode, node });
+        let position = self.disk.log(Change::Create { at, inode, node });
         self.inodes.insert(inode, Inode::new(attributes, live, position));
         self.changed(parent, position, attributes.changed);
         Ok(inode)
@@ -300,7 +207,7 @@ impl Image {
             return Err(Errno::EXIST);
         }
         self.entries_mut(parent)?.insert(name.to_owned(), inode);
-        let position = self.log(Change::Link { at: (parent, name.to_owned()), inode });
+        let position = self.disk.log(Change::Link { at: (parent, name.to_owned()), inode });
         let found = self.inode_mut(inode)?;
         (found.links, found.synced_at) = (found.links + 1, position);
         self.changed(parent, position, now);
@@ -324,7 +231,7 @@ impl Image {
             (_, true) => return Err(Errno::NOTDIR),
         }
         self.entries_mut(parent)?.remove(name);
-        let position = self.log(Change::Unlink { at: (parent, name.to_owned()) });
+        let position = self.disk.log(Change::Unlink { at: (parent, name.to_owned()) });
         self.changed(parent, position, now);
         self.unlinked(inode, position);
         Ok(())
@@ -363,7 +270,7 @@ impl Image {
         self.entries_mut(from)?.remove(old);
         self.entries_mut(to)?.insert(new.to_owned(), inode);
         let (old, new) = ((from, old.to_owned()), (to, new.to_owned()));
-        let position = self.log(Change::Rename { from: old, to: new });
+        let position = self.disk.log(Change::Rename { from: old, to: new });
         self.moved(inode, to, position);
         self.changed(from, position, now);
         self.changed(to, position, now);
@@ -385,7 +292,7 @@ impl Image {
         self.entries_mut(from)?.insert(old.to_owned(), other);
         self.entries_mut(to)?.insert(new.to_owned(), one);
         let (old, new) = ((from, old.to_owned()), (to, new.to_owned()));
-        let position = self.log(Change::Exchange { one: old, other: new });
+        let position = self.disk.log(Change::Exchange { one: old, other: new });
         self.moved(one, to, position);
         self.moved(other, from, position);
         self.changed(from, position, now);
@@ -424,7 +331,7 @@ impl Image {
         data: &[u8],
         now: SystemTime,
     ) -> Done<()> {
-        let (position, room) = (self.position(), self.blocks_max.saturating_sub(self.blocks));
+        let (position, room) = (self.disk.position(), self.blocks_max.saturating_sub(self.blocks));
         let end = offset + data.len() as u64;
         if self.is_full && self.needs_space(inode, offset, end)? {
             return Err(Errno::NOSPC);
@@ -474,7 +381,7 @@ impl Image {
             return Ok(());
         }
         let is_shorter = size < content.size;
-        let position = self.log(Change::Resize { inode, size });
+        let position = self.disk.log(Change::Resize { inode, size });
         self.reshape(inode, position, now, |content| content.resize(size))?;
         let found = self.inode_mut(inode)?;
         found.reserved = if is_shorter { found.reserved.min(size) } else { found.reserved };
@@ -492,7 +399,7 @@ impl Image {
         length: u64,
         now: SystemTime,
     ) -> Done<()> {
-        let position = self.log(Change::Zero { inode, offset, length });
+        let position = self.disk.log(Change::Zero { inode, offset, length });
         self.reshape(inode, position, now, |content| content.zero(offset, length))
     }
 
@@ -531,7 +438,7 @@ impl Image {
         let upto = if data_only { found.data_synced_at } else { found.synced_at };
         self.commit(upto);
         if self.needs_blocks(inode) {
-            self.commit(self.position());
+            self.commit(self.disk.position());
         }
         let Some(Inode { node: Node::File { content, dirty, .. }, .. }) =
             self.inodes.get_mut(&inode)
@@ -539,8 +446,7 @@ impl Image {
             return Ok(());
         };
         let dirty = std::mem::take(dirty);
-        if let Some(Durable { node: DurableNode::File(durable), .. }) = self.durable.get_mut(&inode)
-        {
+        if let Some(durable) = self.disk.content_mut(inode) {
             for number in dirty.into_keys() {
                 durable.blocks.extend(content.blocks.get(&number).map(|b| (number, Arc::clone(b))));
             }
@@ -553,7 +459,7 @@ impl Image {
     pub(crate) fn sync_all(&mut self) {
         let mut all: Vec<u64> = self.inodes.keys().copied().collect();
         all.sort_unstable();
-        self.commit(self.position());
+        self.commit(self.disk.position());
         for inode in all {
             self.make_durable(inode, false).ok();
         }
@@ -565,112 +471,17 @@ impl Image {
         else {
             return false;
         };
-        match self.durable.get(&inode).map(|durable| &durable.node) {
-            Some(DurableNode::File(durable)) => {
-                durable.size != content.size
-                    || dirty.keys().any(|number| !durable.blocks.contains_key(number))
-            }
-            _ => true,
-        }
+        self.disk.content(inode).is_none_or(|durable| {
+            durable.size != content.size
+                || dirty.keys().any(|number| !durable.blocks.contains_key(number))
+        })
     }
 
-    /// Cuts the power: the live state becomes the durable one, with what the seed keeps besides.
-    pub(crate) fn cut(&mut self, seed: u64, unsynced: Unsynced) -> Dropped {
-        let mut dice = Dice(seed);
-        let pending = self.journal.len() as u64;
-        let kept = match unsynced {
-            Unsynced::Lost => 0,
-            Unsynced::PartlyKept => dice.below(pending + 1),
-        };
-        let mut dropped =
-            Dropped { names: pending - kept, syncs: self.syncs, ..Dropped::default() };
-        self.commit(self.committed + kept);
-        self.journal.clear();
-        let upto = self.committed;
-
-        let mut live = std::mem::take(&mut self.inodes);
-        let mut numbers: Vec<u64> = live.keys().copied().collect();
-        numbers.sort_unstable();
-        for number in &numbers {
-            let Some(Inode { node: Node::File { content, dirty, .. }, data_synced_at, .. }) =
-                live.get(number)
-            else {
-                continue;
-            };
-            let Some(Durable { node: DurableNode::File(durable), .. }) =
-                self.durable.get_mut(number)
-            else {
-                let lost: u64 = dirty.keys().map(|&block| content.bytes_in(block)).sum();
-                dropped.bytes += lost;
-                dropped.files += u64::from(lost > 0);
-                continue;
-            };
-            let mut kept = Vec::new();
-            let mut lost = 0;
-            for (&block, &written_at) in dirty {
-                // Only a write in place needs no transaction of its own.
-                let in_place = *data_synced_at <= upto && durable.blocks.contains_key(&block);
-                let may_be_there = in_place || written_at <= upto;
-                match unsynced == Unsynced::PartlyKept && may_be_there && dice.below(2) == 0 {
-                    true => kept.push(block),
-                    false => lost += content.bytes_in(block),
-                }
-            }
-            if let Some((&last, whole)) = kept.split_last() {
-                for &block in whole {
-                    durable.blocks.insert(block, Arc::clone(&content.blocks[&block]));
-                }
-                let sectors = 1 + dice.below((BLOCK / SECTOR) as u64) as usize;
-                let torn = durable.blocks.entry(last).or_insert_with(zeros);
-                let written = ..sectors * SECTOR;
-                Arc::make_mut(torn)[written].copy_from_slice(&content.blocks[&last][written]);
-                let end = (last + 1) * BLOCK as u64;
-                durable.size = durable.size.max(end.min(content.size));
-            }
-            dropped.bytes += lost;
-            dropped.files += u64::from(lost > 0);
+    /// Makes the journal durable up to a position.
+    fn commit(&mut self, upto: u64) {
+        for gone in self.disk.commit(upto) {
+            self.forget_if_gone(gone);
         }
-        self.revive(&mut live);
-        dropped
-    }
-
-    /// Rebuilds the live state from the durable one. `before`: the live state so far, for links and attributes.
-    fn revive(&mut self, before: &mut HashMap<u64, Inode>) {
-        self.syncs = 0;
-        self.blocks = 0;
-        let mut parents = HashMap::from([(ROOT, ROOT)]);
-        for (&parent, durable) in &self.durable {
-            if let DurableNode::Directory(entries) = &durable.node {
-                parents.extend(entries.values().map(|&inode| (inode, parent)));
-            }
-        }
-        for (&number, durable) in &self.durable {
-            let Some(Inode { attributes, node, .. }) = before.remove(&number) else { continue };
-            let node = match &durable.node {
-                DurableNode::File(content) => {
-                    self.blocks += content.blocks.len() as u64;
-                    let content = content.clone();
-                    Node::File { content, dirty: BTreeMap::new(), replaced: false }
-                }
-                DurableNode::Directory(entries) => {
-                    let parent = parents.get(&number).copied().unwrap_or(ROOT);
-                    Node::Directory { entries: entries.clone(), parent }
-                }
-                DurableNode::Other => node,
-            };
-            let links = durable.links;
-            let inode = Inode { links, ..Inode::new(attributes, node, self.committed) };
-            self.inodes.insert(number, inode);
-        }
-    }
-
-    fn position(&self) -> u64 {
-        self.committed + self.journal.len() as u64
-    }
-
-    fn log(&mut self, change: Change) -> u64 {
-        self.journal.push_back(change);
-        self.position()
     }
 
     /// Logs the blocks that a file has written and not allocated.
@@ -684,105 +495,9 @@ impl Image {
         }
         let blocks = dirty.keys().map(|&number| (number, Arc::clone(&content.blocks[&number])));
         let change = Change::Blocks { inode, size: content.size, blocks: blocks.collect() };
-        let position = self.log(change);
+        let position = self.disk.log(change);
         if let Some(found) = self.inodes.get_mut(&inode) {
             (found.synced_at, found.data_synced_at) = (position, position);
-        }
-    }
-
-    /// Makes the journal durable up to a position.
-    fn commit(&mut self, upto: u64) {
-        while self.committed < upto
-            && let Some(change) = self.journal.pop_front()
-        {
-            self.committed += 1;
-            self.apply(change);
-        }
-    }
-
-    fn apply(&mut self, change: Change) {
-        match change {
-            Change::Create { at, inode, node } => {
-                let node = match node {
-                    Kind::File => DurableNode::File(Content::default()),
-                    Kind::Directory => DurableNode::Directory(BTreeMap::new()),
-                    Kind::Link(_) | Kind::Special(_) => DurableNode::Other,
-                };
-                self.durable.insert(inode, Durable { node, links: 1 });
-                self.set_durable_entry(at, inode);
-            }
-            Change::Link { at, inode } => {
-                if let Some(durable) = self.durable.get_mut(&inode) {
-                    durable.links += 1;
-                }
-                self.set_durable_entry(at, inode);
-            }
-            Change::Unlink { at } => {
-                let gone = self.take_durable_entry(&at);
-                self.durably_unlinked(gone);
-            }
-            Change::Rename { from, to } => {
-                let replaced = self.take_durable_entry(&to);
-                self.durably_unlinked(replaced);
-                if let Some(inode) = self.take_durable_entry(&from) {
-                    self.set_durable_entry(to, inode);
-                }
-            }
-            Change::Exchange { one, other } => {
-                let both = (self.take_durable_entry(&one), self.take_durable_entry(&other));
-                if let (Some(first), Some(second)) = both {
-                    self.set_durable_entry(one, second);
-                    self.set_durable_entry(other, first);
-                }
-            }
-            Change::Resize { inode, size } => {
-                if let Some(content) = self.durable_content(inode) {
-                    content.resize(size);
-                }
-            }
-            Change::Zero { inode, offset, length } => {
-                if let Some(content) = self.durable_content(inode) {
-                    content.zero(offset, length);
-                }
-            }
-            Change::Blocks { inode, size, blocks } => {
-                if let Some(content) = self.durable_content(inode) {
-                    content.blocks.extend(blocks);
-                    content.size = size;
-                }
-            }
-        }
-    }
-
-    fn durable_content(&mut self, inode: u64) -> Option<&mut Content> {
-        match &mut self.durable.get_mut(&inode)?.node {
-            DurableNode::File(content) => Some(content),
-            DurableNode::Directory(_) | DurableNode::Other => None,
-        }
-    }
-
-    fn set_durable_entry(&mut self, (parent, name): Entry, inode: u64) {
-        if let Some(Durable { node: DurableNode::Directory(entries), .. }) =
-            self.durable.get_mut(&parent)
-        {
-            entries.insert(name, inode);
-        }
-    }
-
-    fn take_durable_entry(&mut self, (parent, name): &Entry) -> Option<u64> {
-        match &mut self.durable.get_mut(parent)?.node {
-            DurableNode::Directory(entries) => entries.remove(name),
-            DurableNode::File(_) | DurableNode::Other => None,
-        }
-    }
-
-    fn durably_unlinked(&mut self, inode: Option<u64>) {
-        let Some(inode) = inode else { return };
-        let Some(durable) = self.durable.get_mut(&inode) else { return };
-        durable.links = durable.links.saturating_sub(1);
-        if durable.links == 0 {
-            self.durable.remove(&inode);
-            self.forget_if_gone(inode);
         }
     }
 
@@ -835,7 +550,7 @@ impl Image {
             self.blocks -= content.blocks.len() as u64;
             (*content, *dirty) = (Content::default(), BTreeMap::new());
         }
-        if !self.durable.contains_key(&inode) && self.journal.is_empty() {
+        if !self.disk.holds(inode) && self.disk.pending() == 0 {
             self.inodes.remove(&inode);
         }
     }
@@ -871,17 +586,6 @@ impl Node {
             Kind::Link(to) => Self::Link(to.clone()),
             Kind::Special(bits) => Self::Special(*bits),
         }
-    }
-}
-
-/// Seeded choices.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// Returns a number below `limit`, which is at least 1.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        mix64(self.0) % limit.max(1)
     }
 }
 
