@@ -210,7 +210,7 @@ fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String
     let seen: f64 = all.iter().map(|(_, seconds)| seconds).sum();
     match seen >= strange / 2.0 {
         true => format!(", most of it {}", and(&wording)),
-        false => format!(", of which was seen {}", and(&wording)),
+        false => format!(", seen were {}", and(&wording)),
     }
 }
 
@@ -379,7 +379,7 @@ mod tests {
         );
         check(
             of(1.9, 0.1, 0.2, 0.0, BusyBy::Cgroup),
-            "failed: others used 80.0 % of this machine's CPU time, of which was seen `rustc` (1.80 s) and",
+            "failed: others used 80.0 % of this machine's CPU time, seen were `rustc` (1.80 s) and",
         );
         let mut contained = ten_seconds(1.5, 0.9, 0.2, 0.0, BusyBy::Cgroup);
         contained.strangers[0].kernel_unseen = true;
