@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::study::{parse, shipped};
+use bakeoff_core::record::Freshness;
+use bakeoff_core::study::{ReadConsistency, parse, shipped};
 
+use super::testing::asked;
 use super::{by_kind, kinds, registry, template_http, template_own};
 
 #[test]
@@ -38,6 +40,19 @@ fn every_kind_with_a_load_balancer_has_health_paths() {
         let kind = system.kind();
         let fronted = kind.roles.iter().any(|role| role.kinds.contains(&"haproxy"));
         assert_eq!(fronted, system.declares().health.is_some(), "`{}`", kind.name);
+    }
+}
+
+#[test]
+fn freshest_reads_are_linearizable_where_a_kind_has_such_reads() {
+    for system in registry() {
+        let kind = system.kind();
+        let freshness = system.guarantees(&asked(kind.name, 3, &[])).freshness;
+        let freshest = freshness.get(&ReadConsistency::Freshest);
+        assert_eq!(freshest.is_some(), !kind.reads.is_empty(), "`{}`", kind.name);
+        if kind.reads.contains(&ReadConsistency::Linearizable) {
+            assert_eq!(freshest, Some(&Freshness::Linearizable), "`{}`", kind.name);
+        }
     }
 }
 

@@ -273,14 +273,15 @@ impl dyn System + '_ {
     /// Returns the guarantees under these options.
     pub fn guarantees(&self, asked: &study::System) -> Guarantees {
         let Declaration { kind, guarantees, .. } = self.declares();
-        let freshness = |&reads: &ReadConsistency| (reads, (guarantees.freshness)(asked, reads));
-        let freshness = kind.reads.iter().map(freshness).collect();
+        let freshest = (!kind.reads.is_empty()).then_some(ReadConsistency::Freshest);
+        let reads = kind.reads.iter().copied().chain(freshest);
+        let freshness = reads.map(|reads| (reads, self.freshness(asked, reads))).collect();
         Guarantees { freshness, ..(guarantees.guarantees)(asked) }
     }
 
     /// Returns the freshness of reads with this consistency.
     pub fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
-        (self.declares().guarantees.freshness)(asked, reads)
+        (self.declares().guarantees.freshness)(asked, reads.of_request())
     }
 
     /// Returns true if reads may return values older than the last acknowledged write.

@@ -422,7 +422,8 @@ pub(super) static WORKLOAD: Table = Table {
             "reads",
             Form::Word(ReadConsistency::NAMES),
             "linearizable",
-            "Required consistency of a `get` or `list`.",
+            "Required consistency of a `get` or `list`. `freshest` is linearizable where a system offers that, and \
+             otherwise its freshest read.",
         ),
         maybe(
             "fill",

@@ -5,7 +5,12 @@
 use super::{BitFlipOf, Clusters, Kill, Metric, PowerCutOf, ReadConsistency, Targets};
 use crate::named::named;
 
-named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
+named!(ReadConsistency:
+    Linearizable = "linearizable",
+    Default = "default",
+    Stale = "stale",
+    Freshest = "freshest",
+);
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
 named!(Clusters: Fresh = "fresh", Kept = "kept");
 named!(Kill: AtRest = "at-rest", UnderLoad = "under-load");

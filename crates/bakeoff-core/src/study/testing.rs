@@ -57,7 +57,7 @@ fn change(kind: &mut Kind) {
         }
         "vault" | "openbao" => {
             kind.parameters = SECRETS;
-            kind.reads = ReadConsistency::ALL;
+            kind.reads = ReadConsistency::REQUESTED;
             kind.in_flight_max = 100;
             kind.sound = |system| match system.options.get("storage").map(String::as_str) {
                 Some("consul") if !system.parts.contains_key("storage") => Err((

@@ -226,6 +226,21 @@ pub enum ReadConsistency {
     Default,
     /// Value of the queried node, which may be stale.
     Stale,
+    /// Freshest value that the system offers. Systems without linearizable reads take part with it.
+    Freshest,
+}
+
+impl ReadConsistency {
+    /// Consistencies that a request can have. Kinds offer some of these.
+    pub const REQUESTED: &'static [Self] = &[Self::Linearizable, Self::Default, Self::Stale];
+
+    /// Returns the consistency to request from a system. A session answers `Linearizable` with its strongest read.
+    pub fn of_request(self) -> Self {
+        match self {
+            Self::Freshest => Self::Linearizable,
+            named => named,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ impl System for Canary {
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
-                    reads: ReadConsistency::ALL,
+                    reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
                     nodes_max: 5,
@@ -253,8 +253,8 @@ fn guarantees(asked: &study::System) -> Guarantees {
 /// Returns the freshness of its reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
-        ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
         ReadConsistency::Stale => Freshness::NodeAsked,
+        _ => Freshness::Linearizable,
     }
 }
 

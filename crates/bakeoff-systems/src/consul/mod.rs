@@ -71,7 +71,7 @@ impl System for Consul {
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
-                    reads: ReadConsistency::ALL,
+                    reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
                     nodes_max: 9,
@@ -293,9 +293,9 @@ fn guarantees(asked: &study::System) -> Guarantees {
 /// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
-        ReadConsistency::Linearizable => Freshness::Linearizable,
         ReadConsistency::Default => Freshness::Leader,
         ReadConsistency::Stale => Freshness::NodeAsked,
+        _ => Freshness::Linearizable,
     }
 }
 
@@ -376,8 +376,8 @@ impl Mapping for KvApi {
         let consistency = match (request.operation, request.reads) {
             (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
             (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
-            (_, ReadConsistency::Linearizable) => "&consistent",
             (_, ReadConsistency::Stale) => "&stale",
+            _ => "&consistent",
         };
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(b" /v1/kv/");

@@ -107,7 +107,7 @@ impl System for Etcd {
                     operations: OPERATIONS,
                     parameters: PARAMETERS,
                     maintenance: maintenance::OFFERS,
-                    reads: ReadConsistency::ALL,
+                    reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     nodes_max: 9,
                     value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
@@ -256,8 +256,8 @@ fn guarantees(asked: &study::System) -> Guarantees {
 /// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
-        ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
         ReadConsistency::Stale => Freshness::NodeAsked,
+        _ => Freshness::Linearizable,
     }
 }
 

@@ -318,7 +318,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
         (true, _) => "from the one node: the newest write",
         (false, true) => {
             "from the replica of the contacted node, which may lag behind, as NATS' own clients read \
-             (`allow_direct`)"
+             (`allow_direct`); `freshest` reads from the stream's leader"
         }
         (false, false) => {
             "from the stream's leader, stale only if it was just deposed; a `list` from a replica"
@@ -337,11 +337,12 @@ fn guarantees(asked: &study::System) -> Guarantees {
 }
 
 /// Returns the freshness of reads.
-fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
-    match (asked.nodes, bucket_of(asked).direct) {
-        (1, _) => Freshness::Linearizable,
-        (_, true) => Freshness::NodeAsked,
-        (_, false) => Freshness::Leader,
+fn freshness(asked: &study::System, reads: ReadConsistency) -> Freshness {
+    let from_leader = !bucket_of(asked).direct || reads == ReadConsistency::Linearizable;
+    match asked.nodes {
+        1 => Freshness::Linearizable,
+        _ if from_leader => Freshness::Leader,
+        _ => Freshness::NodeAsked,
     }
 }
 
@@ -466,6 +467,7 @@ mod tests {
     use bakeoff_core::log_findings::Tally;
 
     use super::*;
+    use crate::testing::asked;
 
     fn level(line: &str) -> Option<Level> {
         let mut tally = Tally::new(LEVEL_WORDS);
@@ -480,5 +482,17 @@ mod tests {
         assert_eq!(level(&warned), Some(Level::Warning));
         assert_eq!(level(&format!("{at} [FTL] Can't start JetStream")), Some(Level::Critical));
         assert_eq!(level(&format!("{at} [INF] Error rate is 0")), None);
+    }
+
+    #[test]
+    fn leader_answers_the_freshest_reads() {
+        let freshness = |nodes, options, reads| {
+            SYSTEM.guarantees(&asked("nats", nodes, options)).freshness[&reads]
+        };
+        let freshest = ReadConsistency::Freshest;
+        assert_eq!(freshness(3, &[], ReadConsistency::Default), Freshness::NodeAsked);
+        assert_eq!(freshness(3, &[], freshest), Freshness::Leader);
+        assert_eq!(freshness(3, &[(ALLOW_DIRECT, "no")], freshest), Freshness::Leader);
+        assert_eq!(freshness(1, &[], freshest), Freshness::Linearizable);
     }
 }

@@ -96,7 +96,7 @@ impl System for ZooKeeper {
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
-                    reads: ReadConsistency::ALL,
+                    reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     nodes_max: 9,
                     value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
@@ -339,8 +339,8 @@ fn guarantees(asked: &study::System) -> Guarantees {
 /// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
-        ReadConsistency::Linearizable => Freshness::Linearizable,
         ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
+        _ => Freshness::Linearizable,
     }
 }
 

@@ -7,7 +7,9 @@ use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
 use crate::study::tree::{At, DiagnosticSink};
-use crate::study::{Arrivals, Clusters, KeyOrder, Kind, Load, Servers, Stop, Targets, Workload};
+use crate::study::{
+    Arrivals, Clusters, KeyOrder, Kind, Load, ReadConsistency, Servers, Stop, Targets, Workload,
+};
 use crate::suggest::{list, suggest};
 use crate::units::{duration_text, shown};
 use crate::workload::{KEY_PREFIX, prefixed_size};
@@ -111,6 +113,7 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
     let reading = read.mix_at.keys().any(|operation| operation.reads());
     if let Some(reads) = read.reads
         && reading
+        && reads != ReadConsistency::Freshest
         && !kind.reads.contains(&reads)
     {
         let names: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
@@ -123,7 +126,7 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
                 format!(
                     "reads are `{reads}` unless a workload says otherwise, and system `{system}` has no such reads"
                 ),
-                format!("add `reads: {}`", names.join("`, or `reads: ")),
+                format!("add `reads: {}`, or `reads: freshest`", names.join("`, or `reads: ")),
             ),
         };
         sink.hint(&read.reads_at, what, hint);

@@ -79,7 +79,7 @@ fn order(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<KeyOrder>
     orders.get(word(sink, "order", ORDERS, node)?).copied()
 }
 
-/// Parses an order with parameters, of which exactly one is allowed.
+/// Parses an order with parameters. Exactly one is allowed.
 fn own_order(sink: &mut DiagnosticSink<'_>, own: &Fields<'_>) -> Option<KeyOrder> {
     let hint = "write `order: {zipfian: 1.2}`, `{latest: 1.2}` or `{hotspot: {keys: 10%}}`";
     let given = ["zipfian", "latest", "hotspot"].map(|name| own.node(name).is_some());

@@ -269,7 +269,7 @@ impl KvWork {
             number: key,
             key: &self.key,
             value: &self.value,
-            reads: self.reading.reads,
+            reads: self.reading.reads.of_request(),
             creates: half.creates,
             compare: half.compare,
             limit: self.keyed.scan,

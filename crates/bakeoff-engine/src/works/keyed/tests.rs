@@ -43,7 +43,8 @@ impl Session for MemorySession {
 
 impl KvSession for MemorySession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, _: &mut Vec<u8>) -> bool {
-        let Request { operation, compare, limit, .. } = *request;
+        let Request { operation, compare, limit, reads, .. } = *request;
+        assert_eq!(reads, ReadConsistency::Linearizable, "no session knows `freshest`");
         let (key, value) = (request.key.to_vec(), request.value.to_vec());
         self.asked.push(Asked { tag, operation, key, value, compare, limit: limit as usize });
         true
@@ -128,7 +129,7 @@ impl Desk {
             keys: Keys { count: 9, size: 64, order, per_directory: 0 },
             payload: Payload::Values(ValueSizes::Fixed(100)),
             with: BTreeMap::from([("scan".to_owned(), "3".to_owned())]),
-            reads: ReadConsistency::Linearizable,
+            reads: ReadConsistency::Freshest,
             fill: true,
             loads: Vec::new(),
             systems: Vec::new(),

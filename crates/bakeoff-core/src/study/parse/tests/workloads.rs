@@ -129,14 +129,14 @@ hint: kind `canary` has reads that are `linearizable` and `stale`
 ",
     );
     check(
-        &[("{put: 1}", "{get: 1}\n    reads: fresh")],
+        &[("{put: 1}", "{get: 1}\n    reads: newest")],
         r"
-error: `reads` cannot be `fresh`
+error: `reads` cannot be `newest`
  --> my.yaml:8:12
   |
-8 |     reads: fresh
-  |            ^^^^^
-hint: known words: `linearizable`, `default` and `stale`
+8 |     reads: newest
+  |            ^^^^^^
+hint: known words: `linearizable`, `default`, `stale` and `freshest`
 ",
     );
 }
@@ -151,7 +151,7 @@ error: reads are `linearizable` unless a workload says otherwise, and system `th
   |
 6 |   write:
   |   ^^^^^
-hint: add `reads: default`
+hint: add `reads: default`, or `reads: freshest`
 ",
     );
 }
