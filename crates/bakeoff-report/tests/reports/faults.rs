@@ -8,13 +8,15 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::record::{Check, FaultHit, HitCost, Injection, Record, StageRecord, chain};
 use bakeoff_core::study::{
-    Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric, Operation,
-    Published, Stop,
+    Arrivals, DiskFault, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric,
+    Operation, Published, Stop,
 };
+use bakeoff_report::fairness::Weight;
 use bakeoff_report::{self as report, Extent, Report, verify};
 use serde_json::Value;
 
 use super::building::{Trials as _, audit, closed, measured, record, study, workload};
+use super::fairness::{row, texts};
 use super::{PLAIN, after_title};
 
 const WINDOW: Duration = Duration::from_secs(10);
@@ -370,4 +372,26 @@ fn failed_requests_are_shown_by_the_change_that_cost_them() {
     let json = report::json(&Report::new(&record));
     let effect = "/comparisons/0/faults/0/systems/0/injections/1/effects/1/cost/failed";
     assert_eq!(json.pointer(effect), Some(&5.into()), "{}", json["comparisons"][0]["faults"]);
+}
+
+#[test]
+fn disk_that_can_break_differs_from_the_machines() {
+    let mut record = paused(&[("etcd", &[1.0]), ("consul", &[1.0])]);
+    let fault = &mut record.header.study.faults[0];
+    let lasts = Duration::from_secs(3);
+    fault.action = FaultAction::Disk { fault: DiskFault::Full, lasts };
+    let seen = |record: &Record| {
+        let report = Report::new(record);
+        let found = report.fairness().findings.iter().find(|text| text.contains("disks differ"));
+        (row(&report, "disk of the nodes"), found.cloned())
+    };
+    let (both, finding) = seen(&record);
+    let own = "a file system in memory that can break";
+    assert_eq!((texts(&both), finding), (vec![own, own], None));
+
+    record.header.study.faults[0].systems = vec!["etcd".into()];
+    let (one, finding) = seen(&record);
+    assert_eq!((one.weight, texts(&one)), (Weight::Decides, vec![own, "the machine's disk"]));
+    let wanted = format!("the nodes' disks differ: etcd on {own}, consul on the machine's disk");
+    assert_eq!(finding, Some(wanted));
 }

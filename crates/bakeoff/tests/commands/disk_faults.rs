@@ -10,7 +10,10 @@ use bakeoff_core::record::Injection;
 use serde_json::Value;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, nothing_runs_in, processes_of, skipped, text, wait_for};
+use crate::support::{
+    Bench, MOUNTS, Ran, array, can_refuse_namespaces, nothing_runs_in, processes_of, skipped, text,
+    wait_for, without_namespaces,
+};
 
 const SLOW: &str = "slow: {disk: leader, sync-delay: 200ms, at: 500ms, for: 1s}";
 const STALLED: &str = "stalled: {disk: node-1, stall: true, at: 500ms, for: 1s}";
@@ -120,4 +123,15 @@ fn kill_9_while_a_disk_stands_still_leaves_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     nothing_runs_in(bench.path());
+}
+
+#[test]
+fn disk_faults_are_refused_before_a_run_that_can_mount_nothing() {
+    if let Err(why) = can_refuse_namespaces(MOUNTS) {
+        return skipped(&why);
+    }
+    let bench = bench(FULL);
+    let ran = Ran::run(&mut without_namespaces(MOUNTS, &bench.command()));
+    ran.ends_with(2).complains(&["cannot break the disks of system `canary`", "`/dev/fuse`"]);
+    assert!(bench.runs().is_empty(), "{:?}", bench.runs());
 }

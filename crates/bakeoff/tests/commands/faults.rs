@@ -12,8 +12,8 @@ use bakeoff_host::network;
 use serde_json::Value;
 
 use crate::support::{
-    Bench, Ran, Run, array, can_refuse_namespaces, nothing_runs_in, path_to_ours, processes_of,
-    skipped, text, wait_for, without_namespaces,
+    Bench, NETWORKS, Ran, Run, array, can_refuse_namespaces, nothing_runs_in, path_to_ours,
+    processes_of, skipped, text, wait_for, without_namespaces,
 };
 
 /// Returns a study of one canary with faults. The load is open and takes three seconds.
@@ -227,6 +227,23 @@ fn write_lost_in_a_fault_is_found_after_it() {
 }
 
 #[test]
+fn drift_of_the_undisturbed_load_leaves_the_trial_valid() {
+    let study = study(
+        "options: {delay: 1ms, warm-up: 2500ms}",
+        "paused: {pause: leader, at: 2s, for: 500ms}",
+    );
+    let run = Bench::new(&study.replace("after: 3s", "after: 8s")).run();
+    let record = run.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    let mut checks = array(&trial["checks"]).iter();
+    let check = checks.find(|check| check["name"] == "stationary").expect("the check");
+    let why = text(&check["verdict"]["why"]);
+    assert_eq!(check["verdict"]["verdict"], "not-checked", "{check:#}");
+    assert!(why.starts_with("outages are compared, and only canary's undisturbed load"), "{why}");
+    assert!(!run.invalid_because().contains("stationary"), "{}", run.invalid_because());
+}
+
+#[test]
 fn fault_without_proof_makes_the_trial_not_valid() {
     // A command of one's own has nodes, but no leader that bakeoff could find.
     let command = "[bakeoff, __canary, --listen, \"{address}:{port}\", --data, \"{dir}/data\"]";
@@ -276,10 +293,10 @@ fn cut_networks_are_proven_and_their_outages_measured() {
 
 #[test]
 fn relays_cut_networks_where_the_kernel_refuses_namespaces() {
-    if lacks(can_refuse_namespaces()) {
+    if lacks(can_refuse_namespaces(NETWORKS)) {
         return;
     }
-    let run = are_proven_and_measured(|bench| without_namespaces(&bench.command()));
+    let run = are_proven_and_measured(|bench| without_namespaces(NETWORKS, &bench.command()));
     let machines = &run.bench.record()[0]["environment"]["machines"];
     assert_eq!(machines[0]["relayed_to"], "127.198.19.1", "{machines:#}");
     let page = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
@@ -289,13 +306,13 @@ fn relays_cut_networks_where_the_kernel_refuses_namespaces() {
 
 #[test]
 fn relays_are_refused_before_systems_that_announce_where_they_listen() {
-    if lacks(can_refuse_namespaces()) {
+    if lacks(can_refuse_namespaces(NETWORKS)) {
         return;
     }
     let study = study("nodes: 1", "isolated: {isolate: leader, at: 500ms, for: 700ms}");
     let study = study.replace("kind: canary", "kind: memcached");
     let bench = Bench::new(&study.replace("count: 200}", "count: 200}, reads: default"));
-    let ran = Ran::run(&mut without_namespaces(&bench.command()));
+    let ran = Ran::run(&mut without_namespaces(NETWORKS, &bench.command()));
     let wanted = "no relay can stand before memcached";
     ran.ends_with(2).complains(&[wanted, "--faults"]);
 }
@@ -360,8 +377,8 @@ fn kill_9_of_bakeoff_during_a_cut_leaves_no_namespace() {
 
 #[test]
 fn kill_9_of_bakeoff_during_a_cut_leaves_no_relay() {
-    if !lacks(can_refuse_namespaces()) {
-        let command = |bench: &Bench| without_namespaces(&bench.command());
+    if !lacks(can_refuse_namespaces(NETWORKS)) {
+        let command = |bench: &Bench| without_namespaces(NETWORKS, &bench.command());
         kill_9_during_a_cut_leaves_nothing("__relays", command);
     }
 }

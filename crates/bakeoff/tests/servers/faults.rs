@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::{
-    Bench, Run, array, can_refuse_namespaces, nothing_runs_in, proven_faults, text,
+    Bench, NETWORKS, Run, array, can_refuse_namespaces, nothing_runs_in, proven_faults, text,
     without_namespaces,
 };
 
@@ -26,6 +26,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
         with("zookeeper_survives_cuts_by_relays", ZOOKEEPER, skipped, relays_cut),
         with("etcd_survives_faults_of_its_leaders_disk", ETCD, skipped, disk_fails),
+        with("nats_is_started_again_after_a_full_disk", FULL, skipped, filled),
         with("nats_is_upgraded_node_by_node", NATS, skipped, upgraded),
     ];
     tests.extend(MAINTAINED.map(|(case, runs)| {
@@ -35,6 +36,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 }
 
 const ZOOKEEPER: Case = case("zookeeper", "3.9", 3);
+const FULL: Case = case("nats", "2.12.4", 3);
 const NATS: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("nats", "2.9", 3) };
 
 /// A maintenance operation: its name, the fields that select its nodes, and the node and text of each proof.
@@ -92,6 +94,20 @@ const MAINTAINED: [(Case, &[Task]); 5] = [
     ),
 ];
 
+/// Fields of a workload whose reads are those of the system's own clients.
+const DEFAULT_READS: &str = ", reads: default";
+
+/// Returns a study of one trial that loads a system for some seconds. `work` adds fields to the workload.
+fn study(of: &Case, work: &str, seconds: u32, faults: &str) -> String {
+    format!(
+        "title: t\nsystems:\n  {}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}{work}}}}}\n\
+         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: {seconds}s}}}}}}\n\
+         faults: {{{faults}}}\ntrials: 1\n",
+        of.in_study(),
+    )
+}
+
 /// Runs a study with one trial. Returns the run and its trial, which has proven all injections and lost no write.
 fn injected(study: &str) -> (Run, Value) {
     injected_by(study, |bench| bench.command())
@@ -110,15 +126,9 @@ fn injected_by(study: &str, command: impl FnOnce(&Bench) -> Command) -> (Run, Va
 
 /// Upgrades a cluster after another fault. Later starts, such as that after the kill, have the new version, too.
 fn upgraded(of: &Case) {
-    let study = format!(
-        "title: t\nsystems:\n  {}\n\
-         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}, reads: default}}}}\n\
-         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 12s}}}}}}\n\
-         faults:\n  upgrade: {{restart: each, at: 1s, every: 3s, to: 2.12}}\n  \
-         killed: {{kill: leader, at: 1s, restart-after: 2s}}\n\
-         repeat: 2\ntrials: 1\naudit: {{kill: at-rest}}\n",
-        of.in_study(),
-    );
+    let faults = "upgrade: {restart: each, at: 1s, every: 3s, to: 2.12}, \
+                  killed: {kill: leader, at: 1s, restart-after: 2s}";
+    let study = study(of, DEFAULT_READS, 12, faults) + "repeat: 2\naudit: {kill: at-rest}\n";
     let (run, trial) = injected(&study);
     let injections = array(&trial["injections"]);
     let faults: Vec<&str> = injections.iter().map(|one| text(&one["fault"])).collect();
@@ -141,18 +151,12 @@ fn upgraded(of: &Case) {
 
 /// Runs maintenance under a load, and expects its proofs.
 fn maintained(of: &Case, runs: &[Task]) {
-    let faults =
-        runs.iter().map(|(run, node, _)| format!("  {run}: {{run: {run}{node}, at: 1s}}\n"));
-    let with = if of.kind == "openbao" { ", with: {kv: v1}" } else { "" };
-    let reads = if ["openbao", "redis"].contains(&of.kind) { ", reads: default" } else { "" };
-    let study = format!(
-        "title: t\nsystems:\n  {}\n\
-         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}{with}{reads}}}}}\n\
-         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 6s}}}}}}\n\
-         faults:\n{}trials: 1\n",
-        of.in_study(),
-        faults.collect::<String>()
-    );
+    let faults = runs.iter().map(|(run, node, _)| format!("{run}: {{run: {run}{node}, at: 1s}}"));
+    let work = match of.kind {
+        "openbao" => ", with: {kv: v1}, reads: default",
+        _ => ", reads: freshest",
+    };
+    let study = study(of, work, 6, &faults.collect::<Vec<_>>().join(", "));
     let (_, trial) = injected(&study);
     for (name, _, proofs) in runs {
         let mut injections = array(&trial["injections"]).iter();
@@ -175,23 +179,17 @@ fn network_fails(of: &Case) -> Result<(), Lacking> {
 
 /// Cuts the network of a cluster of three by relays.
 fn relays_cut(of: &Case) -> Result<(), Lacking> {
-    can_refuse_namespaces().map_err(Lacking::Machine)?;
-    survives_cuts(of, |bench| without_namespaces(&bench.command()));
+    can_refuse_namespaces(NETWORKS).map_err(Lacking::Machine)?;
+    survives_cuts(of, |bench| without_namespaces(NETWORKS, &bench.command()));
     Ok(())
 }
 
 /// Cuts the network in three ways. The history shows whether a leader that is cut off still answers.
 fn survives_cuts(of: &Case, command: impl FnOnce(&Bench) -> Command) {
-    let study = format!(
-        "title: t\nsystems:\n  kv: {{kind: {}, nodes: {}}}\n\
-         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}}}}}\n\
-         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 12s}}}}}}\n\
-         faults:\n  isolated: {{isolate: leader, at: 1s, for: 5s}}\n  \
-         minority: {{partition: [[leader], [follower-1, follower-2]], at: 1s, for: 5s}}\n  \
-         majority: {{partition: [[leader, follower-1], [follower-2]], at: 1s, for: 5s}}\n\
-         audit: {{linearizability: true}}\ntrials: 1\n",
-        of.kind, of.nodes
-    );
+    let faults = "isolated: {isolate: leader, at: 1s, for: 5s}, \
+                  minority: {partition: [[leader], [follower-1, follower-2]], at: 1s, for: 5s}, \
+                  majority: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 5s}";
+    let study = study(of, "", 12, faults) + "audit: {linearizability: true}\n";
     let (_, trial) = injected_by(&study, command);
     for injection in array(&trial["injections"]) {
         let fault = text(&injection["fault"]);
@@ -221,16 +219,18 @@ fn disk_fails(of: &Case) {
     survives(of, faults);
 }
 
+/// Fills the disk of a leader that then gives up its storage for good.
+fn filled(of: &Case) {
+    let fault = "full: {disk: leader, full: true, at: 1s, for: 5s}";
+    let (_, trial) = injected(&study(of, DEFAULT_READS, 12, fault));
+    let proof = array(&trial["injections"][0]["hits"][0]["proof"]);
+    let again = "did not serve within 20 s after the load, and the node was started again";
+    assert!(proof.iter().any(|line| text(line).contains(again)), "{proof:#?}");
+}
+
 /// Runs three faults, and expects proof, no lost write, and service before the load ends.
 fn survives(of: &Case, faults: &str) {
-    let study = format!(
-        "title: t\nsystems:\n  kv: {{kind: {}, nodes: {}}}\n\
-         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 500}}}}}}\n\
-         loads: {{steady: {{rate: 200/s, clients: 12, warmup: 500ms, timeout: 2s, stop: {{after: 14s}}}}}}\n\
-         faults: {{{faults}}}\ntrials: 1\n",
-        of.kind, of.nodes
-    );
-    let (run, trial) = injected(&study);
+    let (run, trial) = injected(&study(of, "", 14, faults));
     let injections = array(&trial["injections"]).iter();
     let injections: Vec<Injection> =
         injections.map(|one| serde_json::from_value(one.clone()).expect("an injection")).collect();
@@ -244,7 +244,8 @@ fn survives(of: &Case, faults: &str) {
     }
     // Clients of a node that is down wait for it, and others do not.
     let down = injections.iter().find(|one| ["killed", "stalled"].contains(&&*one.fault));
-    let names: Vec<String> = (1..=of.nodes).map(|number| format!("kv-{number}")).collect();
+    let names: Vec<String> =
+        (1..=of.nodes).map(|number| format!("{}-{number}", of.called())).collect();
     let parts = part_outages(down.expect("a node is down"), &names);
     let length = |broken: bool| {
         let nodes = parts.iter().filter(|one| matches!(one.part, LoadPart::Node(_)));

@@ -139,15 +139,19 @@ pub(crate) fn can_unshare(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Returns a command in a user namespace that may make no network namespace.
-pub(crate) fn without_namespaces(command: &Command) -> Command {
-    let script = "echo 0 > /proc/sys/user/max_net_namespaces && exec \"$@\"";
-    unshared(&[], script, command)
+/// Kinds of namespaces, as the kernel's limits name them.
+pub(crate) const NETWORKS: &str = "net";
+pub(crate) const MOUNTS: &str = "mnt";
+
+/// Returns a command in a user namespace that may make no namespace of this kind.
+pub(crate) fn without_namespaces(kind: &str, command: &Command) -> Command {
+    let script = format!("echo 0 > /proc/sys/user/max_{kind}_namespaces && exec \"$@\"");
+    unshared(&[], &script, command)
 }
 
 /// Checks that this machine runs such a command.
-pub(crate) fn can_refuse_namespaces() -> Result<(), String> {
-    can_unshare(&mut without_namespaces(&Command::new("true")))
+pub(crate) fn can_refuse_namespaces(kind: &str) -> Result<(), String> {
+    can_unshare(&mut without_namespaces(kind, &Command::new("true")))
 }
 
 /// Output and exit code of a command.
