@@ -1,4 +1,4 @@
-//! Tests open loads against several servers, one of which hangs or goes away.
+//! Tests open loads against several servers. One of them hangs or goes away.
 //!
 //! The bounds hold on machines of any speed: operations due at a hanging server cannot be answered before it resumes.
 

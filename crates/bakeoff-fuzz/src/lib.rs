@@ -81,7 +81,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-#[allow(clippy::disallowed_macros, reason = "it speaks to whoever runs a test")]
+#[allow(clippy::disallowed_macros, reason = "it prints for the person who runs a test")]
 fn say(line: &str) {
     eprintln!("{line}");
 }

@@ -47,7 +47,7 @@ pub(super) struct Family {
     threads_gone: OfThread,
     /// Values reported last, so that a counter never decreases.
     reported: Used,
-    told_io: Option<Io>,
+    reported_io: Option<Io>,
 }
 
 /// Bytes read from storage, and written to it.
@@ -147,7 +147,7 @@ impl Family {
             gone_io: None,
             threads_gone: OfThread::default(),
             reported: Used::default(),
-            told_io: None,
+            reported_io: None,
         }
     }
 
@@ -215,11 +215,11 @@ impl Family {
             io = sum(io, member.used_io());
         }
         self.reported = self.reported.most(&total);
-        self.told_io = match (self.told_io, io) {
+        self.reported_io = match (self.reported_io, io) {
             (Some(reported), Some(io)) => Some((reported.0.max(io.0), reported.1.max(io.1))),
             (reported, io) => io.or(reported),
         };
-        (self.reported, self.told_io)
+        (self.reported, self.reported_io)
     }
 
     /// Returns the family's memory in bytes, counting shared pages once. Returns `None` if a process's memory cannot be

@@ -83,7 +83,7 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Reads a process's entry and its program's name, of which the kernel keeps 15 bytes.
+/// Reads a process's entry and its program's name. The kernel keeps 15 bytes of the name.
 pub(super) fn named(pid: i32) -> Option<(String, Stat)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = parse_stat(&text)?;

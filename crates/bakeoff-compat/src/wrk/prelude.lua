@@ -117,8 +117,8 @@ return {
   -- reveal it, and those with `...` may use all.
   parameters = function()
     if type(response) ~= "function" then return 0 end
-    local told = about(response)
-    return told.isvararg and 3 or told.params or 3
+    local found = about(response)
+    return found.isvararg and 3 or found.params or 3
   end,
   delay = function() return delay() end,
 }

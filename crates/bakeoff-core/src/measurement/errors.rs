@@ -49,7 +49,7 @@ impl ErrorKind {
     ];
 
     /// Returns true if errors of this kind vary in their text, which is then counted.
-    pub fn is_told_by_its_text(self) -> bool {
+    pub fn varies_in_its_text(self) -> bool {
         !matches!(self, Self::Refused | Self::Timeout | Self::Dropped)
     }
 

@@ -138,14 +138,14 @@ impl OperationFigures {
     fn count_without_text(&mut self, kind: ErrorKind) -> bool {
         let errors = self.errors.entry(kind).or_default();
         errors.count += 1;
-        errors.examples.len() < EXAMPLES_MAX || kind.is_told_by_its_text()
+        errors.examples.len() < EXAMPLES_MAX || kind.varies_in_its_text()
     }
 
     /// Keeps the text of a counted failure.
     fn keep_error_text(&mut self, kind: ErrorKind, mut example: Example) {
         let errors = self.errors.entry(kind).or_default();
         example.cut();
-        if kind.is_told_by_its_text() {
+        if kind.varies_in_its_text() {
             errors.count_text(&example.what);
         }
         if errors.examples.len() < EXAMPLES_MAX {

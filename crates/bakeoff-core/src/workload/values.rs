@@ -356,6 +356,6 @@ mod tests {
             let said = values.verify(index + 1, &value).unwrap();
             plausible += u32::from(said.sequence <= 1000);
         }
-        assert!(plausible <= 2, "{plausible} of 10,000, of which 0.01 are expected");
+        assert!(plausible <= 2, "{plausible} of 10,000; 0.01 are expected");
     }
 }

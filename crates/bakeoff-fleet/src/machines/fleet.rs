@@ -87,8 +87,8 @@ impl Fleet {
     }
 
     /// Returns the cause of a machine's loss, if one is lost, with what Kubernetes reports about its pod.
-    pub fn loss_told(&self) -> Option<String> {
-        self.placed()?.loss_told()
+    pub fn reported_loss(&self) -> Option<String> {
+        self.placed()?.reported_loss()
     }
 
     /// Begins a trial. Deletes the data of the previous one, unless `keeps` is true.

@@ -367,7 +367,7 @@ impl Machines {
     }
 
     /// Returns the cause of a machine's loss, if one is lost, with what Kubernetes reports about its pod.
-    pub(crate) fn loss_told(&self) -> Option<String> {
+    pub(crate) fn reported_loss(&self) -> Option<String> {
         let mut each = self.each.iter().zip(&self.places.machines);
         let (lost, place) =
             each.find_map(|(machine, place)| Some((machine.agent.lost()?, place)))?;

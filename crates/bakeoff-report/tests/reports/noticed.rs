@@ -92,7 +92,7 @@ fn node_is_not_slow_by_a_small_or_rare_difference_or_few_answers() {
     assert_eq!(findings([most(), most(), most()]), [""; 0]);
 }
 
-/// Returns a measurement of which half of the requests take about 20 ms and the others fail after 500 ms.
+/// Returns a measurement. Half of its requests take about 20 ms, and the others fail after 500 ms.
 fn timing_out() -> Measurement {
     let mut of = measured("get", 50, Duration::from_secs(4), Duration::from_millis(20));
     let get = of.operations.get_mut("get").expect("it was measured");
@@ -128,7 +128,7 @@ fn bimodal_latencies_and_failures_of_one_duration_are_reported() {
     assert!(!once.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{once:?}");
 }
 
-/// Returns a measurement of which half of the answers wait for a delayed acknowledgement.
+/// Returns a measurement. Half of its answers wait for a delayed acknowledgement.
 fn delayed() -> Measurement {
     let mut of = plain();
     let get = of.operations.get_mut("get").expect("it was measured");

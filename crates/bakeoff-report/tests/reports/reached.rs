@@ -56,7 +56,7 @@ fn percentile_that_failures_reach_is_not_compared() {
     assert!(report::csv(&Report::new(&record)).contains("response_p99_ms: 49.0 % failed"));
 }
 
-/// Returns a record of an open load of which the second system answers the share `in_time`.
+/// Returns a record of an open load. The second system answers the share `in_time` of it.
 fn overloaded(in_time: f64) -> Record {
     let load = bakeoff_core::study::Load {
         arrivals: Arrivals::Constant { rate: 600.0 },

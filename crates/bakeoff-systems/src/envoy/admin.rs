@@ -164,7 +164,7 @@ impl std::fmt::Display for Sent {
         }
         write!(to, ", clusters were sent {clusters} times and listeners {listeners} times")?;
         if *rejected > 0 {
-            write!(to, ", {rejected} of which it refused")?;
+            write!(to, " ({rejected} refused)")?;
         }
         why.as_ref().map_or(Ok(()), |why| write!(to, ": {why}"))
     }

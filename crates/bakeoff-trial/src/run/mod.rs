@@ -360,7 +360,7 @@ impl Runner<'_> {
             lost = matches!(record.outcome, TrialOutcome::MachineLost(_));
             folder.push(&RecordLine::Trial(record))?; // synced: a later crash loses no trial
             if lost {
-                let why = fleet.loss_told().unwrap_or_default();
+                let why = fleet.reported_loss().unwrap_or_default();
                 self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() + 1 });
                 break;
             }

@@ -123,7 +123,7 @@ fn body_without_a_length_lasts_until_the_close() {
 }
 
 #[test]
-fn connection_continues_unless_told_to_close() {
+fn connection_continues_unless_it_must_close() {
     let length = "Content-Length: 0\r\n\r\n";
     check(&format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}"), Ok("200 `` close"));
     check(&format!("HTTP/1.1 200 OK\r\nConnection: a, Close\r\n{length}"), Ok("200 `` close"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::canary::Canary;
 use crate::support::{Bench, Ran, array, folders, wait_for};
 
-/// Writes 400 keys into one directory, then lists directories of ten keys, one of which has the same name.
+/// Writes 400 keys into one directory, then lists directories of ten keys. One of them has the same name.
 const STUDY: &str = "\
 title: One after the other
 systems:

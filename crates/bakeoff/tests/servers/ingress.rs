@@ -26,15 +26,11 @@ const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Case, Test); 6] = [
-        ("a_control_plane_that_never_programs_its_proxy_is_told", ALONE, never_programmed),
-        ("too_little_cpu_to_start_is_told_as_such", WITH_CONSUL, too_little_cpu),
+        ("control_plane_that_never_programs_its_proxy_is_reported", ALONE, never_programmed),
+        ("too_little_cpu_to_start_is_reported", WITH_CONSUL, too_little_cpu),
         ("both_are_loaded_and_verified_beside_the_application_alone", BOTH, both),
-        ("too_little_memory_to_start_is_told_as_such", WITH_CONSUL, too_little_memory),
-        (
-            "proxies_that_are_told_something_else_under_load_are_told_of",
-            WITH_CONSUL,
-            told_otherwise,
-        ),
+        ("too_little_memory_to_start_is_reported", WITH_CONSUL, too_little_memory),
+        ("proxies_reconfigured_under_load_are_reported", WITH_CONSUL, reconfigured),
         ("an_application_that_is_slow_is_slow_through_the_gateway", WITH_CONSUL, slow),
     ];
     let mut trials: Vec<Trial> =
@@ -232,7 +228,7 @@ fn set_timeout(config: &Path, milliseconds: u32) -> std::io::Result<()> {
     socket.read_to_string(&mut String::new()).map(drop)
 }
 
-fn told_otherwise(_: &Case) {
+fn reconfigured(_: &Case) {
     let bench = bench(&gateway("gw", "consul", ""), "clients: 4, warmup: 0s, stop: {after: 3s}");
     let mut command = bench.command();
     let mut child =

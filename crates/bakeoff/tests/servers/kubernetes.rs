@@ -232,10 +232,10 @@ fn runs_a_study() -> Result<(), Lacking> {
     // Tests with long waits, beside one under load.
     std::thread::scope(|scope| {
         scope.spawn(|| sidecar_is_limited_by_itself(&cluster));
-        scope.spawn(|| images_that_are_not_there_are_told(&cluster));
-        scope.spawn(|| nodes_that_are_too_few_are_told(&cluster));
-        scope.spawn(|| missing_rights_are_told(&cluster));
-        scope.spawn(|| namespaces_and_agents_that_are_wrong_are_told(&cluster));
+        scope.spawn(|| missing_images_are_reported(&cluster));
+        scope.spawn(|| too_few_nodes_are_reported(&cluster));
+        scope.spawn(|| missing_rights_are_reported(&cluster));
+        scope.spawn(|| wrong_namespaces_and_agents_are_reported(&cluster));
     });
     faults_are_proven(&cluster);
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
@@ -267,12 +267,12 @@ fn fails(cluster: &Cluster, places: &str) -> Ran {
     end(dir.path(), begin(cluster, dir.path(), SMALL_ETCD, &places)).ends_with(4)
 }
 
-fn images_that_are_not_there_are_told(cluster: &Cluster) {
+fn missing_images_are_reported(cluster: &Cluster) {
     let ran = fails(cluster, &PODS.replace("bakeoff-debian:1", "none:1"));
     ran.complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
 }
 
-fn namespaces_and_agents_that_are_wrong_are_told(cluster: &Cluster) {
+fn wrong_namespaces_and_agents_are_reported(cluster: &Cluster) {
     let with = |field: &str| PODS.replace("servers: 3", &format!("servers: 1, {field}"));
     let dir = tempfile::tempdir().unwrap();
     end(dir.path(), begin(cluster, dir.path(), SMALL_ETCD, &with("namespace: none")))
@@ -285,7 +285,7 @@ fn namespaces_and_agents_that_are_wrong_are_told(cluster: &Cluster) {
     ]);
 }
 
-fn nodes_that_are_too_few_are_told(cluster: &Cluster) {
+fn too_few_nodes_are_reported(cluster: &Cluster) {
     let ran = fails(cluster, &PODS.replace("share-nodes: true", "share-nodes: false"));
     ran.complains(&["no node can run it", "last event: FailedScheduling", "share-nodes"]);
 }
@@ -465,7 +465,7 @@ fn under_way(cluster: &Cluster, dir: &Path, trial: &str) -> String {
 }
 
 /// Checks that a run and `doctor` report all missing rights and nodes.
-fn missing_rights_are_told(cluster: &Cluster) {
+fn missing_rights_are_reported(cluster: &Cluster) {
     let dir = tempfile::tempdir().unwrap();
     let kubectl = dir.path().join("kubectl");
     let script =

@@ -34,7 +34,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         ("unloadable_cluster_is_named_at_once", VAULT, refuses_unloadable_clusters),
         ("a_system_behind_tls_is_verified", VAULT, tls_is_verified),
         ("memory_storage_is_not_waited_for_after_a_kill", IN_MEMORY, memory_storage_forgets_all),
-        ("a_leader_that_dies_under_load_is_told", THREE, a_leader_dies),
+        ("leader_that_dies_under_load_is_reported", THREE, a_leader_dies),
     ];
     tests.map(|(name, case, test)| with(name, case, skipped, test)).into()
 }

@@ -131,10 +131,10 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
             a_second_interrupt,
         ),
         (
-            "mistakes_of_the_file_are_told_with_their_lines",
+            "mistakes_of_the_file_are_reported_with_their_lines",
             "no server",
             no_server,
-            diagnostics_are_told,
+            diagnostics_are_reported,
         ),
         ("what_a_standby_answers_is_named_and_counted", "no server", no_server, standbys_are_named),
     ];
@@ -527,7 +527,7 @@ fn namespaces(program: &Path) {
     assert_eq!(server.belongings(), before);
 }
 
-fn diagnostics_are_told(_: &Path) {
+fn diagnostics_are_reported(_: &Path) {
     // Nothing listens there, and nothing is sent.
     let server = plain(1, TOKEN);
     let file = "duration = \"1s\"\ntest \"kvv9_read\" \"a\" {\n  weight = 50\n}\ntest \"kvv1_read\" \

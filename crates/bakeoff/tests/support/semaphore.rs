@@ -1,4 +1,4 @@
-//! Provides a counting semaphore, for tests of which only a few may run at once.
+//! Provides a counting semaphore, for tests that may not all run at once.
 //!
 //! Unit tests of systems use it too.
 

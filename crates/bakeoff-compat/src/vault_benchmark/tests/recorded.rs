@@ -226,13 +226,13 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
             let (token, namespace) = ("the-token".to_owned(), "the-namespace".to_owned());
             let mut client = Client::new(Arc::clone(&server), token, namespace, interrupts);
             let mut ledger = Ledger::default();
-            let mut told = Vec::new();
+            let mut lines_shown = Vec::new();
             let template = built
                 .set_up(&mut Stage {
                     client: &mut client,
                     ledger: &mut ledger,
                     name: "m".to_owned(),
-                    progress: &mut |line| told.push(line),
+                    progress: &mut |line| lines_shown.push(line),
                 })
                 .unwrap_or_else(|trouble| panic!("{kind}: {}", trouble.what));
             let mut message = Vec::new();
@@ -249,7 +249,7 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
                 text.push_str(&format!("{}\n", masked(&request)));
             }
             text.push_str(&format!("-- made: {}\n", ledger.shown()));
-            text.push_str(&format!("-- told: {}\n", told.join("; ")));
+            text.push_str(&format!("-- progress: {}\n", lines_shown.join("; ")));
             text.push_str(&format!("-- must hold: {:?}\n", template.holds));
             text.push_str(&format!("{}\n\n", masked(&message)));
         }

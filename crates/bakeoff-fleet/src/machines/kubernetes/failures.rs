@@ -210,8 +210,8 @@ mod tests {
         let deleted = "its pod no longer exists: it was deleted\n    | last event: Killing: m";
         check(None, &[&killing, &other], Some(deleted));
         let next = pod("2", json!({}));
-        let evicted_told = "its pod no longer exists\n    | last event: Evicted: m";
-        check(Some(&next), &[&evicted, &killing], Some(evicted_told));
+        let evicted_text = "its pod no longer exists\n    | last event: Evicted: m";
+        check(Some(&next), &[&evicted, &killing], Some(evicted_text));
         check(Some(&pod("1", json!({}))), &[], None);
         let killed = json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}});
         let killed = pod(

@@ -94,7 +94,7 @@ impl Held {
             .claimed
             .filter(|&claimed| claimed < self.read)
             .map_or_else(String::new, |claimed| {
-                format!(", of which {} would have shown any loss", range(claimed))
+                format!(", {} of them able to show a loss", range(claimed))
             });
         let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
             format!(

@@ -20,8 +20,8 @@ fn counters_show_received_configuration() {
     let sent = Sent { why: Some("too long".into()), ..counted(&refused) };
     assert_eq!(
         sent.to_string(),
-        "its control plane is connected, clusters were sent 2 times and listeners 3 times, 3 of \
-         which it refused: too long"
+        "its control plane is connected, clusters were sent 2 times and listeners 3 times (3 \
+         refused): too long"
     );
     for rubbish in ["", "x", ": \n:", "control_plane.connected_state: -1"] {
         assert_eq!(counted(rubbish), Sent::default(), "{rubbish}");
