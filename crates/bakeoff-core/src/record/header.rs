@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SystemRecord;
 use crate::plan::Trial;
-use crate::study::Study;
+use crate::study::{Study, shipped};
 use crate::units::ByteCount;
 
 /// Describes a run: its study, systems, machine and order of trials.
@@ -40,6 +40,30 @@ pub struct RunHeader {
     /// Terms of a gate, for a run of two builds of one system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
+}
+
+impl RunHeader {
+    /// Returns the command that repeats the run. One that did not come from a shipped study is repeated from its
+    /// record.
+    pub fn repeat_command(&self) -> String {
+        let Study { name, trials, faults, repeat, .. } = &self.study;
+        if !shipped::shipped().iter().any(|(shipped, _)| shipped == name) {
+            return "bakeoff reproduce record.jsonl".to_owned();
+        }
+        let mut command = format!("bakeoff run {name}");
+        if let Some(scale) = self.study.scale_text() {
+            command += &format!(" --scale {scale}");
+        }
+        if self.rounds.is_fixed() {
+            command += &format!(" --trials {trials}");
+        }
+        let chosen: Vec<&str> =
+            faults.iter().filter(|fault| fault.alone).map(|fault| fault.name.as_str()).collect();
+        if !chosen.is_empty() {
+            command += &format!(" --faults {} --repeat {repeat}", chosen.join(","));
+        }
+        format!("{command} --seed {}", self.seed)
+    }
 }
 
 /// Rule by which a run chooses its number of rounds.

@@ -103,6 +103,13 @@ impl Load {
 }
 
 impl Study {
+    /// Returns the scale without rounding noise, and `None` for an unscaled study.
+    pub fn scale_text(&self) -> Option<String> {
+        let text = format!("{:.9}", self.scale);
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        ((self.scale - 1.0).abs() > 1e-9).then(|| text.to_owned())
+    }
+
     /// Returns the study with its counts of operations and keys multiplied by `factor`, rounded up, at least one.
     /// Durations, clients and everything else stay the same.
     ///

@@ -459,7 +459,7 @@ impl Run<'_> {
 
     fn repeatable(&self) -> (Met, String) {
         let header = &self.record.header;
-        let again = format!("`bakeoff run {} --seed {}`", header.study.name, header.seed);
+        let again = format!("`{}`", header.repeat_command());
         match self.record.is_complete() {
             true => (Met::Yes, format!("{again} repeats it")),
             false => (Met::InPart, format!("{again} would repeat it, but the run is incomplete")),

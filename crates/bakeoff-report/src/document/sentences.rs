@@ -9,14 +9,7 @@ use crate::derive::comparison::Comparison;
 
 /// Returns `scaled to 0.01 of the study's`; `None` for an unscaled study.
 pub(crate) fn scale(study: &Study) -> Option<String> {
-    ((study.scale - 1.0).abs() > 1e-9)
-        .then(|| format!("scaled to {} of the study's", scale_number(study)))
-}
-
-/// Returns the scale without rounding noise.
-pub(crate) fn scale_number(study: &Study) -> String {
-    let text = format!("{:.9}", study.scale);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    study.scale_text().map(|scale| format!("scaled to {scale} of the study's"))
 }
 
 /// Returns the findings, one paragraph for each workload and load.

@@ -56,7 +56,7 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
     let audits: Vec<&&Audit> = audits.iter().filter(|audit| audit.of == of).collect();
     let failed = audits.iter().filter(|audit| audit.verdict.failed()).count();
     if failed > 0 {
-        return format!("audit failed in {}", trials_text(failed));
+        return format!("{} failed", plural(failed as u64, "audit"));
     }
     let passed: Vec<&&&Audit> = audits.iter().filter(|audit| audit.verdict.passed()).collect();
     if passed.is_empty() {

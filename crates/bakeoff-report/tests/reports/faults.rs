@@ -6,7 +6,9 @@ use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
     GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, StepSeries, TargetFigures,
 };
-use bakeoff_core::record::{Check, FaultHit, HitCost, Injection, Record, StageRecord, chain};
+use bakeoff_core::record::{
+    Check, FaultHit, HitCost, Injection, Record, RoundCount, StageRecord, chain,
+};
 use bakeoff_core::study::{
     Arrivals, DiskFault, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric,
     Operation, Published, Stop,
@@ -394,4 +396,18 @@ fn disk_that_can_break_differs_from_the_machines() {
     assert_eq!((one.weight, texts(&one)), (Weight::Decides, vec![own, "the machine's disk"]));
     let wanted = format!("the nodes' disks differ: etcd on {own}, consul on the machine's disk");
     assert_eq!(finding, Some(wanted));
+}
+
+#[test]
+fn command_that_repeats_a_run_names_what_was_chosen() {
+    let mut header = paused(&[("etcd", &[1.0])]).header;
+    assert_eq!(header.repeat_command(), "bakeoff reproduce record.jsonl");
+    header.study.name = "kv-failover".into();
+    (header.study.scale, header.rounds) = (0.01, RoundCount::Fixed);
+    let faults = "--faults leader-paused --repeat 1";
+    let wanted = format!("bakeoff run kv-failover --scale 0.01 --trials 1 {faults} --seed 42");
+    assert_eq!(header.repeat_command(), wanted);
+    (header.study.scale, header.rounds) = (1.0, RoundCount::Adaptive);
+    header.study.faults[0].alone = false;
+    assert_eq!(header.repeat_command(), "bakeoff run kv-failover --seed 42");
 }

@@ -159,5 +159,5 @@ fn machine_baseline_warm_up_and_audits_are_checked() {
         trial.audits = vec![Audit::new("later", Verdict::NotChecked("no".to_owned()))];
     }
     expect(&unread, "Jepsen", "not met", "no acknowledged write was read back");
-    expect(&repeated(), "ClickBench", "met", "`bakeoff run made-up --seed 42` repeats it");
+    expect(&repeated(), "ClickBench", "met", "`bakeoff reproduce record.jsonl` repeats it");
 }

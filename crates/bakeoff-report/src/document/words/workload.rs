@@ -12,12 +12,10 @@ use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_tex
 use bakeoff_core::workload::PROOF_SIZE;
 
 use crate::derive::comparison::Comparison;
-use crate::document::sentences::{scale, scale_number};
 
 /// Returns `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
 pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
-    let scaled =
-        scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
+    let scaled = study.scale_text().map_or(String::new(), |scale| format!(" (scaled to {scale})"));
     format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(study, &of.load))
 }
 

@@ -5,12 +5,10 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::record::RoundCount;
-use bakeoff_core::study::shipped;
 use bakeoff_core::units::{capitalized, harmless};
 
 use crate::document::report::Report;
-use crate::document::{self, PICTURES, Warnings, sentences, verified, words};
+use crate::document::{self, PICTURES, Warnings, verified, words};
 
 use super::page::{Section, details, escape, list, paragraph, table};
 use super::{curve, picture};
@@ -103,23 +101,6 @@ pub(super) fn contents(sections: &[Section]) -> String {
     html
 }
 
-/// Returns the command that repeats a run.
-pub(super) fn again(report: &Report) -> String {
-    let (study, seed) = (&report.header.study, report.header.seed);
-    if !shipped::shipped().iter().any(|(name, _)| *name == study.name) {
-        return "bakeoff reproduce record.jsonl".to_owned();
-    }
-    let scale = match sentences::scale(study) {
-        Some(_) => format!(" --scale {}", sentences::scale_number(study)),
-        None => String::new(),
-    };
-    let trials = match report.header.rounds {
-        RoundCount::Fixed => format!(" --trials {}", study.trials),
-        RoundCount::Adaptive => String::new(),
-    };
-    format!("bakeoff run {}{scale}{trials} --seed {seed}", study.name)
-}
-
 /// Returns the last line: the machine, the version, and how to repeat the run.
 pub(super) fn made(report: &Report) -> String {
     let header = &report.header;
@@ -130,7 +111,7 @@ pub(super) fn made(report: &Report) -> String {
         escape(&header.bakeoff),
         header.seed,
         escape(&words::rounds(report)),
-        escape(&again(report))
+        escape(&header.repeat_command())
     )
 }
 

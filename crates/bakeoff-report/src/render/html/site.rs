@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use bakeoff_core::record::{Record, RunHeader};
 use bakeoff_core::units::{plural, share_text};
 
-use super::first;
 use super::page::{Section, escape, list, page, paragraph};
 use super::svg::LOOKS;
 use crate::compare::is_same_machine;
@@ -75,7 +74,7 @@ impl SiteRun {
             when: words::when(&report),
             verdict: report.headline.verdict.clone(),
             machine: words::machine_in_brief(&record.header.environment),
-            again: first::again(&report),
+            again: report.header.repeat_command(),
             versions,
             figures: if altered.is_some() { Vec::new() } else { figures },
             altered,
