@@ -165,7 +165,9 @@ fn maintained(of: &Case, runs: &[Task]) {
         assert_eq!(hits.len(), proofs.len(), "{name}: {hits:#?}");
         for (hit, (node, proof)) in hits.iter().zip(*proofs) {
             assert!(text(&hit["nodes"][0]).ends_with(node), "{hit}");
-            assert!(text(&hit["proof"][0]).contains(proof), "{hit}");
+            let proven = text(&hit["proof"][0]);
+            // A Redis that never forked reports the success of a child, too.
+            assert!(proven.contains(proof) && !proven.contains(" 0 µs"), "{hit}");
         }
     }
 }
