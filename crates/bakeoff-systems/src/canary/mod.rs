@@ -254,7 +254,9 @@ fn guarantees(asked: &study::System) -> Guarantees {
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Stale => Freshness::NodeAsked,
-        _ => Freshness::Linearizable,
+        ReadConsistency::Linearizable | ReadConsistency::Default | ReadConsistency::Freshest => {
+            Freshness::Linearizable
+        }
     }
 }
 

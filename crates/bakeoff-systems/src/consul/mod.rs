@@ -295,7 +295,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Default => Freshness::Leader,
         ReadConsistency::Stale => Freshness::NodeAsked,
-        _ => Freshness::Linearizable,
+        ReadConsistency::Linearizable | ReadConsistency::Freshest => Freshness::Linearizable,
     }
 }
 
@@ -377,7 +377,7 @@ impl Mapping for KvApi {
             (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
             (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
             (_, ReadConsistency::Stale) => "&stale",
-            _ => "&consistent",
+            (_, ReadConsistency::Linearizable | ReadConsistency::Freshest) => "&consistent",
         };
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(b" /v1/kv/");

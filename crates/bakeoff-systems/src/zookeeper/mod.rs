@@ -340,7 +340,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
-        _ => Freshness::Linearizable,
+        ReadConsistency::Linearizable | ReadConsistency::Freshest => Freshness::Linearizable,
     }
 }
 
