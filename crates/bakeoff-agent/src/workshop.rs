@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use bakeoff_clock::{self as clock, Moment, wall};
 use bakeoff_core::observed::{Observed, PhaseName};
+use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};
-use bakeoff_host::{Host, HostError, LimitsApplied, Process, RemovedIfKilled, Seat, private};
+use bakeoff_host::{Host, HostError, LimitsApplied, Process, RemovedIfKilled, Seat};
 use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -144,7 +145,7 @@ impl Workshop {
         }
         drop(nodes);
         if let Some(folder) = locked(&self.folder).take() {
-            fs::remove_dir_all(&folder.path).ok();
+            files::remove(&folder.path).ok();
         }
     }
 
@@ -317,7 +318,7 @@ impl Workshop {
             )));
         }
         let path = data.join(format!("bakeoff-{run}"));
-        private::make_dir(&path).map_err(io_refusal("make the run's folder", &path))?;
+        files::make_dir(&path).map_err(io_refusal("make the run's folder", &path))?;
         let removed = RemovedIfKilled::new(&path)?;
         let folder_path = json!(path);
         *locked(&self.folder) = Some(Folder { path, trial: "first".into(), _removed: removed });
@@ -335,8 +336,8 @@ impl Workshop {
                 return Err(outside(&logs));
             }
             if !keeps {
-                fs::remove_dir_all(folder.path.join("nodes")).ok();
-                fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
+                files::remove_below(&folder.path, Path::new("nodes")).ok();
+                files::remove_below(&folder.path, Path::new(&folder.trial)).ok();
                 locked(&self.logs).clear();
             }
             folder.trial = name;
@@ -345,15 +346,12 @@ impl Workshop {
     }
 
     fn discard(&self, path: &Path) -> Result<Value, AgentRefusal> {
-        if !self.with_folder(|folder| folder.holds(path))? {
-            return Err(outside(path));
-        }
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(io_refusal("remove a folder", path)(error))
-            }
-            _ => Ok(Value::Null),
-        }
+        let removed = self.with_folder(|folder| {
+            let inside = path.strip_prefix(&folder.path).ok().filter(|_| folder.holds(path))?;
+            Some(files::remove_below(&folder.path, inside))
+        })?;
+        let removed = removed.ok_or_else(|| outside(path))?;
+        removed.map(|()| Value::Null).map_err(io_refusal("remove a folder", path))
     }
 
     fn launch(&self, order: LaunchOrder) -> Result<Value, AgentRefusal> {
@@ -464,7 +462,7 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> 
         )));
     }
     let folder = file.path.parent().unwrap_or(Path::new("/"));
-    private::make_dirs(folder).map_err(&failed)?;
+    files::make_dirs(folder).map_err(&failed)?;
     let beside = file.path.with_extension(format!("{}.part", std::process::id()));
     let taken = take(&beside, mode, line).and_then(|()| {
         let part = FileStamp { path: beside.clone(), ..file.clone() };
@@ -507,7 +505,7 @@ fn link(path: &Path, to: &Path) -> Result<Value, AgentRefusal> {
     if fs::read_link(path).is_ok_and(|known| known == to) {
         return Ok(Value::Null);
     }
-    private::make_dirs(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
+    files::make_dirs(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
     fs::remove_file(path).ok();
     std::os::unix::fs::symlink(to, path).map_err(&failed)?;
     Ok(Value::Null)

@@ -28,6 +28,32 @@ pub(crate) fn findings(measurement: &Measurement) -> impl Iterator<Item = String
     throttled.into_iter().chain(measurement.delayed_acks().map(|found| found.text()))
 }
 
+/// Variable with the user and password of requests, as `USER:PASSWORD`.
+const USER: &str = "BAKEOFF_USER";
+
+/// Returns user and password of the variable `BAKEOFF_USER`, which no list of processes shows to other users.
+///
+/// # Errors
+/// If the variable is not `USER:PASSWORD`.
+pub fn user_of_environment() -> Result<Option<(String, String)>, &'static str> {
+    match std::env::var_os(USER).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => parse_user(value.to_str().ok_or("it is not UTF-8")?).map(Some),
+    }
+}
+
+/// Splits `USER:PASSWORD` at its first colon.
+///
+/// # Errors
+/// If it has no colon, or more than one line.
+pub fn parse_user(text: &str) -> Result<(String, String), &'static str> {
+    if text.contains(char::is_control) {
+        return Err("it has control characters or several lines");
+    }
+    let (user, password) = text.split_once(':').ok_or("it has no `:` between user and password")?;
+    Ok((user.to_owned(), password.to_owned()))
+}
+
 /// Output of a tool.
 pub trait Console {
     /// Prints results to standard output.

@@ -12,6 +12,7 @@ pub mod chain;
 pub mod durability;
 mod header;
 mod injection;
+mod origin;
 mod system;
 mod trial;
 
@@ -30,6 +31,7 @@ pub use header::{
     PodLimits, RoundCount, RunHeader, RunMachine, RunPod,
 };
 pub use injection::{FaultHit, HitCost, Injection};
+pub use origin::OriginKey;
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
     UpgradeRecord,

@@ -39,6 +39,33 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     masked
 }
 
+/// Replaces the password of each `USER:PASSWORD@HOST` in a text by stars, as many as it has characters.
+pub fn without_passwords(text: &str) -> Cow<'_, str> {
+    if !text.contains('@') {
+        return Cow::Borrowed(text);
+    }
+    let ends_word = |c: char| c.is_whitespace() || "\"'`,[]{}<>".contains(c);
+    let word = |word: &str| {
+        let begin = word.find("://").map_or(0, |at| at + "://".len());
+        let colon = word[begin..].find(':').map(|at| begin + at + 1);
+        match (colon, word.rfind('@')) {
+            (Some(colon), Some(at)) if colon <= at => {
+                let stars = "*".repeat(word[colon..at].chars().count());
+                format!("{}{stars}{}", &word[..colon], &word[at..])
+            }
+            _ => word.to_owned(),
+        }
+    };
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(ends_word) {
+        let end = part.char_indices().next_back().filter(|(_, c)| ends_word(*c));
+        let (of, end) = part.split_at(end.map_or(part.len(), |(at, _)| at));
+        shown.push_str(&word(of));
+        shown.push_str(end);
+    }
+    Cow::Owned(shown)
+}
+
 /// Returns true if a header or URL parameter has a typical name of a secret, such as `X-Vault-Token` or `api_key`.
 pub fn is_named_by(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -50,6 +77,20 @@ pub fn is_named_by(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_starred() {
+        for (text, shown) in [
+            ("a http://me:s3c@h:1/p b", "a http://me:***@h:1/p b"),
+            ("[redis://:pw@h:1,me:ä@h]", "[redis://:**@h:1,me:*@h]"),
+            ("http://me:p@ss/w@h", "http://me:******@h"),
+            ("me@h etcd@3.6 http://h:1/x", "me@h etcd@3.6 http://h:1/x"),
+            ("h:1 me@h", "h:1 me@h"),
+            ("@:@", "@:@"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
+    }
 
     #[test]
     fn registered_secrets_are_masked_unless_short() {

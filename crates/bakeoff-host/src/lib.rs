@@ -35,7 +35,6 @@ pub mod observe;
 pub mod page_cache;
 mod pause;
 pub mod ports;
-pub mod private;
 mod process;
 mod procfs;
 mod ready;
@@ -61,6 +60,7 @@ use std::time::Duration;
 
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::study::Limits;
+use bakeoff_files as files;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -300,7 +300,7 @@ impl Host {
     pub fn confining(run_dir: &Path, confine: Arc<dyn Confine>) -> Result<Self, HostError> {
         // Absolute, because a node starts in its own directory.
         let logs = std::path::absolute(run_dir.join("logs"))
-            .and_then(|logs| private::make_dirs(&logs).map(|()| logs))
+            .and_then(|logs| files::make_dirs(&logs).map(|()| logs))
             .map_err(|e| HostError::io("make the directory for logs", run_dir, e))?;
         Ok(Self { logs, confine })
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::record::durability::{self, UnsafeSetting};
 use bakeoff_core::study::DiskFault;
+use bakeoff_files as files;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,6 @@ use super::ending::{Ending, EndingCause};
 use super::error::LogTail;
 use super::forgetful::ForgetfulDisk;
 use super::observe::Watched;
-use super::private;
 use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
@@ -181,7 +181,7 @@ impl LocalServer {
     fn spawn(&self) -> Result<(), HostError> {
         let spec = &self.spec;
         let log_error = |e| HostError::io("write a log", &self.log, e);
-        let mut log = private::append(&self.log, true);
+        let mut log = files::append(&self.log, true);
         let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
         let again = matches!(*self.state(), State::Ended(Some(_)));
         if again || self.log_from > 0 {
@@ -432,7 +432,7 @@ impl Server for LocalServer {
         let file = self.spec.files.iter().find(|file| file.path == path);
         let file = file.ok_or_else(|| format!("it has no file `{}`", path.display()))?;
         let path = self.spec.dir.join(path);
-        private::replace(&path, contents, file.mode.bits())
+        files::replace(&path, contents, file.mode.bits())
             .map_err(|error| format!("cannot replace `{}`: {error}", path.display()))
     }
 

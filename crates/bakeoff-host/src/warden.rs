@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bakeoff_files as files;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::cgroup;
@@ -100,7 +101,7 @@ fn remove(leftover: &Leftover) {
         Leftover::Folder(path) => {
             // A link in its place leads to something that is not ours.
             if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                std::fs::remove_dir_all(path).ok();
+                files::remove(path).ok();
             }
         }
         Leftover::Group(path) => cgroup::remove_when_left(path),

@@ -14,6 +14,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bakeoff_files as files;
 use tempfile::TempDir;
 
 /// User for apt's downloads if root calls it.
@@ -77,7 +78,7 @@ fn remove_stale(folder: &Path) {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         let is_gone = pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists());
         if is_gone && item.metadata().is_ok_and(|found| found.is_dir() && found.uid() == ours) {
-            let _ = fs::remove_dir_all(item.path());
+            let _ = files::remove(&item.path());
         }
     }
 }

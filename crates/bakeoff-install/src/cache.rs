@@ -17,13 +17,14 @@ use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use bakeoff_files::{self as files, foreign, foreign_between};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::error::InstallError;
 use super::hashes::{hash, hex, sha256_of, sha256_of_text};
-use super::place::{self, foreign};
+use super::place;
 use super::refusal::Damage;
 use super::tool::Watcher;
 
@@ -124,6 +125,22 @@ impl Cache {
         }
     }
 
+    /// Refuses a folder between the cache's root and a system's programs that another user can write to, because its
+    /// programs could be replaced after their hash was checked.
+    pub(super) fn check_folders(&self, system: &str) -> Result<(), InstallError> {
+        let folders = self.entries(system).into_iter().flat_map(|entry| {
+            let held: Vec<PathBuf> =
+                entry.manifest.held().map(|held| entry.dir.join(&held.path)).collect();
+            held.into_iter().filter_map(|file| file.parent().map(Path::to_owned))
+        });
+        let folders: BTreeSet<PathBuf> = folders.collect();
+        let mut foreign = folders.iter().filter_map(|dir| foreign_between(&self.root, dir));
+        match foreign.next() {
+            Some((path, why)) => Err(InstallError::UnsafeCache { path, why }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the cache's folder.
     #[cfg(test)]
     pub fn root(&self) -> &Path {
@@ -205,7 +222,7 @@ impl Locked {
     pub(super) fn work_dir(&self) -> Result<TempDir, InstallError> {
         for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if item.file_name().as_encoded_bytes().starts_with(WORK_PREFIX.as_bytes()) {
-                let _ = fs::remove_dir_all(item.path());
+                let _ = files::remove(&item.path());
             }
         }
         let made = tempfile::Builder::new().prefix(WORK_PREFIX).tempdir_in(&self.dir);
@@ -222,12 +239,7 @@ impl Locked {
             File::open(&path)?.sync_all()
         };
         write().map_err(|e| cannot("write", &path, e))?;
-        match fs::remove_dir_all(&dir) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(cannot("replace", &dir, e));
-            }
-            _ => {}
-        }
+        files::remove(&dir).map_err(|e| cannot("replace", &dir, e))?;
         fs::rename(tree, &dir).map_err(|e| cannot("move a program to", &dir, e))?;
         Ok(Entry { dir, manifest })
     }

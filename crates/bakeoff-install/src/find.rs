@@ -125,7 +125,13 @@ impl<'a> Search<'a> {
         Ok(Search { host, recipe, wanted, cache, java, node })
     }
 
-    /// Finds the user's own program if given. Otherwise searches `PATH`, then the cache.
+    /// Returns the same search for another version.
+    pub(super) fn for_version(&self, wanted: Option<&'a VersionRequest>) -> Self {
+        Self { wanted, java: self.java.clone(), node: self.node.clone(), ..*self }
+    }
+
+    /// Finds the user's own program if given. Otherwise searches `PATH`, then the cache. A damaged program in the cache
+    /// is found no more, and no other version in its place.
     pub(super) fn find(
         &self,
         own_program: Option<&Path>,
@@ -146,7 +152,9 @@ impl<'a> Search<'a> {
                 Err(reason) => refused.push(Refused { place: Place::OnPath(path), reason }),
             }
         }
+        self.cache.check_folders(self.recipe.system)?;
         let (found, broken) = self.in_cache(look);
+        let found = found.filter(|_| broken.is_empty());
         refused.extend(broken.into_iter().map(|(entry, reason)| Refused {
             place: Place::InCache(entry.manifest.version),
             reason: Refusal::Damaged(reason),
@@ -330,7 +338,8 @@ impl<'a> Search<'a> {
 /// Returns the Java runtime in the cache.
 fn cached_java(host: &Host, cache: &Cache) -> Option<PathBuf> {
     let search = Search::new(host, &java::RECIPE, None, cache).ok()?;
-    match search.in_cache(Look::Hash).0?.program {
+    let (found, broken) = search.in_cache(Look::Hash);
+    match found.filter(|_| broken.is_empty())?.program {
         Program::Binary(path) => Some(path),
         _ => None,
     }

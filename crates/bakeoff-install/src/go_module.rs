@@ -238,6 +238,8 @@ impl Wrapper<'_> {
         command.args(args).current_dir(&self.dir);
         command
             .env("CGO_ENABLED", "0")
+            // Go leaves gigabytes in its temporary folder if it is killed.
+            .env("GOTMPDIR", self.dir.parent().unwrap_or(&self.dir))
             .env("GOWORK", "off")
             .env("GOFLAGS", "-mod=mod -buildvcs=false");
         command.env_remove("GOOS").env_remove("GOARCH");

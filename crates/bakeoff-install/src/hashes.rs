@@ -13,17 +13,18 @@
 //!
 //! Not here: the files to hash, and their required hashes (`cache`, `find`).
 
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bakeoff_files::foreign;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
-use super::place::{self, foreign};
+use super::place;
 
 /// Smallest age of a file's last change at which a further change would show in its times.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -49,7 +50,7 @@ pub fn sha256_of(path: &Path) -> io::Result<String> {
 
 /// Hashes a file's current bytes. Returns the SHA-256 in hexadecimal.
 pub(super) fn hash(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = bakeoff_files::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -154,6 +155,8 @@ fn keep(mut note: NamedTempFile, known: &Known, place: &Path) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     const OF_ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";

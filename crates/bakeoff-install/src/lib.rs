@@ -45,6 +45,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bakeoff_files as files;
 use serde::{Deserialize, Serialize};
 
 pub use availability::{Availability, describe};
@@ -52,7 +53,6 @@ pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{is_on_path, named, own_sha256};
 pub use hashes::sha256_of;
-pub use place::foreign;
 pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source, SourceBuild};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use runtime::{Runtime, RuntimeFound};
@@ -279,28 +279,69 @@ fn install_on(
     let locked = cache.lock(recipe.system, watcher)?;
     // The former holder of the lock may have fetched this program.
     let (found, broken) = search.in_cache(cache::Look::Hash);
-    for (entry, reason) in broken {
-        watcher.say(&format!(
-            "{} {} in the cache has changed since it was fetched: {reason}; fetching it again",
-            recipe.system, entry.manifest.version
-        ));
-        fs::remove_dir_all(&entry.dir).map_err(|e| cache::cannot("remove", &entry.dir, e))?;
+    if let Some((entry, reason)) = broken.first() {
+        return fetch_again(&search, entry, reason, &locked, cache, watcher);
     }
     if let Some(found) = found {
         return Ok(found);
     }
     let mut tried = Vec::new();
-    // Damaged entries of the cache are already reported and removed.
+    // A damaged entry of the cache is not there any more: another bakeoff has replaced it.
     let on_path = |one: &find::Refused| matches!(one.place, find::Place::OnPath(_));
     for find::Refused { place, reason } in refused.into_iter().filter(on_path) {
         watcher.say(&format!("{}: {place} {reason}", recipe.system));
         tried.push((place.to_string(), SourceError::PassedOver(format!("it {reason}"))));
     }
+    try_sources(&search, tried, &locked, cache, watcher)
+}
+
+/// Fetches the same version of a damaged program again, and then removes the damaged one. No other version takes its
+/// place.
+fn fetch_again(
+    search: &find::Search<'_>,
+    damaged: &cache::Entry,
+    reason: &Damage,
+    locked: &Locked,
+    cache: &Cache,
+    watcher: &mut Watcher<'_>,
+) -> Result<Installed, InstallError> {
+    let (system, version) = (search.recipe.system, &damaged.manifest.version);
+    watcher.say(&format!(
+        "{system} {version} in the cache has changed since it was fetched: {reason}; fetching {version} again"
+    ));
+    let same = version.parse::<VersionRequest>().ok();
+    let search = search.for_version(same.as_ref().or(search.wanted));
+    let again = try_sources(&search, Vec::new(), locked, cache, watcher);
+    let again = again.map_err(|error| match error {
+        InstallError::NoSource { system, wanted, tried, mut hints } => {
+            let dir = damaged.dir.display();
+            hints.push(format!(
+                "remove the damaged one to let bakeoff use another version: `rm -r {dir}`"
+            ));
+            InstallError::NoSource { system, wanted, tried, hints }
+        }
+        error => error,
+    })?;
+    if again.folder.as_ref() != Some(&damaged.dir) {
+        files::remove(&damaged.dir).map_err(|e| cache::cannot("remove", &damaged.dir, e))?;
+    }
+    Ok(again)
+}
+
+/// Tries the recipe's sources in turn. `tried` lists what was unsuitable before.
+fn try_sources(
+    search: &find::Search<'_>,
+    mut tried: Vec<(String, SourceError)>,
+    locked: &Locked,
+    cache: &Cache,
+    watcher: &mut Watcher<'_>,
+) -> Result<Installed, InstallError> {
+    let find::Search { host, recipe, wanted, .. } = *search;
     // Sources that list the requested version come first. The others can only try a download.
     let mut sources: Vec<&Source> = recipe.sources.iter().collect();
     sources.sort_by_key(|source| wanted.is_some() && source.guesses(wanted));
     for source in sources {
-        match try_source(&search, source, &locked, cache, watcher)? {
+        match try_source(search, source, locked, cache, watcher)? {
             Ok(installed) => return Ok(installed),
             Err(SourceError::Interrupted) => return Err(InstallError::Interrupted),
             Err(error) => {

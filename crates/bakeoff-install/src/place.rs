@@ -1,9 +1,7 @@
-//! Locates the cache folder, and checks the owner of files.
+//! Locates the cache folder.
 //!
 //! Not here: the contents of the cache (`cache`).
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 /// Returns the path of bakeoff's cache, according to this process's environment. See [`cache`].
@@ -23,15 +21,4 @@ pub fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let xdg = set("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
     let base = xdg.or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("bakeoff"))
-}
-
-/// Returns the reason why another user can write a file or folder, as text that follows its path. `None` if only this
-/// user can. bakeoff checks files that name programs to execute.
-pub fn foreign(found: &Metadata) -> Option<String> {
-    let us = rustix::process::geteuid().as_raw();
-    match (found.uid(), found.mode()) {
-        (owner, _) if owner != us => Some(format!("belongs to the user with ID {owner}")),
-        (_, mode) if mode & 0o022 != 0 => Some("can be written by other users".to_owned()),
-        _ => None,
-    }
 }

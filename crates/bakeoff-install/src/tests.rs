@@ -210,6 +210,56 @@ fn changed_program_is_fetched_again() {
 }
 
 #[test]
+fn damaged_program_is_replaced_by_no_other_version() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let older = world.install(&RECIPE, Some("3.5"), None).unwrap();
+    let newer = world.install(&RECIPE, Some("3.6"), None).unwrap();
+    assert_eq!((&*older.version, &*newer.version), ("3.5.33", "3.6.16"));
+    fs::write(binary(&newer), "damaged").unwrap();
+    assert_eq!(world.find(None), None, "not the older one");
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), newer);
+    let said = "etcd 3.6.16 in the cache has changed since it was fetched";
+    assert!(world.messages().contains(said), "{}", world.messages());
+    // Without its source, the damaged program is reported, and stays for the next attempt.
+    fs::write(binary(&newer), "damaged").unwrap();
+    let empty = Site::serving(Vec::new());
+    let cut_off = World { host: machine(&world.bin(), Some(&empty.url)), ..world };
+    for _ in 0..2 {
+        let error = cut_off.install(&RECIPE, None, None).unwrap_err().to_string();
+        assert!(error.contains("cannot fetch etcd `3.6.16` from any source"), "{error}");
+        assert!(error.contains("remove the damaged one"), "{error}");
+    }
+    assert_eq!(cut_off.install(&RECIPE, Some("3.5"), None).unwrap(), older, "as requested");
+}
+
+#[test]
+fn cache_with_a_folder_of_others_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let program = binary(&fetched);
+    let root = world.dir.path().join("cache");
+    let folders = program.ancestors().skip(1).take_while(|path| **path != root);
+    let set =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let folders: Vec<_> = folders.map(Path::to_owned).collect();
+    assert_eq!(folders.len(), 3, "{folders:?}");
+    for folder in folders.iter().chain([&root]) {
+        set(folder, 0o755);
+    }
+    for folder in folders {
+        set(&folder, 0o757);
+        let error = world.install(&RECIPE, None, None).unwrap_err().to_string();
+        let seen = format!("`{}` can be written by other users", folder.display());
+        assert!(error.contains(&seen), "{error}");
+        set(&folder, 0o755);
+    }
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+}
+
+#[test]
 fn added_files_and_links_count_as_damage() {
     let site = site();
     let world = World::new(Some(&site.url));

@@ -2,13 +2,13 @@
 //!
 //! Not here: the study's reference to a table (`bakeoff_core::study`), the use of a row (`http_requests`).
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use bakeoff_core::record::chain;
 use bakeoff_core::study::{Surroundings, TableError, TableFile};
 use bakeoff_core::template::{self, Table};
+use bakeoff_files as files;
 
 /// Largest CSV file, in bytes. A load keeps it in memory.
 const FILE_MAX: u64 = 256 << 20;
@@ -29,9 +29,6 @@ pub struct RowTable {
 enum RowsError {
     #[error("{0}")]
     Unreadable(#[source] io::Error),
-    /// The file's size exceeds [`FILE_MAX`].
-    #[error("it has {0} bytes, more than {max}", max = FILE_MAX)]
-    TooLarge(u64),
     #[error(
         "its first row has the invalid column name `{0}`; use letters, digits, `-`, `_` and `.`"
     )]
@@ -67,11 +64,7 @@ impl RowTable {
     }
 
     fn of_file(path: &Path) -> Result<Self, RowsError> {
-        let size = std::fs::metadata(path).map_err(RowsError::Unreadable)?.len();
-        if size > FILE_MAX {
-            return Err(RowsError::TooLarge(size));
-        }
-        let bytes = std::fs::read(path).map_err(RowsError::Unreadable)?;
+        let bytes = files::read(path, FILE_MAX).map_err(RowsError::Unreadable)?;
         let sha256 = chain::sha256(&bytes);
         let mut reader = csv::Reader::from_reader(&bytes[..]);
         let header = reader.headers().map_err(RowsError::Csv)?;
@@ -105,23 +98,11 @@ impl Surroundings for ThisMachine {
     }
 
     fn file(&self, path: &str) -> Result<(), io::Error> {
-        let file = File::open(path)?;
-        match file.metadata()?.is_dir() {
-            true => Err(io::ErrorKind::IsADirectory.into()),
-            false => Ok(()),
-        }
+        files::open(Path::new(path)).map(drop)
     }
 
     fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
-        let mut text = String::new();
-        let size = File::open(path)?.take(TEXT_MAX + 1).read_to_string(&mut text)?;
-        match size as u64 {
-            0..=TEXT_MAX => Ok(Some(text)),
-            _ => Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("it has more than {TEXT_MAX} bytes"),
-            )),
-        }
+        files::read_text(Path::new(path), TEXT_MAX).map(Some)
     }
 
     fn has_variable(&self, name: &str) -> bool {

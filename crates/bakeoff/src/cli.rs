@@ -17,6 +17,7 @@ use self::values::{loss, option, port};
 use crate::failure::EXIT_CODES;
 
 mod dbtester;
+pub(crate) mod exposed;
 mod load;
 #[cfg(test)]
 mod reference;
@@ -149,6 +150,26 @@ impl Command {
         )
     }
 
+    /// Returns true if the command reads files and writes reports, and starts nothing.
+    pub(crate) fn only_reads(&self) -> bool {
+        match self {
+            Self::Report(_)
+            | Self::Verify(_)
+            | Self::History(_)
+            | Self::Site(_)
+            | Self::Compare(_)
+            | Self::Studies { .. }
+            | Self::Systems { .. }
+            | Self::Manifests(_)
+            | Self::Dbtester(DbtesterCommand::Agent { .. } | DbtesterCommand::Analyze(_))
+            | Self::Completions { .. }
+            | Self::Manual { .. } => true,
+            Self::Reproduce(args) => args.with.is_some(),
+            Self::Dbtester(DbtesterCommand::Control(args)) => args.from.is_some(),
+            _ => false,
+        }
+    }
+
     /// Returns true if the command loads servers.
     pub(crate) fn measures(&self) -> bool {
         matches!(
@@ -202,7 +223,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = ["study", "scale", "trials", "faults", "repeat", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a run that another user recorded or could have changed; its record names the programs to execute
+    /// Resume a run that your bakeoff did not record, or that was changed since; lists the commands first
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
     /// If the run loses a machine, wait up to 15 minutes until all are back and resume, at most N times; never
@@ -359,7 +380,7 @@ pub(crate) struct VerifyArgs {
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   bakeoff reproduce runs/2026-11-22-183016-kv-stores
-  bakeoff reproduce theirs/record.jsonl --trust     executes the programs in its first line: read it first
+  bakeoff reproduce theirs/record.jsonl             lists what it would execute; `--trust` executes it
   bakeoff reproduce THEIRS --with OURS --json       compares two existing runs";
 
 #[derive(Debug, Args)]
@@ -370,7 +391,7 @@ pub(crate) struct ReproduceArgs {
     /// Use this run of the same study instead of running it again
     #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust", "live", "export"])]
     pub(crate) with: Option<PathBuf>,
-    /// Run a study that another user recorded or could have changed; its record names the programs to execute
+    /// Run a study that your bakeoff did not record, or that was changed since; lists the commands first
     #[arg(long)]
     pub(crate) trust: bool,
     /// Print only the result, as JSON, on standard output
@@ -448,7 +469,8 @@ pub(crate) struct HistoryArgs {
     /// Reason of the reset, shown with the trend
     #[arg(long, value_name = "TEXT", requires = "reset", default_value = "known change")]
     pub(crate) because: String,
-    /// Delete part of each run: `logs` of its servers, or `all` of it, its record last; skips runs in progress
+    /// Delete part of each run: `logs` of its servers, or `all` that bakeoff wrote, its record last; skips runs in progress
+    /// and links
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) prune: Option<Prune>,
     /// Only for runs that ended at least this long ago, such as `720h`
@@ -551,7 +573,7 @@ pub(crate) struct GateArgs {
         "max_trials", "scale", "seed", "threads", "out",
     ])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a gate that another user recorded or could have changed; its record names the programs to execute
+    /// Resume a gate that your bakeoff did not record, or that was changed since; lists the commands first
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
     /// Write the outcome of each condition to this file, in JUnit format

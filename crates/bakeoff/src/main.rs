@@ -42,7 +42,8 @@ fn main() -> ExitCode {
     if let Some(code) = internal_command() {
         return code;
     }
-    let mut cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
+    let arguments = bakeoff_compat::arguments(std::env::args_os());
+    let mut cli = Cli::parse_from(&arguments);
     bakeoff_fleet::warnings::print_by(messages::warn);
     let mut messages = Messages::new();
     if let Command::Agent { first, install } = &cli.command {
@@ -53,8 +54,15 @@ fn main() -> ExitCode {
         };
         return ended(done.map(|()| ExitCode::SUCCESS));
     }
+    let exposed = cli::exposed::warnings(&cli.command, &arguments);
+    exposed.iter().for_each(|warning| messages::warn(warning));
+    let interrupted = match cli.command.only_reads() {
+        // A signal ends these at once: they start nothing that would need an end.
+        true => Ok(Arc::default()),
+        false => catch_signals(),
+    };
     let done =
-        catch_signals().and_then(|interrupted| obey(&mut cli.command, &mut messages, &interrupted));
+        interrupted.and_then(|interrupted| obey(&mut cli.command, &mut messages, &interrupted));
     messages.finish();
     ended(done)
 }

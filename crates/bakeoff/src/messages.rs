@@ -141,7 +141,7 @@ impl Messages {
 
     fn phase_started(&self, name: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}: {name}", self.prefix));
+            bar.set_message(safe(&format!("{}: {name}", self.prefix)).into_owned());
         }
     }
 
@@ -321,7 +321,7 @@ impl Reporter for Messages {
                 let (written, keys) = (count_text(*written), count_text(*keys));
                 let message = format!("filling: {written} of {keys} keys written");
                 match &self.bar {
-                    Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
+                    Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
                     None => self.line(&format!("      {message}")),
                 }
             }
@@ -381,8 +381,16 @@ static OUTPUT_FAILED: OnceLock<String> = OnceLock::new();
 
 /// Prints a result to standard output. [`output_failed`] returns the error if that fails.
 pub(crate) fn output(text: &str) {
+    print(&safe(text));
+}
+
+/// Prints a table with our own escape codes. Its renderer has made all texts from others harmless.
+pub(crate) fn output_styled(text: &str) {
+    print(&safe_for(reader(), text, &STYLES));
+}
+
+fn print(text: &str) {
     let mut out = io::stdout().lock();
-    let text = safe(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
         // A reader such as `head` may close the pipe early.
@@ -447,19 +455,19 @@ pub(crate) fn json(value: &serde_json::Value) -> String {
 
 /// Removes what the reader would execute. All text from others passes here before it is printed.
 fn safe(text: &str) -> Cow<'_, str> {
-    safe_for(reader(), text)
+    safe_for(reader(), text, &[])
 }
 
-fn safe_for(reader: Reader, text: &str) -> Cow<'_, str> {
-    let text = safe_for_terminals(text);
+fn safe_for<'a>(reader: Reader, text: &'a str, styles: &[&'static str]) -> Cow<'a, str> {
+    let text = safe_for_terminals(text, styles);
     match reader {
         Reader::Anyone => text,
         Reader::GitHubActions => Cow::Owned(github::defused(&text).into_owned()),
     }
 }
 
-/// Replaces characters that control a terminal, except those in [`KEPT`].
-fn safe_for_terminals(text: &str) -> Cow<'_, str> {
+/// Replaces characters that control a terminal, except those in [`KEPT`] and in `styles`.
+fn safe_for_terminals<'a>(text: &'a str, styles: &[&'static str]) -> Cow<'a, str> {
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -468,7 +476,7 @@ fn safe_for_terminals(text: &str) -> Cow<'_, str> {
     while let Some(place) = rest.find(is_harmful) {
         let (plain, tail) = rest.split_at(place);
         safe.push_str(plain);
-        let kept = KEPT.iter().copied().find(|kept| tail.starts_with(kept));
+        let kept = KEPT.iter().chain(styles).copied().find(|kept| tail.starts_with(kept));
         safe.push_str(kept.unwrap_or("\u{fffd}"));
         let length = kept.map_or_else(|| tail.chars().next().map_or(0, char::len_utf8), str::len);
         rest = tail.get(length..).unwrap_or_default();
@@ -477,9 +485,10 @@ fn safe_for_terminals(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Line ends, tabs, and the escape codes of our tables: reset, bold, faint, red, green, yellow.
-const KEPT: [&str; 9] =
-    ["\r\n", "\n", "\t", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+/// Line ends and tabs.
+const KEPT: [&str; 3] = ["\r\n", "\n", "\t"];
+/// Escape codes of our tables: reset, bold, faint, red, green, yellow.
+const STYLES: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
 
 /// Returns the width and colour of tables on standard output.
 pub(crate) fn style() -> Style {
@@ -494,19 +503,21 @@ mod tests {
     use super::*;
 
     fn safe(text: &str) -> Cow<'_, str> {
-        safe_for(Reader::Anyone, text)
+        safe_for(Reader::Anyone, text, &[])
     }
 
     #[test]
     fn workflow_commands_are_defused_for_github_actions() {
         let text = "seen:\n::add-mask::x ##[error]";
         assert_eq!(safe(text), text);
-        assert_eq!(safe_for(Reader::GitHubActions, text), "seen:\n: :add-mask::x # #[error]");
+        assert_eq!(safe_for(Reader::GitHubActions, text, &[]), "seen:\n: :add-mask::x # #[error]");
     }
 
     #[test]
     fn only_our_own_escape_codes_reach_a_terminal() {
-        assert_eq!(safe("plain\n\x1b[1mbold\x1b[0m\r\n"), "plain\n\x1b[1mbold\x1b[0m\r\n");
+        let bold = "plain\n\x1b[1mbold\x1b[0m\r\n";
+        assert_eq!(safe_for(Reader::Anyone, bold, &STYLES), bold);
+        assert_eq!(safe(bold), "plain\n\u{fffd}[1mbold\u{fffd}[0m\r\n", "a stranger's text");
         let (title, home) = ("\x1b]0;title\x07", "\x1b[2J\x1b[H");
         assert_eq!(safe(title), "\u{fffd}]0;title\u{fffd}");
         assert_eq!(safe(home), "\u{fffd}[2J\u{fffd}[H");

@@ -41,6 +41,8 @@ const DETAILS_MAX: u64 = 100_000;
 
 /// Stands for "no timeout".
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// Most bytes of a body.
+const BODY_MAX: u64 = 1 << 30;
 
 /// Runs `hey` with these arguments.
 pub fn run(
@@ -88,7 +90,10 @@ fn request(options: &Options) -> Result<Request, LoadError> {
     })?;
     let mut headers = options.headers.clone();
     let is_authorization = |(name, _): &(String, String)| name == "Authorization";
-    if let Some((user, password)) = &url.user
+    let of_environment = super::user_of_environment().map_err(|what| {
+        LoadError::input(format!("BAKEOFF_USER: {what}"), "it holds `USER:PASSWORD`")
+    })?;
+    if let Some((user, password)) = url.user.as_ref().or(of_environment.as_ref())
         && !headers.iter().any(is_authorization)
     {
         let value = options::basic(&format!("{user}:{password}"));
@@ -99,7 +104,7 @@ fn request(options: &Options) -> Result<Request, LoadError> {
     }
     let body = match &options.body {
         Body::Bytes(bytes) => bytes.clone(),
-        Body::File(path) => std::fs::read(path).map_err(|error| {
+        Body::File(path) => bakeoff_files::read(path.as_ref(), BODY_MAX).map_err(|error| {
             let what = format!("cannot read the body from `{}`: {error}", path.display());
             LoadError::input(what, "-D takes a file, -d the body itself")
         })?,

@@ -3,13 +3,13 @@
 //! Not here: the syntax (`hcl`), a test's own options (`tests`), the precedence of options (`options`).
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::Path;
 use std::rc::Rc;
 
 use bakeoff_core::study::{Diagnostics, suggest};
 use bakeoff_core::units::shown;
 use bakeoff_engine::LoadError;
+use bakeoff_files as files;
 
 use super::fields::{Environment, Fields, Shared};
 use super::hcl;
@@ -90,12 +90,7 @@ impl Config {
                 "`-config=FILE` names a file of tests; see `docs/vault-benchmark.md`",
             )
         };
-        let file = std::fs::File::open(path).map_err(|error| cannot(&error))?;
-        let mut text = String::new();
-        file.take(hcl::SIZE_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
-        if text.len() as u64 > hcl::SIZE_MAX {
-            return Err(cannot(&format!("it is larger than {} MiB", hcl::SIZE_MAX >> 20)));
-        }
+        let text = files::read_text(path, hcl::SIZE_MAX).map_err(|error| cannot(&error))?;
         Ok(Self::parse(&path.display().to_string(), &text, environment)?)
     }
 

@@ -494,10 +494,13 @@ struct Cluster {
     vault_addrs: Vec<String>,
 }
 
+/// Most bytes of a cluster file.
+const CLUSTER_MAX: u64 = 1 << 20;
+
 impl Cluster {
     fn read(path: &str) -> Result<Self, LoadError> {
         let hint = "it is `{\"vault_addrs\": [\"http://…\"], \"token\": \"…\"}`";
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = bakeoff_files::read_text(path.as_ref(), CLUSTER_MAX).map_err(|error| {
             LoadError::input(format!("cannot read the cluster file `{path}`: {error}"), hint)
         })?;
         // The error gives only line and column, because the text may be the token.

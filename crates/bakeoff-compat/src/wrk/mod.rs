@@ -76,6 +76,13 @@ pub fn run(
     if options.version {
         messages.output(&version());
     }
+    if let Some((script, why)) = options
+        .script
+        .as_ref()
+        .and_then(|script| Some((script, bakeoff_files::foreign_code(script)?)))
+    {
+        messages.complain(&format!("script `{}` {why}, and bakeoff executes it", script.display()));
+    }
     if let Some(note) = notes::headers(&options) {
         messages.step(&note);
     }

@@ -25,6 +25,8 @@ use super::userdata::{Address, Statistics, ThreadHandle, ThreadState};
 const PRELUDE: &str = include_str!("prelude.lua");
 /// Longest wait of `wrk.connect`.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Most bytes of a script.
+const SCRIPT_MAX: u64 = 256 << 20;
 
 /// A call into the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +133,7 @@ impl Script {
         let (request, response, delay) = (call("request")?, call("response")?, call("delay")?);
         let (parameters, learn) = (call("parameters")?, call("learn")?);
         if let Some(path) = &file {
-            let source = std::fs::read(path).map_err(|error| ScriptError {
+            let source = bakeoff_files::read(path, SCRIPT_MAX).map_err(|error| ScriptError {
                 callback: Callback::Reading,
                 ..fail(&Error::runtime(error))
             })?;

@@ -8,6 +8,7 @@
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use super::origin::OriginKey;
 use super::{Complaint, RecordLine, write_line};
 
 /// Field of a line that holds the hash of the previous line.
@@ -17,24 +18,36 @@ const FIELD: &str = "previous_sha256";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
     last: Option<String>,
+    /// Marks each line; `None` leaves lines without a mark.
+    key: Option<OriginKey>,
 }
 
 impl Chain {
+    /// Begins a record.
+    pub fn new(key: Option<OriginKey>) -> Self {
+        Self { last: None, key }
+    }
+
     /// Continues after the existing lines of a record. The last line must be complete.
-    pub fn behind(text: &[u8]) -> Self {
+    pub fn behind(text: &[u8], key: Option<OriginKey>) -> Self {
         let last = text.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
-        Self { last: last.map(sha256) }
+        Self { last: last.map(sha256), key }
     }
 
     /// Formats the next line with its newline, linked to the previous one.
     pub fn link(&mut self, line: &RecordLine) -> String {
         let mut text = write_line(line);
+        text.truncate(text.trim_end().len());
         if let Some(previous) = &self.last {
             // A line is an object with at least one field.
-            text.truncate(text.trim_end().len() - 1);
-            text.push_str(&format!(",\"{FIELD}\":\"{previous}\"}}\n"));
+            text.truncate(text.len() - 1);
+            text.push_str(&format!(",\"{FIELD}\":\"{previous}\"}}"));
         }
-        self.last = Some(sha256(text.trim_end().as_bytes()));
+        if let Some(key) = &self.key {
+            key.mark(&mut text);
+        }
+        self.last = Some(sha256(text.as_bytes()));
+        text.push('\n');
         text
     }
 }
@@ -100,7 +113,7 @@ mod tests {
         let mut chain = Chain::default();
         let mut lines: Vec<String> = ["a", "b", "c"].map(|by| chain.link(&resumed(by))).into();
         // Resumed by another process, which only has the file.
-        let mut chain = Chain::behind(lines.concat().as_bytes());
+        let mut chain = Chain::behind(lines.concat().as_bytes(), None);
         let end = RunEnd { ended: String::new(), complete: true, answered_after: None };
         lines.push(chain.link(&RecordLine::End(end)));
         lines

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::secrets;
+
 /// Maximum characters shown of a source line.
 const SHOWN_WIDTH: usize = 100;
 /// Characters shown before the fault in a longer line.
@@ -52,21 +54,17 @@ impl Place {
         let end = floor_boundary(text, range.end).max(start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let line = text[..line_start].bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let number = text[..line_start].bytes().filter(|byte| *byte == b'\n').count() + 1;
         let before = text[line_start..start].chars().count();
         let width = text[start..end.min(line_end)].trim_end().chars().count().max(1);
         let whole = text[line_start..line_end].trim_end().chars().count() <= SHOWN_WIDTH;
         let skipped = if whole { 0 } else { before.saturating_sub(SHOWN_BEFORE) };
-        let source: String = text[line_start..line_end]
-            .trim_end()
-            .chars()
-            .skip(skipped)
-            .take(SHOWN_WIDTH)
-            .map(harmless)
-            .collect();
+        let line = secrets::without_passwords(&text[line_start..line_end]);
+        let source: String =
+            line.trim_end().chars().skip(skipped).take(SHOWN_WIDTH).map(harmless).collect();
         let indent = before - skipped;
         let width = width.min(SHOWN_WIDTH.saturating_sub(indent)).max(1);
-        Place { file: file.to_owned(), line, column: before + 1, source, indent, width }
+        Place { file: file.to_owned(), line: number, column: before + 1, source, indent, width }
     }
 
     /// Replaces the marked text by stars, because it is a secret.
@@ -99,7 +97,7 @@ fn harmless(c: char) -> char {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "error: {}", self.what)?;
+        write!(to, "error: {}", secrets::without_passwords(&self.what))?;
         if let Some(place) = &self.place {
             let number = place.line.to_string();
             let gutter = " ".repeat(number.len());
@@ -108,7 +106,7 @@ impl fmt::Display for Diagnostic {
             write!(to, "\n{gutter} | {}{}", " ".repeat(place.indent), "^".repeat(place.width))?;
         }
         if let Some(hint) = &self.hint {
-            write!(to, "\nhint: {hint}")?;
+            write!(to, "\nhint: {}", secrets::without_passwords(hint))?;
         }
         Ok(())
     }
@@ -176,6 +174,19 @@ mod tests {
             "\ta: \u{1b}[31m",
             4..5,
             "error: no\n --> my.yaml:1:5\n  |\n1 |  a: \u{fffd}[31m\n  |     ^\nhint: yes",
+        );
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        let text = "endpoints: [http://root:pa@ss@h:1, b:c@d]";
+        let place = Some(Place::locate("f", text, &(12..33)));
+        let what = "`http://root:pa@ss@h:1` is no endpoint".to_owned();
+        let shown = Diagnostic { what, place, hint: Some("root:x@y".to_owned()) }.to_string();
+        assert_eq!(
+            shown,
+            "error: `http://root:*****@h:1` is no endpoint\n --> f:1:13\n  |\n1 | endpoints: \
+             [http://root:*****@h:1, b:*@d]\n  |             ^^^^^^^^^^^^^^^^^^^^^\nhint: root:*@y"
         );
     }
 

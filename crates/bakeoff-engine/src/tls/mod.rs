@@ -12,11 +12,11 @@ mod verify;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bakeoff_core::study::Tls;
+use bakeoff_files as files;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -58,6 +58,9 @@ pub struct PemText {
     pub text: String,
 }
 
+/// Most bytes of a PEM file. A trust store with all public authorities has 300 KB.
+const PEM_MAX: u64 = 64 << 20;
+
 /// Shows only the name.
 impl fmt::Debug for PemText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,29 +92,31 @@ impl Pem {
         let name = self.name().into_owned();
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => match fs::read_to_string(path) {
+            Self::File(path) => match files::read_text(path.as_ref(), PEM_MAX) {
                 Ok(text) => Ok(PemText { name, text }),
                 Err(error) => Err(self.unusable(&error.to_string())),
             },
         }
     }
 
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, LoadError> {
+        match self {
+            Self::Text(PemText { text, .. }) => Ok(text.as_bytes().into()),
+            Self::File(path) => files::read(path, PEM_MAX)
+                .map(Cow::Owned)
+                .map_err(|error| self.unusable(&error.to_string())),
+        }
+    }
+
     fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, LoadError> {
-        let read = match self {
-            Self::File(path) => CertificateDer::pem_file_iter(path).and_then(Iterator::collect),
-            Self::Text(PemText { text, .. }) => {
-                CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>()
-            }
-        };
+        let bytes = self.bytes()?;
+        let read = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
         let read = read.map_err(|error| self.unusable(&error.to_string()))?;
         if read.is_empty() { Err(self.unusable("it holds no certificate")) } else { Ok(read) }
     }
 
     fn key(&self) -> Result<PrivateKeyDer<'static>, LoadError> {
-        let read = match self {
-            Self::File(path) => PrivateKeyDer::from_pem_file(path),
-            Self::Text(PemText { text, .. }) => PrivateKeyDer::from_pem_slice(text.as_bytes()),
-        };
+        let read = PrivateKeyDer::from_pem_slice(&self.bytes()?);
         read.map_err(|error| self.unusable(&error.to_string()))
     }
 

@@ -20,8 +20,9 @@ use bakeoff_core::study::{Stop, Study};
 use bakeoff_core::units::parse_duration;
 use bakeoff_engine::Drive;
 use bakeoff_engine::works::http::{self, Plan, Request, Url};
+use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
+use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk};
 use bakeoff_systems::own_servers::CANARY;
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,7 @@ impl BaselineOrder {
         self.clients.dedup();
         let own = self.dir.join("floor");
         let measured = machine_baseline(&self, &own, interrupted);
-        std::fs::remove_dir_all(&own).ok();
+        files::remove(&own).ok();
         measured
     }
 }
@@ -186,7 +187,7 @@ fn machine_baseline(
     interrupted: &AtomicBool,
 ) -> Result<MachineBaseline, FleetError> {
     let began = clock::now();
-    private::make_dirs(dir).map_err(|error| FleetError::file("make", dir, &error))?;
+    files::make_dirs(dir).map_err(|error| FleetError::file("make", dir, &error))?;
     let BaselineOrder { append_bytes: bytes, clients, threads, .. } = order;
     let appends = match bytes {
         0 => Vec::new(),

@@ -16,7 +16,6 @@ pub mod tunnel;
 pub mod watch;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,17 +80,21 @@ pub struct Machines {
     network: Option<Network>,
 }
 
+/// Most bytes of a places file.
+const PLACES_MAX: u64 = 16 << 20;
+
 /// Reads a places file. The path `kubernetes` means `kubernetes: {}` if no such file exists.
 pub fn read_places(path: &Path, purpose: Purpose) -> Result<Places, FleetError> {
     if path == Path::new("kubernetes") && !path.exists() {
         return for_purpose(Places::parse("kubernetes", "kubernetes: {}")?, purpose);
     }
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = bakeoff_files::read_text(path, PLACES_MAX).map_err(|error| {
         FleetError::input(
             format!("cannot read places `{}`: {error}", path.display()),
             "give a file that lists machines; docs/machines.md has an example",
         )
     })?;
+    crate::warnings::warn_of_foreign_code(path);
     for_purpose(Places::parse_for(purpose, &path.display().to_string(), &text)?, purpose)
 }
 

@@ -123,9 +123,9 @@ impl<'a> RemoteWatch<'a> {
         while let Ok(Incoming::Data(bytes)) = exchange.next() {
             log.extend(bytes);
         }
-        bakeoff_host::private::make_dirs(to).ok();
+        bakeoff_files::make_dirs(to).ok();
         let path = to.join(format!("{name}.log"));
-        bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
+        bakeoff_files::replace(&path, &log, bakeoff_files::PRIVATE).ok();
     }
 
     /// Ends sampling and returns all samples.

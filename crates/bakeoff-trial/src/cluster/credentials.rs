@@ -4,11 +4,12 @@
 //!
 //! Not here: credentials by kind (`bakeoff_core::study`), their use (`bakeoff_systems`).
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::path::Path;
 
 use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Credentials, SecretSource};
+use bakeoff_files as files;
 use bakeoff_systems::{ClientToken, Login, Memory};
 
 use bakeoff_fleet::error::FleetError;
@@ -72,12 +73,10 @@ fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, FleetEr
 }
 
 fn read(path: &str) -> Result<String, SecretError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(SecretError::Unreadable)?;
-    if bytes.len() as u64 > SECRET_MAX {
-        return Err(SecretError::TooLarge);
-    }
+    let bytes = files::read(Path::new(path), SECRET_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => SecretError::TooLarge,
+        _ => SecretError::Unreadable(error),
+    })?;
     String::from_utf8(bytes).map_err(|_| SecretError::NotUtf8)
 }
 

@@ -25,6 +25,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::study::{ReadConsistency, Targets, Tier};
 use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
+use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{
     self as host, Host, HostError, LimitsApplied, NodeDisk, NodeSpec, Probe, Process, kill_all,
@@ -135,7 +136,7 @@ pub fn start_on_free_ports(
                 let why = error.to_string();
                 reporter.report(&Event::PortTaken { why: why.lines().next().unwrap_or_default() });
                 // Data written with the old ports is useless.
-                std::fs::remove_dir_all(of.nodes).ok();
+                files::remove(of.nodes).ok();
                 let (fleet, whose) = of.on;
                 fleet.discard(whose)?;
                 attempt += 1;

@@ -5,17 +5,18 @@
 //! Not here: the record's lines (`bakeoff_core::record`), reports (`bakeoff_report`).
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_clock::wall::utc_folder;
 use bakeoff_core::record::chain::{self, Chain};
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
-use bakeoff_host::private;
+use bakeoff_files as files;
 use bakeoff_report::verify::{self, Outcome};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use super::origin;
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::warnings;
@@ -27,6 +28,9 @@ pub const RUNS: &str = "runs";
 pub const RECORD: &str = "record.jsonl";
 /// Page beside the record, the report of a finished run.
 pub const PAGE: &str = "report.html";
+
+/// Folders in a run's folder that hold its servers' logs and data, and files of the machine's baseline.
+pub const LOGS: [&str; 3] = ["trials", "kept", "floor"];
 
 /// The folder of a run, with its record open for writing and locked.
 pub struct RunFolder {
@@ -49,13 +53,13 @@ impl RunFolder {
         let names = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}-{n}")));
         for name in names {
             let path = out.join(name);
-            match private::make_dir(&path) {
+            match files::make_dir(&path) {
                 Ok(()) => {
                     let file = path.join(RECORD);
-                    let record = private::create(&file)
+                    let record = files::create(&file)
                         .map_err(|error| FleetError::file("make", &file, &error))?;
                     hold(&record, &path)?;
-                    let chain = Chain::default();
+                    let chain = Chain::new(origin::own_key());
                     return Ok(Self { path, record, chain, begun: false });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -75,7 +79,7 @@ impl RunFolder {
         let failed = |error| {
             FleetError::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT)
         };
-        let record_file = private::append(&file, false).map_err(failed)?;
+        let record_file = files::append(&file, false).map_err(failed)?;
         hold(&record_file, &path)?;
         refuse_links(&path)?;
         let text = read_file(&file)?;
@@ -92,7 +96,7 @@ impl RunFolder {
                 .set_len(whole as u64)
                 .map_err(|error| FleetError::file("cut the torn line off", &file, &error))?;
         }
-        let chain = Chain::behind(&text[..whole]);
+        let chain = Chain::behind(&text[..whole], origin::own_key());
         Ok((Self { path, record: record_file, chain, begun: true }, record))
     }
 
@@ -127,26 +131,13 @@ const RECORD_MAX: u64 = 1 << 30;
 /// # Errors
 /// If it is missing, no regular file, or larger than 1 GiB. The hint names the newest run of a folder of runs.
 pub fn read_file(file: &Path) -> Result<Vec<u8>, FleetError> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        FleetError::input(format!("cannot read `{}`: {why}", file.display()), RUN_HINT)
-    };
-    let found = fs::metadata(file).map_err(|error| match file.parent().and_then(newest_run) {
-        Some(run) => FleetError::input(
+    files::read(file, RECORD_MAX).map_err(|error| match file.parent().and_then(newest_run) {
+        Some(run) if error.kind() == std::io::ErrorKind::NotFound => FleetError::input(
             format!("`{}` is a folder of runs", run.parent().unwrap_or(&run).display()),
             format!("name one of them: `{}` is the newest", run.display()),
         ),
-        None => cannot(&error),
-    })?;
-    if !found.is_file() {
-        return Err(cannot(&"it is not a file"));
-    }
-    let mut text = Vec::new();
-    let opened = File::open(file).map_err(|error| cannot(&error))?;
-    opened.take(RECORD_MAX + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
-    if text.len() as u64 > RECORD_MAX {
-        return Err(cannot(&format_args!("it has more than {} MiB", RECORD_MAX >> 20)));
-    }
-    Ok(text)
+        _ => FleetError::input(format!("cannot read `{}`: {error}", file.display()), RUN_HINT),
+    })
 }
 
 /// Returns the newest run in a folder of runs.
@@ -161,7 +152,7 @@ const DEPTH: u32 = 4;
 /// Refuses a run with a symbolic link, which could redirect a write or a removal.
 fn refuse_links(run: &Path) -> Result<(), FleetError> {
     // Servers may make links in their data, which is removed as a whole.
-    let found = private::link_in(run, DEPTH, "nodes")
+    let found = files::link_in(run, DEPTH, "nodes")
         .map_err(|error| FleetError::file("read", run, &error))?;
     match found {
         None => Ok(()),
@@ -195,6 +186,16 @@ pub fn hold(record: &File, run: &Path) -> Result<(), FleetError> {
 pub fn is_held(record: &File) -> bool {
     let held = rustix::fs::flock(record, FlockOperation::NonBlockingLockShared);
     held == Err(Errno::WOULDBLOCK)
+}
+
+/// Returns the first line of a record that was opened.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8.
+pub fn first_line(record: File) -> std::io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(record.take(RECORD_MAX)).read_line(&mut line)?;
+    Ok(line)
 }
 
 /// Returns the path of a run's record. `run` is the folder or the record itself.
@@ -250,11 +251,11 @@ pub fn read_with_text(run: &Path) -> Result<(Vec<u8>, Record, Vec<Complaint>), F
     Ok((text, record, complaints))
 }
 
-/// Reads a run, and warns about damage and alterations.
+/// Reads a run, and warns about damage and alterations. Returns its bytes too.
 ///
 /// # Errors
 /// As [`read_with_text`].
-pub fn read_and_warn(run: &Path) -> Result<Record, FleetError> {
+pub fn read_and_warn(run: &Path) -> Result<(Vec<u8>, Record), FleetError> {
     let (text, record, complaints) = read_with_text(run)?;
     let shown = run.display();
     complaints.iter().for_each(|complaint| warnings::warn(&format!("{shown}: {complaint}")));
@@ -265,7 +266,7 @@ pub fn read_and_warn(run: &Path) -> Result<Record, FleetError> {
             "{shown} is inconsistent: {what}: {seen}; `bakeoff verify` checks all of it"
         ));
     }
-    Ok(record)
+    Ok((text, record))
 }
 
 /// Reads the record of a run, with complaints about unreadable lines.

@@ -5,6 +5,7 @@
 //! Not here: one trial (`trial`), what a run refuses beforehand (`refusals`), rendering (`bakeoff_report`).
 
 pub mod folder;
+mod origin;
 pub mod progress;
 pub mod refusals;
 mod start_failures;
@@ -29,6 +30,7 @@ use bakeoff_core::study::Study;
 use self::folder::{RECORD, RunFolder};
 use self::progress::Progress;
 use self::start_failures::StartFailures;
+use self::trust::Trust;
 use crate::cluster::contenders::{self, PreparedSystem};
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::this_machine;
@@ -185,16 +187,14 @@ impl Runner<'_> {
 
     /// Resumes a run: runs its missing trials on the same machine with the same programs.
     ///
-    /// `trust`: accepts a record that another user could have written. Returns the run's folder, and true if all
-    /// trials ran.
+    /// Returns the run's folder, and true if all trials ran.
     ///
     /// # Errors
     /// If the record cannot be trusted, or machine or programs have changed.
-    pub fn go_on(&mut self, run: &Path, trust: bool) -> Result<(RunFolder, bool), FleetError> {
+    pub fn go_on(&mut self, run: &Path, trust: Trust) -> Result<(RunFolder, bool), FleetError> {
         let (mut folder, record) = RunFolder::open(run, self.reporter)?;
-        if !trust {
-            trust::refuse_foreign(&folder.path.join(RECORD))?;
-        }
+        let file = folder.path.join(RECORD);
+        trust.check(&file, &folder::read_file(&file)?, &record.header)?;
         let spoilt = extra_rounds(&record);
         let missing = spoilt.as_ref().map_or_else(|| record.missing(), |more| more.order.clone());
         if missing.is_empty() {
@@ -203,7 +203,7 @@ impl Runner<'_> {
         }
         let header = &record.header;
         refusals::refuse_another_bakeoff(header, &folder)?;
-        trust::refuse_altered(&record, &folder.path.join(RECORD))?;
+        trust::refuse_altered(&record, &file)?;
         let more = spoilt.as_ref().map_or(0, |more| more.order.len());
         let (study, trials) = (&header.study, header.order.len() + more);
         let threads = header.environment.generator_threads;
@@ -304,8 +304,8 @@ impl Runner<'_> {
         let Trials { prepared, fleet, total } = *run;
         let interrupted = || self.interrupted.load(Ordering::Relaxed);
         let environment = &prepared.environment;
-        // Servers start in other folders, so a relative path would not resolve.
-        let run_dir = std::path::absolute(&folder.path)
+        // Servers start in other folders, so a relative path would not resolve. Nothing is removed through a link.
+        let run_dir = (folder.path.canonicalize())
             .map_err(|error| FleetError::file("use", &folder.path, &error))?;
         let mut context = TrialContext {
             study: prepared.study,

@@ -1,39 +1,176 @@
 //! Checks a run before it is resumed or reproduced.
 //!
-//! Its record names programs that will be executed and folders that will be removed. Nothing is executed here.
+//! Its record names programs that will be executed, and folders that will be removed. A record that this user's bakeoff
+//! did not write is code of a stranger: it needs `--trust`, and its commands are listed first. Nothing is executed here.
 //!
 //! Not here: changes of the machine and of programs (`refusals`), which executes programs to learn their versions.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use bakeoff_core::record::{Record, RunHeader, SystemRecord};
 use bakeoff_core::repeat::follows_plan;
-use bakeoff_core::study;
+use bakeoff_core::study::{self, Payload, SecretSource, Study};
+use bakeoff_core::units::harmless;
+use bakeoff_files as files;
 use bakeoff_install as install;
 use bakeoff_systems as systems;
 
+use super::origin;
 use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::warnings;
 
 const HINT: &str = "`bakeoff report` shows a record and executes nothing";
 
-/// Refuses a record that another user wrote or could have changed.
-///
-/// # Errors
-/// Names the file or folder, its owner or mode, and `--trust`.
-pub fn refuse_foreign(file: &Path) -> Result<(), FleetError> {
+/// Selects the records whose programs are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Only those that this user's bakeoff wrote.
+    Own,
+    /// Any, because the user passed `--trust`.
+    Any,
+    /// The one that this process wrote.
+    Written,
+}
+
+impl From<bool> for Trust {
+    /// Returns the trust for the option `--trust`.
+    fn from(given: bool) -> Self {
+        if given { Self::Any } else { Self::Own }
+    }
+}
+
+impl Trust {
+    /// Refuses a record that this user's bakeoff did not write, or that another user could have changed. With
+    /// [`Trust::Any`] only warns. Both list what the record would have executed. `text` holds the record's bytes.
+    ///
+    /// # Errors
+    /// Names the file or folder, the reason, the commands, and `--trust`.
+    pub fn check(self, file: &Path, text: &[u8], header: &RunHeader) -> Result<(), FleetError> {
+        if self == Self::Written {
+            return Ok(());
+        }
+        let Some(why) = foreign(file, text)? else { return Ok(()) };
+        let commands = commands(&header.study);
+        let listed: String = commands.iter().map(|line| format!("\n  {line}")).collect();
+        match self {
+            Self::Own => Err(FleetError::input(
+                format!("{why}; nothing was executed. It asks for:{listed}"),
+                "read these lines as you would read a shell script, then add `--trust`",
+            )),
+            _ => {
+                warnings::warn(&format!("{why}; it is trusted, and asks for:{listed}"));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Returns the reason why somebody else may have written a record; `None` if this user's bakeoff did.
+fn foreign(file: &Path, text: &[u8]) -> Result<Option<String>, FleetError> {
     // Write access to the folder is enough to replace the record.
     let file = file.canonicalize().map_err(|error| FleetError::file("look at", file, &error))?;
     for path in file.ancestors().take(2) {
         let found =
             fs::metadata(path).map_err(|error| FleetError::file("look at", path, &error))?;
-        let Some(why) = install::foreign(&found) else { continue };
-        return Err(FleetError::input(
-            format!("`{}` {why}, and resuming executes the programs that it names", path.display()),
-            "check the programs in its first line, then add `--trust`",
-        ));
+        if let Some(why) = files::foreign(&found) {
+            return Ok(Some(format!("`{}` {why}", path.display())));
+        }
     }
-    Ok(())
+    let is_own = origin::known_key().is_some_and(|key| key.vouches_for(text));
+    let why = || {
+        format!(
+            "bakeoff on this machine did not write `{}`, or it was changed since",
+            file.display()
+        )
+    };
+    Ok((!is_own).then(why))
+}
+
+/// Lists what a study executes and connects to, a line for each system and part.
+fn commands(study: &Study) -> Vec<String> {
+    let members = study.systems.iter().flat_map(study::System::members);
+    let mut lines: Vec<String> =
+        members.map(|one| harmless(&format!("{}: {}", one.name, command(one)))).collect();
+    for workload in &study.workloads {
+        let Payload::Request(request) = &workload.payload else { continue };
+        let secret = request.headers.iter().filter(|(_, value)| value.contains('$'));
+        let sent = secret.map(|(name, value)| format!("header {name}: {}", quoted(value)));
+        let rows = request.rows.iter().map(|rows| format!("rows of file {}", quoted(&rows.file)));
+        let sent: Vec<String> = sent.chain(rows).collect();
+        if !sent.is_empty() {
+            lines.push(harmless(&format!(
+                "requests of {} send {}",
+                workload.name,
+                sent.join(", ")
+            )));
+        }
+    }
+    lines
+}
+
+/// Describes what one system or part executes, or connects to.
+fn command(system: &study::System) -> String {
+    let pairs = |pairs: &BTreeMap<String, String>| {
+        let each = pairs.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    let mut text = match (&system.process, &system.program) {
+        _ if !system.is_started() => {
+            let at: Vec<String> =
+                system.endpoints().iter().map(study::Endpoint::authority).collect();
+            format!("connect to {}", at.join(", "))
+        }
+        (Some(process), _) => {
+            let words: Vec<String> = process.command.iter().map(|word| quoted(word)).collect();
+            words.join(" ")
+        }
+        (None, Some(program)) => quoted(program),
+        (None, None) if systems::recipe_for(system).is_none() => {
+            format!("{}, part of bakeoff", system.kind)
+        }
+        (None, None) => match &system.version {
+            Some(version) => format!("{} {version}, found or fetched by bakeoff", system.kind),
+            None => format!("{}, found or fetched by bakeoff", system.kind),
+        },
+    };
+    if let Some(process) = &system.process {
+        if !process.environment.is_empty() {
+            text.push_str(&format!(", with environment {}", pairs(&process.environment)));
+        }
+        for (name, content) in &process.files {
+            text.push_str(&format!(", with file {}: {}", quoted(name), quoted(content)));
+        }
+    }
+    if !system.options.is_empty() {
+        text.push_str(&format!(", with options {}", pairs(&system.options)));
+    }
+    if let Some(credentials) = &system.credentials {
+        for secret in credentials.password.iter().chain(&credentials.token) {
+            match secret {
+                SecretSource::Variable(name) => {
+                    text.push_str(&format!(", which gets the secret in ${name}"))
+                }
+                SecretSource::File(path) => {
+                    text.push_str(&format!(", which gets the secret in file {}", quoted(path)));
+                }
+            }
+        }
+    }
+    for url in &system.metrics {
+        text.push_str(&format!(", with metrics from {}", url.text()));
+    }
+    text
+}
+
+/// Quotes a word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,{}".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Refuses a record that bakeoff cannot have written: an invalid study, an order of trials that does not follow from
@@ -59,8 +196,11 @@ pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), FleetEr
     refuse_changed_programs(header, &name)
 }
 
-/// Refuses programs whose hash differs from the record.
-fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), FleetError> {
+/// Refuses programs whose hash differs from the record. `name`: the record's path.
+///
+/// # Errors
+/// Names the program and both hashes. It was not executed.
+pub fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), FleetError> {
     for asked in header.study.systems.iter().filter(|system| system.is_started()) {
         let recorded = header.systems.iter().find(|recorded| recorded.name == asked.name);
         refuse_changed(asked, recorded, name)?;

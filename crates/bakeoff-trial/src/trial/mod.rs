@@ -34,6 +34,7 @@ use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialR
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, DiskFault, Kill, Load, Study, Workload};
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeDisk, Process, logs};
 use bakeoff_systems::seating::Seating;
@@ -99,14 +100,21 @@ impl<'a> TrialContext<'a> {
     pub fn end(mut self) {
         for (name, cluster) in std::mem::take(&mut self.kept) {
             cluster.stop();
-            delete_data(&self.kept_home(&name));
+            self.delete_data(&self.kept_home(&name));
         }
     }
-}
 
-/// Deletes the nodes' data, which may be large. The logs stay.
-fn delete_data(home: &Path) {
-    std::fs::remove_dir_all(home.join("nodes")).ok();
+    /// Deletes the nodes' data, which may be large. The logs stay.
+    fn delete_data(&self, home: &Path) {
+        self.remove(&home.join("nodes"));
+    }
+
+    /// Removes a folder of this run. Leaves it if a link on the way leads out of the run's folder.
+    fn remove(&self, path: &Path) {
+        if let Ok(inside) = path.strip_prefix(self.run_dir) {
+            files::remove_below(self.run_dir, inside).ok();
+        }
+    }
 }
 
 /// Runs one trial. A failure goes into the record and does not end the run.
@@ -217,7 +225,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let own = context.run_dir.join("trials").join(name);
         if contender.asked.is_started() {
             // Files there are from the same trial, which ended before the run was resumed.
-            std::fs::remove_dir_all(&own).ok();
+            context.remove(&own);
         }
         let home = context.home(trial, &own);
         let record = begun(trial, utc_now());
@@ -275,7 +283,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             }
         }
         if !context.kept.contains_key(&trial.system) {
-            delete_data(&home);
+            context.delete_data(&home);
         }
         record
     }
@@ -375,7 +383,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     fn start(&mut self, disk: NodeDisk) -> Result<ReadyCluster, Ended> {
         let nodes = &self.home.join("nodes");
         // Left by a failed trial, or by a killed run that is resumed.
-        std::fs::remove_dir_all(nodes).ok();
+        self.context.remove(nodes);
         let Combination { contender, trial, .. } = self.of;
         let whose = match self.context.study.clusters {
             Clusters::Fresh => NodesOf::Trial,

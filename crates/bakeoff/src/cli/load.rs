@@ -71,6 +71,9 @@ pub(crate) struct RequestArgs {
     /// Header of each request, `Name: value`; repeatable
     #[arg(long, short = 'H', value_name = "HEADER", help_heading = "Requests")]
     pub(crate) header: Vec<String>,
+    /// File with `USER:PASSWORD` for each request without an `Authorization` header [env: BAKEOFF_USER holds the same]
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    pub(crate) user_file: Option<PathBuf>,
     /// Body of each request; `@FILE` reads it from a file
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["body_file", "targets"])]
     #[arg(help_heading = "Requests")]

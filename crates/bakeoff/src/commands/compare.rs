@@ -36,8 +36,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 
 /// Compares, and adds a case for each condition.
 fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
-    let base = folder::read_and_warn(&args.base)?;
-    let new = folder::read_and_warn(&args.new)?;
+    let (_, base) = folder::read_and_warn(&args.base)?;
+    let (_, new) = folder::read_and_warn(&args.new)?;
     if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(
             format!("`{}` of --history is not a folder", folder.display()),
@@ -55,7 +55,7 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
             .check_names(&compared)
             .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
-    messages::output(&match if args.json { CompareFormat::Json } else { args.format } {
+    messages::output_styled(&match if args.json { CompareFormat::Json } else { args.format } {
         CompareFormat::Json => messages::json(&compared::json(&compared)),
         CompareFormat::Markdown => compared::markdown(&compared),
         CompareFormat::Terminal => compared::terminal(&compared, &messages::style()),

@@ -38,6 +38,13 @@ pub(crate) fn machines(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let mut places = machines::read_places(on, Purpose::Doctor)?;
+    if !places.ssh.is_empty() {
+        let words = places.ssh.join(" ");
+        messages::warn(&format!(
+            "`{}` adds options to `ssh`, which may execute commands: {words}",
+            on.display()
+        ));
+    }
     let studies = catalogue::asked_studies(asked)?;
     let (_, sent) = machines::sent(&places)?;
     let mut cluster = None;

@@ -27,6 +27,7 @@ use bakeoff_trial::event::{Event, GateExtended, GateStarted, Reporter};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::run::progress::Progress;
 use bakeoff_trial::run::refusals::SAME_HINT;
+use bakeoff_trial::run::trust::Trust;
 use bakeoff_trial::run::{Runner, seeded_plan};
 use sha2::{Digest as _, Sha256};
 
@@ -68,7 +69,7 @@ fn judged(
                     format!("resume it with `bakeoff run --resume {}`", run.display()),
                 ));
             }
-            runner.go_on(run, args.trust)?
+            runner.go_on(run, args.trust.into())?
         }
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
@@ -85,7 +86,7 @@ fn judged(
         folder.push(&RecordLine::Extended(more.line))?;
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
-        (folder, complete) = runner.go_on(&path, args.trust)?;
+        (folder, complete) = runner.go_on(&path, Trust::Written)?;
     }
     let (resume, path) = ("gate", &*folder.path);
     let on = args.options.on.as_deref();
@@ -264,7 +265,7 @@ fn refuse_same_file(builds: &[Build; 2]) -> Result<(), Failure> {
 
 /// Returns the SHA-256 of a file in hex. `None` if it cannot be read.
 fn sha256(path: &Path) -> Option<String> {
-    let mut file = std::fs::File::open(path).ok().filter(|_| path.is_file())?;
+    let mut file = bakeoff_files::open(path).ok()?;
     let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut block).ok()? {
@@ -286,7 +287,7 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
     let record = rendering.record();
     let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;
     let format = if args.json { CompareFormat::Json } else { args.format };
-    messages::output(&match format {
+    messages::output_styled(&match format {
         CompareFormat::Json => {
             let mut json = compared::json(&compared);
             json["run"] = folder.display().to_string().into();

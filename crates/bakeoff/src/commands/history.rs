@@ -9,22 +9,29 @@
 
 mod trend;
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_core::record::{Record, RecordLine, RunHeader, chain};
 use bakeoff_core::units::{ByteCount, harmless, trials_text};
-use bakeoff_host::{disk, private};
+use bakeoff_files as files;
+use bakeoff_host::disk;
 use bakeoff_report::compare::is_of_the_same_study;
 use bakeoff_trial::run::folder::{self, RECORD, RUNS, is_held};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{HistoryArgs, Prune};
+use crate::commands::report::FILES;
+use crate::commands::reproduce;
 use crate::failure::Failure;
 use crate::messages;
+
+/// Maximum bytes to read of a `report.json`.
+const REPORT_MAX: u64 = 64 << 20;
 
 /// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -100,15 +107,27 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
 fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), Failure> {
     let (mut count, mut freed) = (0, 0);
     for run in runs {
+        let shown = run.run.display();
+        if run.run.is_symlink() {
+            messages::warn(&format!("`{shown}` is a symbolic link; it stays, with its target"));
+            continue;
+        }
         let record = run.run.join(RECORD);
-        let file = private::append(&record, false)
+        let file = files::append(&record, false)
             .map_err(|error| Failure::file("open", &record, &error))?;
         let age = file.metadata().and_then(|found| found.modified()).ok();
         let age = age.and_then(|written| written.elapsed().ok()).unwrap_or_default();
         if older_than.is_some_and(|least| age < least) || folder::hold(&file, &run.run).is_err() {
             continue;
         }
-        remove(&run.run, what).map_err(|error| Failure::file("remove from", &run.run, &error))?;
+        let kept = remove(&run.run, what)
+            .map_err(|error| Failure::file("remove from", &run.run, &error))?;
+        if let Some(kept) = kept {
+            messages::warn(&format!(
+                "`{shown}` stays: it holds `{}`, not a file of bakeoff",
+                kept.display()
+            ));
+        }
         count += 1;
         freed += run.bytes.saturating_sub(size(&run.run));
     }
@@ -117,26 +136,41 @@ fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), 
     Ok(())
 }
 
-/// Deletes a part of a run. Deletes links, not their targets.
-fn remove(run: &Path, what: Prune) -> io::Result<()> {
+/// Deletes a part of a run. Deletes links, not their targets. Returns a name that bakeoff did not write, which keeps
+/// the folder.
+fn remove(run: &Path, what: Prune) -> io::Result<Option<PathBuf>> {
+    let mut foreign = None;
     for entry in fs::read_dir(run)? {
-        let entry = entry?;
-        let name = entry.file_name();
+        let name = entry?.file_name();
+        let is_log = folder::LOGS.iter().any(|log| name == *log);
         let goes = match what {
-            Prune::Logs => ["trials", "kept", "floor"].iter().any(|own| name == *own),
-            Prune::All => name != RECORD,
+            Prune::Logs => is_log,
+            Prune::All => is_log || is_report(&name),
         };
-        match (goes, entry.file_type()?.is_dir()) {
-            (true, true) => fs::remove_dir_all(entry.path())?,
-            (true, false) => fs::remove_file(entry.path())?,
-            (false, _) => {}
+        if goes {
+            files::remove_below(run, Path::new(&name))?;
+        } else if what == Prune::All && name != RECORD {
+            foreign = Some(PathBuf::from(name));
         }
     }
     if what == Prune::All {
-        fs::remove_file(run.join(RECORD))?;
-        fs::remove_dir(run)?;
+        files::remove_below(run, Path::new(RECORD))?;
+        if foreign.is_none() {
+            fs::remove_dir(run)?;
+        }
     }
-    Ok(())
+    Ok(foreign)
+}
+
+/// Returns true for a file that bakeoff writes beside a record, or a new one that a kill left.
+fn is_report(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let whole = match name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")) {
+        Some(new) => new.rsplit_once('.').map_or(new, |(name, _)| name),
+        None => &name,
+    };
+    let mut reports = FILES.iter().map(|(name, _)| *name);
+    [reproduce::FILE, trend::RESET].contains(&whole) || reports.any(|report| report == whole)
 }
 
 /// Returns the size of a run's folder on disk, 0 if unknown.
@@ -152,12 +186,11 @@ pub(crate) fn of_the_same_study(
     most: usize,
 ) -> Result<Vec<Record>, Failure> {
     let header = |path: PathBuf| {
-        let file = File::open(path.join(RECORD)).ok()?;
+        let file = files::open(&path.join(RECORD)).ok()?;
         if is_held(&file) {
             return None;
         }
-        let mut line = String::new();
-        BufReader::new(file).read_line(&mut line).ok()?;
+        let line = folder::first_line(file).ok()?;
         match RecordLine::parse(&line).ok()? {
             RecordLine::Run(header) if is_of_the_same_study(of, &header) => {
                 Some((header.started, path))
@@ -274,7 +307,7 @@ enum Unlisted {
 
 fn read(path: &Path) -> Result<Run, Unlisted> {
     let file = path.join(RECORD);
-    let goes_on = is_held(&File::open(&file).map_err(Unlisted::NotOpened)?);
+    let goes_on = is_held(&files::open(&file).map_err(Unlisted::NotOpened)?);
     let record = folder::read_file(&file).map_err(Unlisted::NotRead)?;
     let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut next = || -> Result<Option<Glance>, Unlisted> {
@@ -324,8 +357,7 @@ fn sentence(report: &Path) -> Option<String> {
         verdict: Option<String>,
         sentence: String,
     }
-    // Another user's folder may hold a pipe of this name, which would block.
-    let text = fs::read(Some(report).filter(|path| path.is_file())?).ok()?;
+    let text = files::read(report, REPORT_MAX).ok()?;
     let found: Summary = serde_json::from_slice(&text).ok()?;
     Some(found.verdict.unwrap_or(found.sentence))
 }

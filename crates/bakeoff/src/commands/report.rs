@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::Record;
-use bakeoff_host::private;
+use bakeoff_files as files;
 use bakeoff_report::{self as report, Extent, Report, Style};
 use bakeoff_trial::run::folder::{self, PAGE};
 
@@ -70,7 +70,7 @@ pub(crate) const PLAIN: Style = Style { width: None, colour: false };
 
 /// Writes a file in a run's folder, which another user may own and fill with links.
 fn write_inside(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    private::replace(path, content, private::PRIVATE)
+    files::replace(path, content, files::PRIVATE)
         .map_err(|error| Failure::file("write", path, &error))
 }
 
@@ -79,7 +79,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let special = path.symlink_metadata().is_ok_and(|found| !found.is_file());
     let written = match special {
         true => std::fs::write(path, content),
-        false => private::replace(path, content, private::SHARED),
+        false => files::replace(path, content, files::SHARED),
     };
     written.map_err(|error| Failure::file("write", path, &error))
 }
@@ -88,10 +88,10 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
 ///
 /// Without a format, prints the terminal report and writes the page beside the record.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
-    let record = folder::read_and_warn(&args.run)?;
+    let (_, record) = folder::read_and_warn(&args.run)?;
     let rendering = Rendering::new(record);
     if args.method {
-        messages::output(&report::demands(&rendering.report, &messages::style()));
+        messages::output_styled(&report::demands(&rendering.report, &messages::style()));
         return Ok(());
     }
     let asked = if args.json { Some(Format::Json) } else { args.format };
@@ -108,7 +108,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
         return Err(Failure::input("`--format png` writes no text", "add `--output report.png`"));
     }
     let shown = asked.unwrap_or(Format::Terminal);
-    messages::output(&rendering.text(shown, &messages::style(), extent(args.all)));
+    messages::output_styled(&rendering.text(shown, &messages::style(), extent(args.all)));
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);

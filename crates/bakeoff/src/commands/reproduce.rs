@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::record::{Record, SystemRecord};
 use bakeoff_core::study::{self, Study};
-use bakeoff_host::private;
+use bakeoff_files as files;
 use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
 use bakeoff_systems as systems;
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder;
-use bakeoff_trial::run::trust;
+use bakeoff_trial::run::trust::{self, Trust};
 use bakeoff_trial::run::{Runner, seeded_plan};
 
 use crate::cli::{ReproduceArgs, RunOptions};
@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::messages;
 
 /// Result file in the folder of the new run.
-const FILE: &str = "reproduction.json";
+pub(super) const FILE: &str = "reproduction.json";
 
 /// Runs the study of a record again, and prints the outcome of each claim.
 pub(crate) fn run(
@@ -33,9 +33,9 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let there = folder::read_and_warn(&args.run)?;
+    let (text, there) = folder::read_and_warn(&args.run)?;
     if let Some(with) = &args.with {
-        let here = folder::read_and_warn(with)?;
+        let (_, here) = folder::read_and_warn(with)?;
         if here.header.study.name != there.header.study.name {
             return Err(Failure::input(
                 format!("`{}` and `{}` ran different studies", args.run.display(), with.display()),
@@ -44,7 +44,7 @@ pub(crate) fn run(
         }
         return Ok(answer(&Reproduction::new(&there, &here), args));
     }
-    let study = study_of(&there, args)?;
+    let study = study_of(&text, &there, args)?;
     let options = RunOptions {
         seed: Some(there.header.seed),
         threads: args.threads.or(Some(there.header.environment.generator_threads)),
@@ -63,7 +63,7 @@ pub(crate) fn run(
     let page = rendering.write_all(&folder.path)?;
     let found = Reproduction::new(&there, rendering.record());
     let file = folder.path.join(FILE);
-    private::replace(&file, (messages::json(&found.json()) + "\n").as_bytes(), private::PRIVATE)
+    files::replace(&file, (messages::json(&found.json()) + "\n").as_bytes(), files::PRIVATE)
         .map_err(|error| Failure::file("write", &file, &error))?;
     let code = answer(&found, args);
     if !args.json {
@@ -86,7 +86,7 @@ fn answer(found: &Reproduction, args: &ReproduceArgs) -> ExitCode {
 }
 
 /// Returns the study of a record, with the recorded versions. Refuses gates and untrusted records.
-fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
+fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
     let header = &there.header;
     if header.gate.is_some() {
         return Err(Failure::input(
@@ -94,11 +94,11 @@ fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
             "run the gate again with the builds that its record names",
         ));
     }
-    if !args.trust {
-        trust::refuse_foreign(&folder::record_file(&args.run))?;
-    }
+    let name = args.run.display().to_string();
+    study::recheck(&header.study, &name, &systems::kinds())?;
+    Trust::from(args.trust).check(&folder::record_file(&args.run), text, header)?;
+    trust::refuse_changed_programs(header, &name)?;
     let mut study = header.study.clone();
-    study::recheck(&study, &args.run.display().to_string(), &systems::kinds())?;
     for asked in &mut study.systems {
         let Some(recorded) = header.systems.iter().find(|one| one.name == asked.name) else {
             continue;

@@ -12,6 +12,7 @@ use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::{self, Study};
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder::{self, RunFolder};
+use bakeoff_trial::run::trust::Trust;
 use bakeoff_trial::run::{RunSettings, Runner, seeded_plan};
 
 use crate::cli::{Format, RunArgs};
@@ -33,7 +34,7 @@ pub(crate) fn run(
     let settings = RunSettings { rounds, ..args.options.settings() };
     let mut runner = Runner { settings, places: None, reporter, interrupted };
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
-        (Some(run), _) => runner.go_on(run, args.trust)?,
+        (Some(run), _) => runner.go_on(run, args.trust.into())?,
         (None, Some(study)) => {
             let study = study_for(study, args)?;
             let (seed, order) = seeded_plan(&study, args.options.seed);
@@ -70,7 +71,7 @@ fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
 fn resume_once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), Failure> {
     let began = clock::now();
     loop {
-        match runner.go_on(run, false) {
+        match runner.go_on(run, Trust::Written) {
             Err(failure) if failure.exit_code() == UNREACHABLE && began.elapsed() < BACK_WITHIN => {
                 let why = failure.headline();
                 runner.reporter.report(&Event::MachineAwaited { why: &why });
@@ -96,7 +97,7 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
     let page = rendering.write_all(&folder.path)?;
     let form = if json { Format::Json } else { Format::Terminal };
     let extent = report::extent(all);
-    messages::output(&rendering.text(form, &messages::style(), extent));
+    messages::output_styled(&rendering.text(form, &messages::style(), extent));
     if !json {
         messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }

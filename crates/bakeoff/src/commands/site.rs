@@ -5,11 +5,12 @@
 //! Not here: the pages (`bakeoff_report::site`), the report of one run (`report`).
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{Record, chain};
 use bakeoff_core::units::plural;
+use bakeoff_files as files;
 use bakeoff_report::site::{self, SiteRun};
 use bakeoff_report::verify::{self, Outcome};
 use bakeoff_report::{Report, html_beside_record};
@@ -70,7 +71,7 @@ struct ReadRun {
 
 /// Reads a record. The error is the reason why it is not in the site.
 fn read(path: &Path) -> Result<ReadRun, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = files::open(path).map_err(|error| error.to_string())?;
     if is_held(&file) {
         return Err("the run is in progress".to_owned());
     }

@@ -18,9 +18,10 @@ use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
 use bakeoff_core::units::duration_text;
 use bakeoff_engine::tls::CaPem;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_files as files;
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{NodeDisk, RemovedIfKilled, private};
+use bakeoff_host::{NodeDisk, RemovedIfKilled};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, ClientToken};
 use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
@@ -182,7 +183,7 @@ fn describe(
     let file = |name: &str, text: Option<&str>| {
         let Some(text) = text else { return Ok(None) };
         let path = dir.join(name);
-        private::replace(&path, text.as_bytes(), private::PRIVATE)
+        files::replace(&path, text.as_bytes(), files::PRIVATE)
             .map_err(|error| Failure::file("write", &path, &error))?;
         Ok::<_, Failure>(Some(path))
     };

@@ -2,13 +2,19 @@
 //!
 //! Not here: parsing it (`bakeoff_core::study`).
 
+use std::io;
 use std::path::PathBuf;
 
 use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_files as files;
+use bakeoff_fleet::warnings;
 use bakeoff_systems as systems;
 use bakeoff_systems::rows::ThisMachine;
 
 use crate::failure::Failure;
+
+/// Most bytes of a study. The largest that ships has 20 KB.
+const STUDY_MAX: u64 = 16 << 20;
 
 /// Parses a study, given by its path or by the name of one that ships.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
@@ -34,19 +40,17 @@ pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
         let (name, file) = ((*name).to_owned(), format!("studies/{name}.yaml"));
         return Ok(StudyText { name, file, text: (*text).to_owned() });
     }
-    let bytes = std::fs::read(&path).map_err(|error| {
+    let text = files::read_text(&path, STUDY_MAX).map_err(|error| {
         let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
-        let hint =
-            study::suggest(asked, names.into_iter(), "name a study's file, or one that ships:");
+        let hint = match error.kind() {
+            io::ErrorKind::InvalidData => "save it as UTF-8: studies are YAML text".to_owned(),
+            _ => {
+                study::suggest(asked, names.into_iter(), "name a study's file, or one that ships:")
+            }
+        };
         Failure::input(format!("cannot read study `{asked}`: {error}"), hint)
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Failure::input(
-            format!("study `{asked}` is not UTF-8 at byte {at}"),
-            "save it as UTF-8: studies are YAML text",
-        )
-    })?;
+    warnings::warn_of_foreign_code(&path);
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");
     Ok(StudyText { name: stem.to_owned(), file: asked.to_owned(), text })
 }

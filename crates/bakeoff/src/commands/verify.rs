@@ -2,13 +2,13 @@
 //!
 //! It executes nothing and writes nothing. Not here: the rules for records (`bakeoff_report::verify`).
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use bakeoff_core::record::{RunHeader, chain};
 use bakeoff_core::units::plural;
+use bakeoff_files as files;
 use bakeoff_report::verify::{self, Outcome, Verified};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::this_machine;
@@ -19,9 +19,6 @@ use crate::commands::compare::PROVEN;
 use crate::commands::report::{FILES, Rendering};
 use crate::failure::Failure;
 use crate::messages;
-
-/// Maximum bytes to read of a report. Larger files cannot be ours.
-const REPORT_MAX: u64 = 1 << 30;
 
 /// Verifies a run and prints the results. The exit code says whether all hold.
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
@@ -57,12 +54,13 @@ fn published_head(published: &str, head: &str) -> Verified {
 /// Renders each existing report again and compares it.
 fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
     let each = FILES.into_iter().filter_map(|(name, format)| {
-        let file = File::open(folder.join(name)).ok()?;
-        let mut there = Vec::new();
-        if let Err(error) = file.take(REPORT_MAX).read_to_end(&mut there) {
-            return Some(Verified::new(name, Outcome::CannotTell, error.to_string()));
-        }
-        let is_same = there == rendering.file(format);
+        let ours = rendering.file(format);
+        let is_same = match files::read(&folder.join(name), ours.len() as u64) {
+            Ok(there) => there == ours,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => false,
+            Err(error) => return Some(Verified::new(name, Outcome::CannotTell, error.to_string())),
+        };
         Some(report(name, is_same, &rendering.record().header))
     });
     each.collect()

@@ -108,7 +108,7 @@ impl LivePage {
         let page = status.folder.join(PAGE);
         let report = match status.folder.as_os_str().is_empty() {
             true => None,
-            false => std::fs::read_to_string(&page).ok(),
+            false => bakeoff_files::read_text(&page, PAGE_MAX).ok(),
         };
         let path = report.is_some().then(|| page.display().to_string());
         self.feed.push("end", &json!({ "report": path }));
@@ -119,6 +119,9 @@ impl LivePage {
         self.server.drain();
     }
 }
+
+/// Most bytes of a page that is sent to a viewer.
+const PAGE_MAX: u64 = 256 << 20;
 
 fn trial_started(started: &TrialStarted<'_>) -> Value {
     let TrialStarted { trial, trials, left, .. } = started;

@@ -19,6 +19,8 @@ use crate::failure::Failure;
 
 /// Maximum connections at a time; more are answered with 503.
 const CONNECTIONS_MAX: usize = 16;
+/// Maximum connections of other users at a time, so that they cannot take all places of this user's browser.
+const OTHERS_MAX: usize = 4;
 /// Maximum bytes of a request.
 const REQUEST_MAX: usize = 16 << 10;
 /// Maximum headers of a request.
@@ -45,7 +47,7 @@ pub(super) enum Answer {
 /// A server on a port of 127.0.0.1.
 pub(super) struct LoopbackServer {
     address: SocketAddr,
-    connections: Arc<AtomicUsize>,
+    connections: Arc<Places>,
 }
 
 impl LoopbackServer {
@@ -68,11 +70,12 @@ impl LoopbackServer {
         })?;
         let fail = |error: io::Error| Failure::machine(format!("cannot serve `{option}`: {error}"));
         let address = listener.local_addr().map_err(fail)?;
-        let connections = Arc::<AtomicUsize>::default();
+        let connections = Arc::<Places>::default();
         let (open, answer) = (Arc::clone(&connections), Arc::new(answer));
+        let own = rustix::process::geteuid().as_raw();
         let serve = move || {
             for socket in listener.incoming().flatten() {
-                let held = Held::take(&open);
+                let held = Held::take(&open, || peer_uid(&socket) != Some(own));
                 let answer = Arc::clone(&answer);
                 let exchange = move || {
                     exchange(&socket, held.is_some(), &*answer).ok();
@@ -92,26 +95,61 @@ impl LoopbackServer {
     /// Waits a moment until all connections have ended.
     pub(super) fn drain(&self) {
         let until = clock::now() + CLOSES_WITHIN;
-        while self.connections.load(Ordering::Acquire) > 0 && clock::now() < until {
+        while self.connections.all.load(Ordering::Acquire) > 0 && clock::now() < until {
             thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
+/// The number of open connections.
+#[derive(Default)]
+struct Places {
+    all: AtomicUsize,
+    /// Those of other users.
+    others: AtomicUsize,
+}
+
 /// A place among the connections.
-struct Held(Arc<AtomicUsize>);
+struct Held {
+    places: Arc<Places>,
+    is_other: bool,
+}
 
 impl Held {
-    fn take(open: &Arc<AtomicUsize>) -> Option<Self> {
-        let held = Self(Arc::clone(open));
-        (open.fetch_add(1, Ordering::AcqRel) < CONNECTIONS_MAX).then_some(held)
+    fn take(places: &Arc<Places>, is_other: impl FnOnce() -> bool) -> Option<Self> {
+        let all = places.all.fetch_add(1, Ordering::AcqRel);
+        // The owner is looked up only once places get scarce.
+        let is_other = all >= OTHERS_MAX && is_other();
+        let others = places.others.fetch_add(usize::from(is_other), Ordering::AcqRel);
+        let held = Self { places: Arc::clone(places), is_other };
+        let limit = if is_other { OTHERS_MAX } else { CONNECTIONS_MAX };
+        (all < CONNECTIONS_MAX && others < limit).then_some(held)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.places.all.fetch_sub(1, Ordering::AcqRel);
+        self.places.others.fetch_sub(usize::from(self.is_other), Ordering::AcqRel);
     }
+}
+
+/// Returns the user of a connection's other end, on this machine; `None` if it is gone.
+fn peer_uid(socket: &TcpStream) -> Option<u32> {
+    // The kernel prints an address as a word in the machine's byte order.
+    let written = |address: SocketAddr| match address {
+        SocketAddr::V4(at) => {
+            Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(at.ip().octets()), at.port()))
+        }
+        SocketAddr::V6(_) => None,
+    };
+    let (theirs, ours) = (written(socket.peer_addr().ok()?)?, written(socket.local_addr().ok()?)?);
+    let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    sockets.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_it = fields.get(1) == Some(&&*theirs) && fields.get(2) == Some(&&*ours);
+        fields.get(7).filter(|_| is_it)?.parse().ok()
+    })
 }
 
 /// Reads a request and answers it. `room`: false if there are too many connections.
@@ -248,6 +286,29 @@ fn is_loopback(host: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_users_leave_places_to_this_one() {
+        let places = Arc::default();
+        let take = |is_other: bool| Held::take(&places, || is_other);
+        let others: Vec<Held> = (0..99).filter_map(|_| take(true)).collect();
+        // Nobody looks at the first ones.
+        assert_eq!(others.len(), 2 * OTHERS_MAX);
+        let ours: Vec<Held> = (0..99).filter_map(|_| take(false)).collect();
+        assert_eq!(ours.len(), CONNECTIONS_MAX - 2 * OTHERS_MAX);
+        drop((others, ours));
+        assert_eq!(places.all.load(Ordering::Acquire), 0);
+        assert_eq!((0..99).filter_map(|_| take(false)).collect::<Vec<_>>().len(), CONNECTIONS_MAX);
+    }
+
+    #[test]
+    fn peer_of_a_connection_is_known_by_its_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!(peer_uid(&server), Some(rustix::process::geteuid().as_raw()));
+        drop((client, listener));
+    }
 
     #[test]
     fn only_gets_that_name_this_machine_are_served() {

@@ -56,6 +56,11 @@ fn resume(run: &Path) -> Ran {
     Ran::run(bakeoff().args(["run", "--resume"]).arg(run))
 }
 
+/// Resumes a run as its user's own.
+fn resume_trusted(run: &Path) -> Ran {
+    Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(run))
+}
+
 #[test]
 fn report_does_not_write_through_a_link() {
     let (dir, run) = run();
@@ -148,16 +153,16 @@ fn altered_study_or_order_is_not_resumed() {
         header["study"]["systems"][0]["name"] = json!("x/../../../dear");
         header["order"][1]["system"] = json!("x/../../../dear");
     });
-    resume(&run).ends_with(2).complains(&["x/../../../dear"]);
+    resume_trusted(&run).ends_with(2).complains(&["x/../../../dear"]);
     assert!(dear.exists());
 
     let (_dir, run) = self::run();
     alter(&run, 0, |header| header["order"][1]["system"] = json!("two"));
-    resume(&run).ends_with(2).complains(&["does not follow from its study and seed"]);
+    resume_trusted(&run).ends_with(2).complains(&["does not follow from its study and seed"]);
 
     let (_dir, run) = self::run();
     alter(&run, 0, |header| header["study"]["loads"][0]["clients"] = json!([2_000_000]));
-    resume(&run).ends_with(2).complains(&["2000000", "clients"]);
+    resume_trusted(&run).ends_with(2).complains(&["2000000", "clients"]);
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn recorded_program_is_verified_before_execution() {
         system["program"] = json!(program);
         header["systems"][0]["sha256"] = json!("0".repeat(64));
     });
-    resume(&run).ends_with(2).complains(&["SHA-256", "it was not executed"]);
+    resume_trusted(&run).ends_with(2).complains(&["SHA-256", "it was not executed"]);
     assert!(!mark.exists());
 }
 
@@ -190,6 +195,159 @@ fn writable_run_is_resumed_only_with_trust() {
         resume(&run).ends_with(2).complains(&["belongs to the user with ID 65534", "--trust"]);
     }
     Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
+}
+
+/// Turns the system into a shell command that leaves a mark. Returns the mark's path.
+fn plant(dir: &Path, run: &Path) -> PathBuf {
+    let mark = dir.join("executed");
+    let shell = sha256(Path::new("/bin/sh"));
+    alter(run, 0, |header| {
+        let system = &mut header["study"]["systems"][0];
+        system["kind"] = json!("process");
+        system["options"] = json!({});
+        system["process"] =
+            json!({"command": ["/bin/sh", "-c", format!("touch {}", mark.display()), "{port}"]});
+        header["study"]["workloads"][0]["mix"] = json!({"request": 1});
+        header["systems"][0]["kind"] = json!("process");
+        header["systems"][0]["sha256"] = json!(shell);
+    });
+    mark
+}
+
+fn sha256(file: &Path) -> String {
+    bakeoff_core::record::chain::sha256(&fs::read(file).unwrap())
+}
+
+#[test]
+fn record_of_others_executes_nothing_without_trust() {
+    // The user downloaded it, so owner and mode are the user's.
+    let (dir, run) = run();
+    let mark = plant(dir.path(), &run);
+    let out = dir.path().join("out");
+    let reproduce = |options: &[&str]| {
+        let mut command = bakeoff();
+        command.arg("reproduce").arg(run.join("record.jsonl")).arg("--out").arg(&out).args(options);
+        Ran::run(&mut command)
+    };
+    let listed = format!("one: /bin/sh -c 'touch {}' {{port}}", mark.display());
+    for ran in [reproduce(&[]), resume(&run)] {
+        let ran = ran.ends_with(2);
+        ran.complains(&[
+            "did not write",
+            "or it was changed",
+            "nothing was executed",
+            &listed,
+            "--trust",
+        ]);
+    }
+    assert!(!mark.exists() && !out.exists());
+    // Its programs must have the recorded hash even then.
+    alter(&run, 0, |header| header["systems"][0]["sha256"] = json!("0".repeat(64)));
+    let ran = reproduce(&["--trust"]).ends_with(2);
+    ran.complains(&["it is trusted", &listed, "SHA-256", "it was not executed"]);
+    assert!(!mark.exists() && !out.exists());
+    alter(&run, 0, |header| header["systems"][0]["sha256"] = json!(sha256(Path::new("/bin/sh"))));
+    reproduce(&["--trust"]);
+    assert!(mark.exists(), "as the user asked");
+}
+
+#[test]
+fn own_record_is_resumed_from_anywhere_but_not_if_changed() {
+    let (dir, run) = run();
+    let away = dir.path().join("away");
+    fs::create_dir(&away).unwrap();
+    fs::copy(run.join("record.jsonl"), away.join("record.jsonl")).unwrap();
+    fs::set_permissions(&away, fs::Permissions::from_mode(0o700)).unwrap();
+    let record = fs::read_to_string(away.join("record.jsonl")).unwrap();
+    fs::write(away.join("record.jsonl"), record.replacen("\"title\":\"One", "\"title\":\"Two", 1))
+        .unwrap();
+    resume(&away).ends_with(2).complains(&["did not write", "one: canary, part of bakeoff"]);
+    fs::write(away.join("record.jsonl"), record).unwrap();
+    // Another user has another key.
+    let state = dir.path().join("state");
+    let mut other = bakeoff();
+    other.env("XDG_STATE_HOME", &state).args(["run", "--resume"]).arg(&away);
+    Ran::run(&mut other).ends_with(2).complains(&["did not write"]);
+    resume(&away).ends_with(0);
+    resume(&run).ends_with(0);
+}
+
+/// Replaces a file of a run's folder by something that is no file.
+fn special(run: &Path, name: &str, kind: &str) {
+    let path = run.join(name);
+    fs::remove_file(&path).unwrap();
+    match kind {
+        "pipe" => {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        }
+        device => symlink(device, &path).unwrap(),
+    }
+}
+
+#[test]
+fn nothing_but_files_of_a_run_is_read() {
+    for kind in ["pipe", "/dev/zero"] {
+        let (_bench, run) = whole_run();
+        for name in ["report.html", "report.csv", "report.md", "report.json", "report.png"] {
+            special(&run, name, kind);
+        }
+        let (found, code, _) = verified(&run, &[]);
+        assert_eq!(code, Some(0), "{kind}: {found:?}");
+        let unknown = found.iter().filter(|(_, outcome)| *outcome == "cannot tell");
+        assert_eq!(unknown.count(), 5, "{kind}: {found:?}");
+        let runs = run.parent().unwrap();
+        let listed = Ran::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
+        assert!(listed.stdout.contains("2 trials, complete"), "{}", listed.stdout);
+        special(&run, "record.jsonl", kind);
+        let run_text = run.to_str().unwrap();
+        let elsewhere = run.with_file_name("site");
+        for words in [
+            &["report", run_text][..],
+            &["verify", run_text],
+            &["compare", run_text, run_text],
+            &["reproduce", run_text],
+            &["reproduce", run_text, "--with", run_text],
+            &["run", "--resume", run_text],
+            &["gate", "--resume", run_text],
+            &["site", run_text, "--out", elsewhere.to_str().unwrap()],
+            &["run", &format!("{run_text}/record.jsonl")],
+            &["doctor", "--on", &format!("{run_text}/record.jsonl")],
+            &["load", "--targets", &format!("{run_text}/record.jsonl")],
+            &["wrk", "-s", &format!("{run_text}/record.jsonl"), "http://127.0.0.1:1/"],
+            &["hey", "-D", &format!("{run_text}/record.jsonl"), "http://127.0.0.1:1/"],
+            &["vault-benchmark", "run", &format!("-config={run_text}/record.jsonl")],
+            &["dbtester", "analyze", "--config", &format!("{run_text}/record.jsonl")],
+        ] {
+            let ran = Ran::run(bakeoff().args(words));
+            assert_ne!(ran.code, Some(0), "{kind} {words:?}: {}", ran.stdout);
+            let said = ["not a regular file", "no run in", "symbolic links"];
+            let is_said = said.iter().any(|said| ran.stderr.contains(said));
+            assert!(is_said, "{kind} {words:?}: {}", ran.stderr);
+        }
+        let listed = Ran::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
+        assert!(listed.stdout.contains("no runs"), "{}", listed.stdout);
+    }
+}
+
+#[test]
+fn commands_that_only_read_end_with_a_signal() {
+    use std::os::unix::process::ExitStatusExt as _;
+    // A pipe that the user named keeps the command reading until its writer ends.
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        for words in [&["verify"][..], &["report"], &["compare", "/dev/stdin"]] {
+            let mut command = bakeoff();
+            command.args(words).arg("/dev/stdin").stdin(std::process::Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            let pid = rustix::process::Pid::from_child(&child);
+            // It has begun once it takes more than the pipe holds.
+            std::io::Write::write_all(&mut stdin, &vec![b' '; 1 << 20]).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+            let ended = child.wait().unwrap();
+            assert_eq!(ended.signal(), Some(signal.as_raw()), "{words:?}");
+        }
+    }
 }
 
 #[test]
@@ -226,6 +384,46 @@ fn record_texts_are_escaped_in_every_format() {
     }
     let history = Ran::run(bakeoff().args(["history", "--out"]).arg(dir.path())).ends_with(0);
     assert!(!harmful(&history.stdout) && !harmful(&history.stderr), "{}", history.stdout);
+}
+
+#[test]
+fn study_texts_reach_no_terminal_raw() {
+    let title = "One short trial \\e[31mred\\e[2J\\e]0;owned\\a";
+    let bench = Bench::new(
+        &STUDY.replace("title: One short trial after the other", &format!("title: \"{title}\"")),
+    );
+    let run = Ran::run(&mut bench.command()).ends_with(0);
+    let study = bench.path().join("study.yaml");
+    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(bench.out())).ends_with(0);
+    let doctor = Ran::run(bakeoff().arg("doctor").arg(&study));
+    let folder = bench.runs()[0].clone();
+    let gate = Ran::run(bakeoff().arg("compare").arg(&folder).arg(&folder)).ends_with(0);
+    for ran in [run, history, doctor, gate] {
+        for text in [&ran.stdout, &ran.stderr] {
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn files_of_commands_that_every_user_can_write_are_reported() {
+    let bench = Bench::new(STUDY);
+    let study = bench.path().join("study.yaml");
+    let warned = "can be written by every user, and bakeoff executes the commands in it";
+    let doctor = || Ran::run(bakeoff().arg("doctor").arg(&study));
+    assert!(!doctor().stderr.contains(warned));
+    fs::set_permissions(&study, fs::Permissions::from_mode(0o666)).unwrap();
+    doctor().complains(&[warned]);
+    let places = bench.path().join("places.yaml");
+    let text = "machines: {h: {ssh: h, address: 198.18.0.9, servers: true, generator: true}}\n\
+                ssh: [\"-oProxyCommand=touch executed; false\"]\n";
+    fs::write(&places, text).unwrap();
+    fs::set_permissions(&places, fs::Permissions::from_mode(0o666)).unwrap();
+    let ran = Ran::run(bakeoff().arg("doctor").arg(&study).arg("--on").arg(&places));
+    ran.complains(&[
+        warned,
+        "adds options to `ssh`, which may execute commands: -oProxyCommand=touch executed",
+    ]);
 }
 
 /// Returns a complete run with its reports, in its own folder.

@@ -37,6 +37,11 @@ fn resume(run: &Path) -> Ran {
     Ran::run(bakeoff().args(["run", "--json", "--resume"]).arg(run))
 }
 
+/// Resumes a run whose record this test has changed.
+fn resume_changed(run: &Path) -> Ran {
+    Ran::run(bakeoff().args(["run", "--json", "--trust", "--resume"]).arg(run))
+}
+
 /// Returns the trial numbers of a report, and whether it is complete.
 fn trials(ran: &Ran) -> (Vec<u64>, bool) {
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
@@ -108,15 +113,15 @@ fn trials_of_another_machine_are_not_added() {
     let original = std::fs::read_to_string(&file).unwrap();
     let model = text(&record(&run)[0]["environment"]["cpu_model"]).to_owned();
     std::fs::write(&file, original.replace(&model, "Another Processor")).unwrap();
-    let ran = resume(&run).ends_with(2);
+    let ran = resume_changed(&run).ends_with(2);
     ran.complains(&["the processor was Another Processor and is ", "start a new run of the study"]);
     let version = original.replace("\"version\":\"", "\"version\":\"9.");
     std::fs::write(&file, version).unwrap();
-    resume(&run).ends_with(2).complains(&["one's version was 9."]);
+    resume_changed(&run).ends_with(2).complains(&["one's version was 9."]);
     // The meaning of memory figures changed with the format.
     let format = original.replace("\"format\":4", "\"format\":2");
     std::fs::write(&file, format).unwrap();
-    resume(&run).ends_with(2).complains(&["the record's format was 2 and is 4"]);
+    resume_changed(&run).ends_with(2).complains(&["the record's format was 2 and is 4"]);
 }
 
 #[test]
@@ -186,9 +191,39 @@ fn history_prunes_logs_first_and_records_last() {
     assert!(prune(&["--prune", "logs"]).ends_with(" in 1 run\n"));
     assert!(!run.join("trials").exists() && run.join("report.html").exists());
     assert!(history(&bench).contains("4 trials, complete"));
+    std::os::unix::fs::symlink(&dear, run.join("kept")).unwrap();
     prune(&["--prune", "all"]);
     assert!(!run.exists());
     assert!(dear.join("file").exists(), "deletes a link, not its target");
+}
+
+#[test]
+fn prune_deletes_neither_linked_runs_nor_files_of_others() {
+    let bench = Bench::new(STUDY);
+    Ran::run(bench.command().arg("--json")).ends_with(0);
+    let run = bench.runs().remove(0);
+    let elsewhere = bench.path().join("elsewhere");
+    std::fs::rename(&run, &elsewhere).unwrap();
+    std::fs::write(elsewhere.join("thesis.tex"), "dear").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &run).unwrap();
+    let prune = |what: &str| {
+        let mut command = bakeoff();
+        Ran::run(command.args(["history", "--prune", what, "--out"]).arg(bench.out())).ends_with(0)
+    };
+    for what in ["logs", "all"] {
+        let ran = prune(what);
+        assert!(ran.stdout.contains("in 0 runs"), "{}", ran.stdout);
+        ran.complains(&["is a symbolic link; it stays"]);
+    }
+    let held = ["record.jsonl", "report.html", "trials", "thesis.tex"];
+    assert!(held.iter().all(|name| elsewhere.join(name).exists()));
+    std::fs::remove_file(&run).unwrap();
+    std::fs::rename(&elsewhere, &run).unwrap();
+    std::fs::write(run.join(".report.html.1-0.tmp"), "left by a kill").unwrap();
+    prune("all").complains(&["stays: it holds `thesis.tex`"]);
+    let left: Vec<_> =
+        std::fs::read_dir(&run).unwrap().map(|one| one.unwrap().file_name()).collect();
+    assert_eq!(left, ["thesis.tex"]);
 }
 
 #[test]
@@ -221,7 +256,7 @@ fn spoilt(bench: &Bench, check: &str) -> PathBuf {
 fn disturbed_round_is_repeated_on_resume() {
     let bench = Bench::new(STUDY);
     let run = spoilt(&bench, "neighbours");
-    let ran = resume(&run).ends_with(0);
+    let ran = resume_changed(&run).ends_with(0);
     assert_eq!(trials(&ran), (vec![1, 2, 3, 4, 5, 6], true));
     let ran = ran.complains(&["1 extra round under work/load: neighbours disturbed round 1"]);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -240,7 +275,7 @@ fn disturbed_round_is_repeated_on_resume() {
     assert!(order.iter().all(|trial| trial["round"] == 2), "{order:?}");
     assert!(order[0]["seed"] != lines[1]["trial"]["seed"], "{order:?}");
 
-    let again = resume(&run).ends_with(0);
+    let again = resume_changed(&run).ends_with(0);
     assert_eq!(record(&run), lines, "the round was repeated already");
     again.complains(&["no trials are missing in "]);
     let verified = Ran::run(bakeoff().arg("verify").arg(&run));
@@ -252,7 +287,7 @@ fn round_with_a_failed_measurement_check_is_not_repeated() {
     let bench = Bench::new(STUDY);
     let run = spoilt(&bench, "timers");
     let before = record(&run);
-    resume(&run).ends_with(1).complains(&["no trials are missing in "]);
+    resume_changed(&run).ends_with(1).complains(&["no trials are missing in "]);
     assert_eq!(record(&run), before);
 }
 

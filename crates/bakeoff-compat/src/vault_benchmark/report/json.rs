@@ -1,9 +1,9 @@
 //! Writes the line that `review` reads, and reads it from bakeoff or vault-benchmark.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use bakeoff_engine::LoadError;
+use bakeoff_files as files;
 
 use super::Report;
 
@@ -21,12 +21,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Report>, LoadError> {
     let cannot = |what: &dyn std::fmt::Display| {
         LoadError::input(format!("cannot review `{}`: {what}", path.display()), hint)
     };
-    let file = std::fs::File::open(path).map_err(|error| cannot(&error))?;
-    let mut text = String::new();
-    file.take(SIZE_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
-    if text.len() as u64 > SIZE_MAX {
-        return Err(cannot(&format!("it is larger than {} MiB", SIZE_MAX >> 20)));
-    }
+    let text = files::read_text(path, SIZE_MAX).map_err(|error| cannot(&error))?;
     let reports: Result<Vec<Report>, _> =
         serde_json::Deserializer::from_str(&text).into_iter().collect();
     match reports {

@@ -3,13 +3,12 @@
 //! Not here: the analysis (`bakeoff_compat::dbtester::analysis`).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use bakeoff_compat::dbtester::Database;
 use bakeoff_compat::dbtester::analysis::{self, Input};
+use bakeoff_files as files;
 
 use super::{ConfigFile, write_all};
 use crate::cli::AnalyzeArgs;
@@ -62,17 +61,10 @@ pub(super) fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn read(path: &Path, database: Database) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
-    let cannot = |why: &dyn std::fmt::Display| {
+    files::read_text(path, FILE_MAX).map_err(|error| {
         Failure::input(
-            format!("cannot read `{}` of `{}`: {why}", path.display(), database.id()),
+            format!("cannot read `{}` of `{}`: {error}", path.display(), database.id()),
             "`bakeoff dbtester control` writes it; set `--results DIR` to the folder that paths are relative to",
         )
-    };
-    read.map_err(|error| cannot(&error))?;
-    match text.len() as u64 {
-        length if length > FILE_MAX => Err(cannot(&"it is larger than 1 GiB")),
-        _ => Ok(text),
-    }
+    })
 }

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_compat::dbtester::{self, Config};
-use bakeoff_host::private;
+use bakeoff_files as files;
+use bakeoff_fleet::warnings;
 use bakeoff_trial::event::Reporter;
 
 use crate::cli::DbtesterCommand;
@@ -47,6 +48,9 @@ agent's options have these counterparts:
   --agent-port, --agent-log, *-data-dir   none: data and logs are in the run's folder, below `runs`
   --system-metrics-csv PATH               `server-system-metrics` files beside those that `analyze` reads";
 
+/// Most bytes of a configuration.
+const CONFIG_MAX: u64 = 16 << 20;
+
 struct ConfigFile {
     /// Path as the user gave it.
     name: String,
@@ -58,12 +62,13 @@ impl ConfigFile {
     /// Reads the file, and warns of fields that dbtester ignored.
     fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = files::read_text(path, CONFIG_MAX).map_err(|error| {
             Failure::input(
                 format!("cannot read configuration `{name}`: {error}"),
                 "name a dbtester configuration: `--config FILE`",
             )
         })?;
+        warnings::warn_of_foreign_code(path);
         let (config, notes) = dbtester::read(&name, &text)?;
         notes.iter().for_each(|note| messages::warn(note));
         Ok(Self { name, text, config })
@@ -77,7 +82,7 @@ fn write_all(folder: &Path, files: &[(String, String)]) -> Result<Vec<PathBuf>, 
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("make", parent, &error))?;
-        private::replace(&path, text.as_bytes(), private::SHARED)
+        files::replace(&path, text.as_bytes(), files::SHARED)
             .map_err(|error| Failure::file("write", &path, &error))?;
         written.push(path);
     }

@@ -6,13 +6,12 @@
 //! Not here: the changes (`bakeoff_report::compare`), their forms (`bakeoff_report::trend`).
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{RecordLine, chain};
 use bakeoff_core::stats::rounds::Better;
-use bakeoff_host::private;
+use bakeoff_files as files;
 use bakeoff_report::compare::{LeftOut, Trend, TrendRun};
 use bakeoff_report::{Style, trend, trend_page};
 use bakeoff_trial::run::folder::{self, RECORD, is_held};
@@ -24,7 +23,7 @@ use crate::failure::Failure;
 use crate::messages;
 
 /// File in a run's folder that marks a reset. It holds the reason.
-const RESET: &str = "trend-reset";
+pub(super) const RESET: &str = "trend-reset";
 /// Most bytes of a reason that are read.
 const REASON_MAX: u64 = 200;
 
@@ -66,7 +65,7 @@ pub(super) fn trend(args: &HistoryArgs, study: &str) -> Result<(), Failure> {
             let text = text(&trend, format, &messages::style());
             // An empty comment stays empty, without a newline.
             if !text.is_empty() {
-                messages::output(&text);
+                messages::output_styled(&text);
             }
         }
     }
@@ -127,9 +126,8 @@ fn of_study(out: &Path, study: &str) -> Result<Vec<PathBuf>, Failure> {
 
 /// Returns the name of a run's study.
 fn studied(run: &Path) -> Result<String, String> {
-    let file = File::open(run.join(RECORD)).map_err(|error| error.to_string())?;
-    let mut line = String::new();
-    BufReader::new(file).read_line(&mut line).map_err(|error| error.to_string())?;
+    let line = files::open(&run.join(RECORD)).and_then(folder::first_line);
+    let line = line.map_err(|error| error.to_string())?;
     match RecordLine::parse(&line) {
         Ok(RecordLine::Run(header)) => Ok(header.study.name),
         Ok(_) => Err("not a record of a run: it has no header".to_owned()),
@@ -139,7 +137,7 @@ fn studied(run: &Path) -> Result<String, String> {
 
 /// Reads the figures of a run. The error says why the run does not count.
 fn read(run: &Path) -> Result<TrendRun, String> {
-    let file = File::open(run.join(RECORD)).map_err(|error| error.to_string())?;
+    let file = files::open(&run.join(RECORD)).map_err(|error| error.to_string())?;
     if is_held(&file) {
         return Err("it is in progress".to_owned());
     }
@@ -163,14 +161,10 @@ fn read(run: &Path) -> Result<TrendRun, String> {
 
 /// Returns the reason of a reset; `None` if the run has none.
 fn reason(file: &Path) -> Option<String> {
-    // Another user's folder may hold a pipe of this name, which would block.
-    let found = file.symlink_metadata().is_ok_and(|found| found.is_file());
+    let is_link = file.symlink_metadata().is_ok_and(|found| found.is_symlink());
     let mut bytes = Vec::new();
-    File::open(Some(file).filter(|_| found)?)
-        .ok()?
-        .take(REASON_MAX)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    let file = files::open(Some(file).filter(|_| !is_link)?).ok()?;
+    file.take(REASON_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
@@ -185,7 +179,7 @@ fn reset(folders: &[PathBuf], run: &Path, because: &str) -> Result<(), Failure> 
         )
     })?;
     let file = folder.join(RESET);
-    let written = private::create(&file).and_then(|mut to| to.write_all(because.as_bytes()));
+    let written = files::create(&file).and_then(|mut to| to.write_all(because.as_bytes()));
     written
         .map_err(|error| new_file::not_written(&file, &error, "remove it to begin elsewhere"))?;
     messages::output(&format!(

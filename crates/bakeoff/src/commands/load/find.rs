@@ -42,7 +42,7 @@ pub(super) fn run(
         failure => failure,
     };
     let result = SearchResult { settings, objective: objective.to_vec(), tries, found, reasons };
-    loader.messages.output(&if json {
+    messages::output_styled(&if json {
         messages::json(&curve::json(&result))
     } else {
         curve::text(&result, messages::style())

@@ -108,7 +108,7 @@ fn judged(
     }
     let (result, failure) = loader.course()?;
     loader.messages.finish();
-    loader.messages.output(&if args.result.json {
+    messages::output_styled(&if args.result.json {
         messages::json(&json::json(&result))
     } else {
         text::text(&result, messages::style(), messages::glyphs())

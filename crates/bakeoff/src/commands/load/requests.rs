@@ -18,6 +18,7 @@ use bakeoff_engine::works::http::{
     Expect, ExpectBody, Request, UnknownWord, Url, WordPlace, check_headers, parse_header,
     parse_method,
 };
+use bakeoff_files as files;
 use bakeoff_systems::rows::RowTable;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +55,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
             "give one for each URL, in their order",
         ));
     }
-    let (headers, expect) = (headers(args)?, expect(args)?);
+    let (headers, expect, user) = (headers(args)?, expect(args)?, user(args)?);
     let mut requests = Vec::new();
     for (place, text) in args.requests.urls.iter().enumerate() {
         let url = Url::parse(text)
@@ -62,7 +63,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
         requests.push(Request {
             name: String::new(),
             method: method.clone(),
-            headers: with_user(headers.clone(), &url),
+            headers: with_user(headers.clone(), &url, user.as_ref()),
             url,
             body: body.clone(),
             chunked: args.requests.chunked,
@@ -75,6 +76,10 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     Ok(requests)
 }
 
+/// Most bytes of a body or a file of requests.
+const BODY_MAX: u64 = 1 << 30;
+/// Most bytes of a file with user and password.
+const USER_MAX: u64 = 64 << 10;
 const URL_HINT: &str = "write `http://127.0.0.1:8080/path`";
 
 /// Returns the requests of a targets file.
@@ -89,14 +94,14 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
             diagnostics.iter().map(|m| format!("{shown}:{}: {}", m.line, m.what)).collect();
         Failure::input(lines.join("\nerror: "), FILE_HINT)
     };
-    let targets = targets::parse(&text).map_err(all)?;
-    let (common, expect) = (headers(args)?, expect(args)?);
+    let targets = targets::parse(text.trim_start_matches('\u{feff}')).map_err(all)?;
+    let (common, expect, user) = (headers(args)?, expect(args)?, user(args)?);
     let (mut requests, mut diagnostics) = (Vec::new(), Vec::new());
     for target in targets {
         let url = Url::parse(&target.url);
         let body = match &target.body {
             None => Vec::new(),
-            Some((file, line)) => std::fs::read(file).unwrap_or_else(|error| {
+            Some((file, line)) => files::read(Path::new(file), BODY_MAX).unwrap_or_else(|error| {
                 let what = format!(
                     "cannot read the body `{file}`: {error}; its path starts from the folder that bakeoff is started in"
                 );
@@ -119,7 +124,7 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
         requests.push(Request {
             name: String::new(),
             method: target.method,
-            headers: with_user(headers, &url),
+            headers: with_user(headers, &url, user.as_ref()),
             url,
             body,
             chunked: args.requests.chunked,
@@ -242,14 +247,42 @@ fn masked(text: &str) -> String {
     format!("`{}`", targets::short(&text))
 }
 
-/// Adds the `Authorization` header for a URL's user and password (RFC 7617), unless `headers` already has one.
-fn with_user(mut headers: Vec<(String, String)>, url: &Url) -> Vec<(String, String)> {
+/// Adds the `Authorization` header for the URL's user and password (RFC 7617), else for those of `given`, unless
+/// `headers` already has one.
+fn with_user(
+    mut headers: Vec<(String, String)>,
+    url: &Url,
+    given: Option<&(String, String)>,
+) -> Vec<(String, String)> {
     let is_given = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if let Some((user, password)) = url.user.as_ref().filter(|_| !is_given) {
+    if let Some((user, password)) = url.user.as_ref().or(given).filter(|_| !is_given) {
+        secrets::note(password);
         let credentials = STANDARD.encode(format!("{user}:{password}"));
         headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
     }
     headers
+}
+
+/// Reads user and password from `--user-file`, else from the environment.
+fn user(args: &LoadArgs) -> Result<Option<(String, String)>, Failure> {
+    let wrong = |place: &str, what: &str| {
+        Failure::input(format!("{place}: {what}"), "it holds one line, `USER:PASSWORD`")
+    };
+    let (place, text) = match &args.requests.user_file {
+        None => {
+            return bakeoff_compat::user_of_environment()
+                .map_err(|what| wrong("BAKEOFF_USER", what));
+        }
+        Some(path) => {
+            let place = format!("`--user-file {}`", path.display());
+            let text = files::read_text(path, USER_MAX)
+                .map_err(|error| wrong(&place, &error.to_string()))?;
+            (place, text)
+        }
+    };
+    bakeoff_compat::parse_user(text.trim_end_matches(['\n', '\r']))
+        .map(Some)
+        .map_err(|what| wrong(&place, what))
 }
 
 fn headers(args: &LoadArgs) -> Result<Vec<(String, String)>, Failure> {
@@ -288,10 +321,10 @@ fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
 
 fn read_file(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     let read = match path.as_os_str() == "-" {
-        false => std::fs::read(path),
+        false => files::read(path, BODY_MAX),
         true => {
             let mut text = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut text).map(|_| text)
+            std::io::stdin().lock().take(BODY_MAX).read_to_end(&mut text).map(|_| text)
         }
     };
     read.map_err(|error| {

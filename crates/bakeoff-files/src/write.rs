@@ -3,7 +3,7 @@
 //! A run's folder may come from another user, with links in place of files. New content is written to a new file that
 //! then replaces the old one: `rename` replaces a link and never follows it.
 //!
-//! Not here: nodes' files (`write_files` in the crate's root), the program cache (`bakeoff-install`).
+//! Not here: reading (`read`), removing (`remove`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
