@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Trial;
 use crate::stats::judge::FALSE_ALARMS;
 use crate::stats::sequential;
+use crate::study::NAMES_MAX;
 use crate::verdict::CheckName;
 
 pub use durability::{Durability, NodeSyncs};
@@ -295,6 +296,8 @@ enum HeaderError {
     NewerFormat(u32),
     #[error("a record begins with its run, and this line is something else")]
     OtherLine,
+    #[error("the run has more than {NAMES_MAX} {0}, and no study has so many")]
+    TooMany(&'static str),
     /// The line is not a line of a record.
     #[error("the run's description cannot be read: {0}")]
     Unreadable(#[source] serde_json::Error),
@@ -318,7 +321,10 @@ fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, HeaderError> {
         return Err(HeaderError::NewerFormat(peek.format));
     }
     match RecordLine::read(line, sum) {
-        Ok(RecordLine::Run(header)) => Ok(header),
+        Ok(RecordLine::Run(header)) => match header.too_many() {
+            Some(what) => Err(HeaderError::TooMany(what)),
+            None => Ok(header),
+        },
         Ok(_) => Err(HeaderError::OtherLine),
         Err(error) => Err(HeaderError::Unreadable(error)),
     }

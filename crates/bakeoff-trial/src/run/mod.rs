@@ -30,7 +30,7 @@ use bakeoff_core::study::Study;
 use self::folder::{RECORD, RunFolder};
 use self::progress::Progress;
 use self::start_failures::StartFailures;
-use self::trust::Trust;
+use self::trust::RecordTrust;
 use crate::cluster::contenders::{self, PreparedSystem};
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::this_machine;
@@ -191,7 +191,11 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// If the record cannot be trusted, or machine or programs have changed.
-    pub fn go_on(&mut self, run: &Path, trust: Trust) -> Result<(RunFolder, bool), FleetError> {
+    pub fn go_on(
+        &mut self,
+        run: &Path,
+        trust: RecordTrust,
+    ) -> Result<(RunFolder, bool), FleetError> {
         let (mut folder, record) = RunFolder::open(run, self.reporter)?;
         let file = folder.path.join(RECORD);
         trust.check(&file, &folder::read_file(&file)?, &record.header)?;

@@ -25,7 +25,7 @@ const HINT: &str = "`bakeoff report` shows a record and executes nothing";
 
 /// Selects the records whose programs are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum RecordTrust {
     /// Only those that this user's bakeoff wrote.
     Own,
     /// Any, because the user passed `--trust`.
@@ -34,16 +34,16 @@ pub enum Trust {
     Written,
 }
 
-impl From<bool> for Trust {
+impl From<bool> for RecordTrust {
     /// Returns the trust for the option `--trust`.
     fn from(given: bool) -> Self {
         if given { Self::Any } else { Self::Own }
     }
 }
 
-impl Trust {
+impl RecordTrust {
     /// Refuses a record that this user's bakeoff did not write, or that another user could have changed. With
-    /// [`Trust::Any`] only warns. Both list what the record would have executed. `text` holds the record's bytes.
+    /// [`RecordTrust::Any`] only warns. Both list what the record would have executed. `text` holds the record's bytes.
     ///
     /// # Errors
     /// Names the file or folder, the reason, the commands, and `--trust`.

@@ -27,7 +27,7 @@ use bakeoff_trial::event::{Event, GateExtended, GateStarted, Reporter};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::run::progress::Progress;
 use bakeoff_trial::run::refusals::SAME_HINT;
-use bakeoff_trial::run::trust::Trust;
+use bakeoff_trial::run::trust::RecordTrust;
 use bakeoff_trial::run::{Runner, seeded_plan};
 use sha2::{Digest as _, Sha256};
 
@@ -86,7 +86,7 @@ fn judged(
         folder.push(&RecordLine::Extended(more.line))?;
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
-        (folder, complete) = runner.go_on(&path, Trust::Written)?;
+        (folder, complete) = runner.go_on(&path, RecordTrust::Written)?;
     }
     let (resume, path) = ("gate", &*folder.path);
     let on = args.options.on.as_deref();

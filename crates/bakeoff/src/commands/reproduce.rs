@@ -15,7 +15,7 @@ use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
 use bakeoff_systems as systems;
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder;
-use bakeoff_trial::run::trust::{self, Trust};
+use bakeoff_trial::run::trust::{self, RecordTrust};
 use bakeoff_trial::run::{Runner, seeded_plan};
 
 use crate::cli::{ReproduceArgs, RunOptions};
@@ -96,7 +96,7 @@ fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, 
     }
     let name = args.run.display().to_string();
     study::recheck(&header.study, &name, &systems::kinds())?;
-    Trust::from(args.trust).check(&folder::record_file(&args.run), text, header)?;
+    RecordTrust::from(args.trust).check(&folder::record_file(&args.run), text, header)?;
     trust::refuse_changed_programs(header, &name)?;
     let mut study = header.study.clone();
     for asked in &mut study.systems {

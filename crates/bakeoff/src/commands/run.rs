@@ -12,7 +12,7 @@ use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::{self, Study};
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder::{self, RunFolder};
-use bakeoff_trial::run::trust::Trust;
+use bakeoff_trial::run::trust::RecordTrust;
 use bakeoff_trial::run::{RunSettings, Runner, seeded_plan};
 
 use crate::cli::{Format, RunArgs};
@@ -71,7 +71,7 @@ fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
 fn resume_once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), Failure> {
     let began = clock::now();
     loop {
-        match runner.go_on(run, Trust::Written) {
+        match runner.go_on(run, RecordTrust::Written) {
             Err(failure) if failure.exit_code() == UNREACHABLE && began.elapsed() < BACK_WITHIN => {
                 let why = failure.headline();
                 runner.reporter.report(&Event::MachineAwaited { why: &why });

@@ -140,6 +140,12 @@ fn rejects_impossible_numbers() {
         report(&run).ends_with(0).complains(&["line 2: not a line of a record: "]);
     }
     let (_dir, run) = run();
+    alter(&run, 0, |header| {
+        let system = header["study"]["systems"][0].clone();
+        header["study"]["systems"] = json!(vec![system; 5000]);
+    });
+    report(&run).ends_with(2).complains(&["the run has more than 64 systems"]);
+    let (_dir, run) = self::run();
     alter(&run, 0, |header| header["study"]["trials"] = json!(u32::MAX));
     report(&run).ends_with(2).complains(&["`trials` is 4294967295, and at most 100000000"]);
 }
