@@ -20,6 +20,7 @@ use std::io::Write as _;
 use self::chunks::{CHUNK_START, Chunk};
 use self::head::{Framing, Head, end_of_head, not_http, parse};
 pub use self::oddity::{Oddities, Oddity};
+use crate::overhead::Overhead;
 use crate::{Busy, ProtocolError};
 
 /// Largest buffer to keep after a response, in bytes.
@@ -125,6 +126,8 @@ pub struct Connection {
     /// Bytes of the body so far, including dropped ones.
     length: usize,
     oddities: Oddities,
+    /// Interim responses and line breaks since the last response.
+    overhead: Overhead,
     /// Last head parsed in place; empty if there is none.
     known_text: Vec<u8>,
     known: Head,
@@ -158,6 +161,7 @@ impl Connection {
             body: Vec::new(),
             length: 0,
             oddities: Oddities::default(),
+            overhead: Overhead::default(),
             known_text: Vec::new(),
             known: Head {
                 status: 0,
@@ -341,7 +345,10 @@ impl Connection {
                     self.gather(rest);
                     rest = &[];
                 }
-                Phase::Idle => rest = self.without_line_breaks(rest).map_err(unrequested_bytes)?,
+                Phase::Idle => {
+                    self.overhead.add(rest.len(), "line breaks")?;
+                    rest = self.without_line_breaks(rest).map_err(unrequested_bytes)?;
+                }
                 Phase::Over | Phase::Failed => {
                     return Err(ProtocolError::new(format!(
                         "{} bytes after the last response",
@@ -362,7 +369,9 @@ impl Connection {
     ) -> Result<&'i [u8], ProtocolError> {
         if self.head.is_empty() {
             if matches!(input.first(), Some(b'\r' | b'\n')) {
-                return Ok(self.without_line_breaks(input).unwrap_or_else(|rest| rest));
+                let rest = self.without_line_breaks(input).unwrap_or_else(|rest| rest);
+                self.overhead.add(input.len() - rest.len(), "line breaks")?;
+                return Ok(rest);
             }
             let is_known = !self.known_text.is_empty() && input.starts_with(&self.known_text);
             let parsed = if is_known {
@@ -376,7 +385,7 @@ impl Connection {
                 let head = head?;
                 let (text, rest) = input.split_at(length);
                 if head.status < 200 {
-                    self.interim(&head, out)?;
+                    self.interim(&head, length, out)?;
                     return Ok(rest);
                 }
                 if let Framing::Length(length) = head.framing {
@@ -425,7 +434,7 @@ impl Connection {
         let (_, head) = parse(&self.head, self.is_head)?;
         let head = head?;
         if head.status < 200 {
-            self.interim(&head, out)?;
+            self.interim(&head, end, out)?;
             self.head.clear();
         } else {
             self.begin_body(&head, on)?;
@@ -443,8 +452,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles an interim response (RFC 9110 section 15.2). Status 100 releases a held body.
-    fn interim(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+    /// Handles an interim response of `length` bytes (RFC 9110 section 15.2). Status 100 releases a held body.
+    #[cold]
+    fn interim(
+        &mut self,
+        head: &Head,
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtocolError> {
+        self.overhead.add(length, "interim responses")?;
         match head.status {
             100 => self.send_held_body(out),
             101 => return Err(ProtocolError::new("an unrequested switch of protocols")),
@@ -507,6 +523,7 @@ impl Connection {
 
     /// Ends the response. Returns true if the connection continues.
     fn end(&mut self, head: &Head) -> bool {
+        self.overhead.reset();
         // The peer would wait for an announced body that was never sent.
         let keep_alive = head.keep_alive && !self.holding;
         self.phase = match (keep_alive, self.more) {

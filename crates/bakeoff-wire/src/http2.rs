@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use crate::ProtocolError;
 pub use crate::hpack::Headers;
 use crate::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
+use crate::overhead::Overhead;
 use frame::*;
 use receiving::BlockStart;
 use sending::Prepared;
@@ -190,6 +191,8 @@ pub struct Connection {
     /// Streams whose body lies in the current input.
     borrowers: Vec<u32>,
     pings_answered: u64,
+    /// Frames that completed nothing since the last response.
+    overhead: Overhead,
     /// Bytes of unsent answers to PING and SETTINGS.
     answers_waiting: usize,
     failed: bool,
@@ -225,6 +228,7 @@ impl Connection {
             continuing: None,
             borrowers: Vec::new(),
             pings_answered: 0,
+            overhead: Overhead::default(),
             answers_waiting: 0,
             failed: false,
             settings: Settings { max_streams, ..settings },

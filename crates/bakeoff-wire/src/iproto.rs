@@ -20,6 +20,7 @@ use sha1::{Digest as _, Sha1};
 pub use self::error::{ErrorCode, ServerError};
 use self::packet::{framed, put_list, put_number, put_text};
 use crate::msgpack::{self, Array, Map, Value};
+use crate::overhead::Overhead;
 use crate::{Busy, ProtocolError};
 
 /// Size of the server's greeting: two lines of 64 bytes.
@@ -215,6 +216,8 @@ pub struct Session {
     serial: u32,
     /// Start of an incomplete answer.
     partial: Vec<u8>,
+    /// Pushed packets since the last answer.
+    overhead: Overhead,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,6 +265,7 @@ impl Session {
             free: Vec::new(),
             serial: 0,
             partial: Vec::new(),
+            overhead: Overhead::default(),
         }
     }
 
@@ -464,11 +468,12 @@ impl Session {
             }
         };
         let result = match kind {
-            CHUNK => return Ok(()),
+            CHUNK => return self.overhead.add(packet.len(), "pushed packets"),
             OK => Ok(data(&body)?),
             ERROR.. => Err(server_error(kind - ERROR, &body)),
             _ => return Err(ProtocolError::new(format!("a packet of type {kind}"))),
         };
+        self.overhead.reset();
         self.free(sync);
         if self.state == State::Proving {
             self.proved(result.map(drop), on);

@@ -36,6 +36,7 @@ pub mod iproto;
 pub mod memcached;
 pub mod msgpack;
 pub mod nats;
+mod overhead;
 pub mod postgres;
 pub mod prometheus;
 pub mod protobuf;

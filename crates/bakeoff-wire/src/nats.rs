@@ -11,6 +11,7 @@
 //! begins after `INFO`, authentication by signed nonces.
 
 use crate::ProtocolError;
+use crate::overhead::Overhead;
 
 /// Maximum length of a received line. `INFO` is the longest, because it names all servers of a cluster.
 const LINE_MAX: usize = 64 << 10;
@@ -105,6 +106,8 @@ pub struct Session {
     wanted: usize,
     greeted: bool,
     failed: bool,
+    /// Lines other than messages since the last message.
+    overhead: Overhead,
 }
 
 impl Session {
@@ -252,10 +255,12 @@ impl Session {
                 if ending != b"\r\n" {
                     return Err(ProtocolError::new("a message without its end"));
                 }
+                self.overhead.reset();
                 on(Event::Message(head.message(body)));
                 taken += length + head.total + 2;
                 continue;
             }
+            self.overhead.add(length, "lines")?;
             match () {
                 () if is(word, "INFO") => {
                     self.greeted = true;
@@ -437,6 +442,16 @@ mod tests {
         let (seen, out) = events_of(b"PING\r\n+OK\r\npong\r\n-ERR 'Slow Consumer'\r\n").unwrap();
         assert_eq!(out, b"PONG\r\n");
         assert_eq!(seen, ["Pong", &format!("{:?}", Event::Error(b"Slow Consumer"))]);
+    }
+
+    #[test]
+    fn lines_besides_messages_are_limited() {
+        for line in ["PING\r\n", "PONG\r\n", "+OK\r\n", "INFO {}\r\n"] {
+            let refused = events_of(line.repeat(300_000).as_bytes()).map(drop).unwrap_err();
+            assert_eq!(refused, "nats: more than 1 MiB of lines without an answer");
+        }
+        let between = "PING\r\n".repeat(100_000) + "MSG a 1 0\r\n\r\n";
+        assert!(events_of(between.repeat(3).as_bytes()).is_ok());
     }
 
     #[test]

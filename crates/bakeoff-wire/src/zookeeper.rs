@@ -15,6 +15,7 @@ mod jute;
 use std::collections::VecDeque;
 use std::fmt;
 
+use crate::overhead::Overhead;
 use crate::{Busy, ProtocolError};
 pub use error::ErrorCode;
 pub use jute::{Children, Stat};
@@ -211,6 +212,8 @@ pub struct Session {
     next: Xid,
     /// Start of an incomplete reply.
     partial: Vec<u8>,
+    /// Notifications and answers to pings since the last reply.
+    overhead: Overhead,
 }
 
 /// Holds a client's credentials (`AuthPacket`). Its own `Debug` hides the secret.
@@ -261,6 +264,7 @@ impl Session {
             oldest: Xid(1),
             next: Xid(1),
             partial: Vec::new(),
+            overhead: Overhead::default(),
         }
     }
 
@@ -452,13 +456,16 @@ impl Session {
         let zxid = reader.long()?;
         let error = reader.int()?;
         match number {
-            NOTIFICATION_XID => return Ok(()),
+            NOTIFICATION_XID => return self.overhead.add(frame.len(), "notifications"),
             PING_XID => {
                 reader.end()?;
+                self.overhead.add(frame.len(), "answers to pings")?;
                 on(Event::Pong);
                 return Ok(());
             }
-            AUTH_XID if error == 0 => return Ok(()),
+            AUTH_XID if error == 0 => {
+                return self.overhead.add(frame.len(), "answers to credentials");
+            }
             AUTH_XID => {
                 let why = format!("the client's credentials were refused: {}", ErrorCode(error));
                 return Err(ProtocolError::new(why));
@@ -480,6 +487,7 @@ impl Session {
             Err(ErrorCode(error))
         };
         self.in_flight.pop_front();
+        self.overhead.reset();
         self.oldest = after(xid);
         if zxid > 0 {
             self.last_zxid = zxid;

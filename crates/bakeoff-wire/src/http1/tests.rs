@@ -107,6 +107,29 @@ fn some_responses_have_no_body_despite_their_headers() {
 }
 
 #[test]
+fn interim_responses_and_line_breaks_are_limited() {
+    for (endless, what) in [
+        ("HTTP/1.1 100 Continue\r\n\r\n", "interim responses"),
+        ("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", "interim responses"),
+        ("\r\n", "line breaks"),
+    ] {
+        let flood = endless.repeat((2 << 20) / endless.len());
+        for size in [7, 64 << 10] {
+            let (seen, result) = outcome(false, flood.as_bytes(), size);
+            let expected = format!("http1: more than 1 MiB of {what} without an answer");
+            assert_eq!((seen, result), (vec![], Err(expected)));
+        }
+    }
+    // The limit is for each response.
+    let mut connection = Connection::new(LIMITS);
+    let answer = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1000) + "HTTP/1.1 204 None\r\n\r\n";
+    for _ in 0..100 {
+        connection.send_raw(false, b"raw", &mut Vec::new()).unwrap();
+        connection.receive(answer.as_bytes(), &mut Vec::new(), &mut |_| {}).unwrap();
+    }
+}
+
+#[test]
 fn interim_responses_are_skipped() {
     check(
         "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\

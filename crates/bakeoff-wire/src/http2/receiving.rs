@@ -125,6 +125,9 @@ impl Connection {
             }
             return self.continuation(frame, start, exchange);
         }
+        if !matches!(frame.kind, DATA | HEADERS | RST_STREAM) {
+            self.add_overhead(frame)?;
+        }
         match frame.kind {
             DATA => self.data(frame, exchange),
             HEADERS => self.headers(frame, exchange),
@@ -146,6 +149,15 @@ impl Connection {
             // Unknown frames are extensions and must be ignored (section 5.5).
             _ => Ok(()),
         }
+    }
+
+    /// Counts a frame that completes nothing.
+    ///
+    /// # Errors
+    /// Fails for a peer that sends too many of them between two responses.
+    fn add_overhead(&mut self, frame: Frame<'_>) -> Result<(), ProtocolError> {
+        let bytes = FRAME_HEADER + frame.payload.len();
+        self.overhead.add(bytes, "http2 frames").map_err(|error| error.within("http2"))
     }
 
     fn pinged(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
@@ -190,8 +202,13 @@ impl Connection {
         if !stream.in_pieces && stream.length > self.settings.max_body {
             return self.malformed(at, "a body larger than the limit", exchange);
         }
-        if !content.is_empty() && self.body(at, content, exchange).is_break() {
-            return Ok(());
+        if content.is_empty() {
+            self.add_overhead(frame)?;
+        } else {
+            self.overhead.reset();
+            if self.body(at, content, exchange).is_break() {
+                return Ok(());
+            }
         }
         if frame.flags & END_STREAM != 0 {
             return self.finish(at, exchange);
@@ -258,6 +275,7 @@ impl Connection {
         start: BlockStart,
         exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
+        self.add_overhead(frame)?;
         self.block.extend_from_slice(frame.payload);
         if self.block.len() > self.settings.max_header_list as usize {
             return Err(ProtocolError::new("http2: a header block larger than the limit"));
@@ -305,7 +323,9 @@ impl Connection {
             }
             Some(..200) => {
                 stream.headers.clear();
-                Ok(())
+                let length = FRAME_HEADER + block.len();
+                let added = self.overhead.add(length, "interim responses");
+                added.map_err(|error| error.within("http2"))
             }
             Some(status) => {
                 stream.status = status;
@@ -356,6 +376,7 @@ impl Connection {
             length: stream.length,
             trailers: stream.trailers.view(),
         };
+        self.overhead.reset();
         let id = stream.id;
         (exchange.on)(StreamId(id), Event::Response(response));
         if stream.unsent_at < stream.unsent.len() {

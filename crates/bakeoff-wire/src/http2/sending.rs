@@ -217,6 +217,7 @@ impl Connection {
             }
             let length = rest.len().min(window as usize).min(self.peer_frame_size as usize);
             let flags = if length == rest.len() { END_STREAM } else { 0 };
+            self.overhead.reset();
             put_frame_header(out, length, DATA, flags, stream.id);
             out.extend_from_slice(rest.get(..length).unwrap_or_default());
             stream.unsent_at += length;

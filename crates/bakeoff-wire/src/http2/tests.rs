@@ -432,17 +432,55 @@ fn pings_are_answered_and_settings_acknowledged() {
 }
 
 #[test]
-fn flooding_peer_that_reads_nothing_is_rejected() {
+fn frames_that_complete_nothing_are_limited() {
+    let interim = block(&[(":status", "103")]);
+    let cases: [(u8, u8, u32, &[u8]); 10] = [
+        (PING, 0, 0, &[0; 8]),
+        (PING, ACK, 0, &[0; 8]),
+        (SETTINGS, 0, 0, &[]),
+        (SETTINGS, ACK, 0, &[]),
+        (WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        (WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]),
+        (PRIORITY, 0, 1, &[0; 5]),
+        (0x99, 0, 0, b"extension"),
+        (HEADERS, END_HEADERS, 3, &interim),
+        (DATA, 0, 1, &[]),
+    ];
+    for (kind, flags, stream, payload) in cases {
+        let mut connection = with_three_requests();
+        let begun = Peer::new(&[]).headers(1, 0, OK).bytes;
+        receive(&mut connection, &begun, &mut Vec::new()).unwrap();
+        let peer = |_| Peer::default().frame(kind, flags, stream, payload).bytes;
+        let flood: Vec<u8> = (0..1000).flat_map(peer).collect();
+        let mut received = 0;
+        let error = loop {
+            received += flood.len();
+            match receive(&mut connection, &flood, &mut Vec::new()) {
+                Ok(_) => assert!(received < 2 << 20, "{kind:#x} {flags}"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.starts_with("http2: more than 1 MiB of "), "{kind:#x}: {error}");
+    }
+    // Of an endless header block, too.
+    let unended = Peer::new(&[]).frame(HEADERS, 0, 1, &[]);
+    let endless = (0..200_000).fold(unended, |peer, _| peer.frame(CONTINUATION, 0, 1, &[]));
+    check_refused(endless, "more than 1 MiB of http2 frames without an answer");
+}
+
+#[test]
+fn peer_that_requests_answers_and_reads_none_is_rejected() {
     for (kind, payload) in [(PING, &[0; 8][..]), (SETTINGS, &[])] {
         let mut connection = with_three_requests();
-        let flood = (0..1000).fold(Peer::new(&[]), |peer, _| peer.frame(kind, 0, 0, payload)).bytes;
-        // A peer that reads its answers may request any number of them.
-        for _ in 0..200 {
-            receive(&mut connection, &flood, &mut Vec::new()).unwrap();
-        }
+        let get = connection.prepare(&[(":method", "GET"), (":path", "/")]);
+        receive(&mut connection, &Peer::new(&[]).bytes, &mut Vec::new()).unwrap();
         let (mut out, mut rounds) = (Vec::new(), 0);
         let error = loop {
             rounds += 1;
+            // The responses allow further frames.
+            let stream = connection.request(get, &[], &mut Vec::new()).unwrap().number();
+            let peer = (0..1000).fold(Peer::default(), |peer, _| peer.frame(kind, 0, 0, payload));
+            let flood = peer.headers(stream, END_STREAM, OK).bytes;
             match receive(&mut connection, &flood, &mut out) {
                 Ok(_) => assert!(rounds < 200, "{} bytes wait", out.len()),
                 Err(error) => break error,
