@@ -11,6 +11,8 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,8 @@ const KNOWN: [&str; 4] = ["{key}", "{sequence}", "{client}", "{random:8}"];
 
 /// Suffix after a column's name and a colon that escapes its value for JSON.
 const JSON: &str = "json";
+/// Suffix that turns a message in Base64 into the body of a gRPC call.
+const GRPC: &str = "grpc";
 
 /// Alphabet of `{random:N}`: characters that are safe in paths, headers and JSON.
 const RANDOM_CHARACTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -60,6 +64,8 @@ pub enum Word {
     Column(usize),
     /// `{name:json}`: value of this column in the current row, escaped as the content of a JSON string.
     JsonColumn(usize),
+    /// `{name:grpc}`: value of this column in the current row, decoded from Base64, after the prefix of a gRPC message.
+    GrpcColumn(usize),
 }
 
 /// Holds values that requests take row by row.
@@ -78,11 +84,48 @@ impl Table {
         sequence.checked_rem(rows).map_or(&[], |place| &self.rows[place as usize])
     }
 
+    /// Rejects a body that takes a message that is not Base64.
+    ///
+    /// # Errors
+    /// Names the row and the column.
+    pub fn check_body(&self, body: &Template) -> Result<(), String> {
+        for word in body.words() {
+            let Word::GrpcColumn(place) = *word else { continue };
+            let is_invalid = |row: &Vec<String>| grpc_message(&row[place]).is_none();
+            if let Some(row) = self.rows.iter().position(is_invalid) {
+                return Err(format!(
+                    "row {} of the table holds a message in `{}` that is not Base64",
+                    row + 1,
+                    self.columns[place]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects a path or header that takes the bytes of a message; `place` names it.
+    ///
+    /// # Errors
+    /// Names the column.
+    pub fn check_text(&self, place: &str, text: &Template) -> Result<(), String> {
+        let bytes = text.words().find_map(|word| match word {
+            Word::GrpcColumn(column) => Some(&self.columns[*column]),
+            _ => None,
+        });
+        match bytes {
+            Some(column) => {
+                Err(format!("{place} takes `{{{column}:grpc}}`, which only a body can hold"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Rejects a header that takes a value with a line break.
     ///
     /// # Errors
     /// Names the row and the column.
     pub fn check_header(&self, name: &str, header: &Template) -> Result<(), String> {
+        self.check_text(&format!("header `{name}`"), header)?;
         for word in header.words() {
             let Word::Column(place) = *word else { continue };
             let breaks =
@@ -277,6 +320,9 @@ impl Template {
                 Part::Word(Word::JsonColumn(place)) => {
                     escape(&json_content(column(values.row, *place)), out);
                 }
+                Part::Word(Word::GrpcColumn(place)) => {
+                    out.extend(grpc_message(column(values.row, *place)).unwrap_or_default());
+                }
             }
         }
     }
@@ -284,6 +330,14 @@ impl Template {
 
 fn column(row: &[String], place: usize) -> &str {
     row.get(place).map_or("", String::as_str)
+}
+
+/// Returns a message of gRPC: a zero byte for "not compressed", four bytes for the length, and the content, which is
+/// given in Base64.
+fn grpc_message(base64: &str) -> Option<Vec<u8>> {
+    let content = STANDARD.decode(base64.trim()).ok()?;
+    let length = u32::try_from(content.len()).ok()?;
+    Some([&[0], &length.to_be_bytes()[..], &content].concat())
 }
 
 /// Escapes a value for the inside of a JSON string (RFC 8259 section 7).
@@ -321,7 +375,7 @@ fn word_at(text: &str) -> Option<(&str, &str)> {
     let (word, after) = text.strip_prefix('{')?.split_once('}')?;
     let (name, number) = word.split_once(':').unwrap_or((word, "0"));
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    (is_word(name) && (is_number || number == JSON)).then_some((word, after))
+    (is_word(name) && (is_number || number == JSON || number == GRPC)).then_some((word, after))
 }
 
 fn meaning(word: &str, columns: &[String]) -> Result<Word, TemplateError> {
@@ -333,6 +387,11 @@ fn meaning(word: &str, columns: &[String]) -> Result<Word, TemplateError> {
         Some((name, JSON)) => {
             if let Some(place) = place(name) {
                 return Ok(Word::JsonColumn(place));
+            }
+        }
+        Some((name, GRPC)) => {
+            if let Some(place) = place(name) {
+                return Ok(Word::GrpcColumn(place));
             }
         }
         None if word == "key" => return Ok(Word::Key),
@@ -451,6 +510,27 @@ mod tests {
             "{rejected}"
         );
         assert_eq!(header("{user:json} {client}"), Ok(()), "escaped");
+    }
+
+    #[test]
+    fn message_of_a_row_is_framed_for_grpc_and_only_a_body_takes_it() {
+        let rows = ["CgFr", "", "no Base64!"].map(|value| vec![value.to_owned()]);
+        let mut table = Table { columns: vec!["message".to_owned()], rows: rows.to_vec() };
+        let body = Template::parse("{message:grpc}", &table.columns).unwrap();
+        let refused = table.check_body(&body).unwrap_err();
+        assert_eq!(refused, "row 3 of the table holds a message in `message` that is not Base64");
+        table.rows.pop();
+        assert_eq!(table.check_body(&body), Ok(()));
+        let written = |row| {
+            let values =
+                WordValues { key: 0, sequence: 0, client: 0, seed: 0, row: table.row(row) };
+            let mut out = Vec::new();
+            body.write(&values, 0, verbatim, &mut out);
+            out
+        };
+        assert_eq!([written(0), written(1)], [b"\0\0\0\0\x03\x0a\x01k".to_vec(), vec![0; 5]]);
+        let refused = table.check_header("x", &body).unwrap_err();
+        assert_eq!(refused, "header `x` takes `{message:grpc}`, which only a body can hold");
     }
 
     proptest! {

@@ -75,14 +75,11 @@ impl Requests {
             table.check_header(name, &template)?;
             headers.push((name.clone(), template));
         }
-        Ok(Self {
-            path: template(&request.path)?,
-            headers,
-            body: template(request.body.as_deref().unwrap_or_default())?,
-            request: request.clone(),
-            table,
-            own_field,
-        })
+        let path = template(&request.path)?;
+        table.check_text("`path`", &path)?;
+        let body = template(request.body.as_deref().unwrap_or_default())?;
+        table.check_body(&body)?;
+        Ok(Self { path, headers, body, request: request.clone(), table, own_field })
     }
 
     fn protocol(&self) -> Protocol {

@@ -29,7 +29,7 @@ pub enum NotReady {
     NotYet(String),
     /// It answers, but not like such a system. A starting server may recover; one that has run for long will not.
     Odd {
-        /// Observed state: `` `10.0.0.5:2379`: grpc status 13 ``.
+        /// Observed state: `` `10.0.0.5:2379`: gRPC INTERNAL ``.
         seen: String,
         /// Hint, without `hint: `.
         hint: &'static str,

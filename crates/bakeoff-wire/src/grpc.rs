@@ -50,6 +50,32 @@ pub mod code {
     pub const DATA_LOSS: u32 = 15;
     /// Valid credentials are missing.
     pub const UNAUTHENTICATED: u32 = 16;
+
+    /// Names by code.
+    const NAMES: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+
+    /// Returns the name of a code; `None` for a code that is not defined.
+    pub fn name(code: u32) -> Option<&'static str> {
+        NAMES.get(code as usize).copied()
+    }
 }
 
 /// Identifies a method of [`Client::method`], valid for that client.
@@ -86,7 +112,11 @@ pub struct Status<'a> {
 
 impl fmt::Display for Status<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "grpc status {}: {}", self.code, self.message)
+        match code::name(self.code) {
+            Some(name) => write!(f, "gRPC {name}")?,
+            None => write!(f, "gRPC status {}", self.code)?,
+        }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
     }
 }
 
@@ -310,8 +340,18 @@ fn failed(code: u32, message: &str) -> Status<'_> {
     Status { code, message: Cow::Borrowed(message), is_unprocessed: false }
 }
 
-/// Returns the status with which the server ended a call.
-fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
+/// Returns true for the content type of gRPC messages in any encoding. gRPC-Web is another protocol.
+pub fn is_content_type(value: &[u8]) -> bool {
+    value
+        .strip_prefix(b"application/grpc")
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// Returns the status with which the server ended a call. The messages in the response's body are not read.
+///
+/// # Errors
+/// Fails with the server's status, or with one of our own if it sent none.
+pub fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
     // An answer without trailers has its status in the headers.
     let last = if response.trailers.is_empty() { response.headers } else { response.trailers };
     let Some(code) = last.get(b"grpc-status").filter(|_| response.status == 200) else {

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn causes_are_recognized_by_the_servers_own_words() {
-        let full = "grpc status 8: etcdserver: mvcc: database space exceeded";
+        let full = "gRPC RESOURCE_EXHAUSTED: etcdserver: mvcc: database space exceeded";
         assert!(hint(full).is_some_and(|hint| hint.contains("quota")));
         assert!(hint("503: Vault is sealed").is_some_and(|hint| hint.starts_with("unseal")));
         assert_eq!(hint("500: something else"), None);

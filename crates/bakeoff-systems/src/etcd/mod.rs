@@ -290,7 +290,7 @@ fn refused(node: &Access, why: SystemError) -> NotReady {
 }
 
 /// gRPC code of errors that may be retried (`UNAVAILABLE`), such as `etcdserver: no leader`.
-const UNAVAILABLE: &str = "grpc status 14";
+const UNAVAILABLE: &str = "gRPC UNAVAILABLE";
 
 /// Answer to a call with a token that a node no longer knows.
 const TOKEN_GONE: &str = "invalid auth token";

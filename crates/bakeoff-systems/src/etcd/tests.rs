@@ -197,7 +197,7 @@ fn cancelled_watch_fails_what_waits_and_the_next_creates_another() {
     type End<'a> = &'a dyn Fn(&mut Desk);
     let ends: [(End<'_>, &str); 3] = [
         (&cancelled, "permission denied"),
-        (&reset, "grpc status 1: stream reset with HTTP/2 code 8"),
+        (&reset, "gRPC CANCELLED: stream reset with HTTP/2 code 8"),
         (&ended, "the server sends no more events"),
     ];
     for (end, why) in ends {
@@ -248,7 +248,7 @@ fn refused_put_fails_alone() {
     desk.trailers(3, 8);
     desk.acknowledge(5, 20);
     desk.event(1, 20, KEY, b"two");
-    assert_eq!(desk.receive(), ["7: status: grpc status 8: ", "8: done"]);
+    assert_eq!(desk.receive(), ["7: status: gRPC RESOURCE_EXHAUSTED", "8: done"]);
     // Nothing of it remains for the next operation.
     desk.watch(7, b"three");
     desk.acknowledge(7, 21);

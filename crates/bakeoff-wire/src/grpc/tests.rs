@@ -211,11 +211,11 @@ fn stream_ends_with_its_status() {
     let hello: &[u8] = b"\0\0\0\0\x05hello";
     check_stream(&[hello], trailers(DONE), &["1 message hello", "1 ended"]);
     let gone: Fields<'_> = &[("grpc-status", "14"), ("grpc-message", "gone")];
-    check_stream(&[], trailers(gone), &["1 ended: grpc status 14: gone"]);
+    check_stream(&[], trailers(gone), &["1 ended: gRPC UNAVAILABLE: gone"]);
     let reset = |peer: &mut Vec<u8>| frame(peer, 3, 0, 1, &[0, 0, 0, 8]);
-    let expected = "1 ended: grpc status 1: stream reset with HTTP/2 code 8";
+    let expected = "1 ended: gRPC CANCELLED: stream reset with HTTP/2 code 8";
     check_stream(&[hello], reset, &["1 message hello", expected]);
-    let cut = "1 ended: grpc status 13: the call ended within a message";
+    let cut = "1 ended: gRPC INTERNAL: the call ended within a message";
     check_stream(&[b"\0\0\0\0\x05hell"], trailers(DONE), &[cut]);
 }
 
@@ -225,9 +225,9 @@ fn malformed_message_ends_only_its_stream() {
         frame(peer, 0, 0, 1, b"\0\0\0\0\x01a");
         frame(peer, 1, 5, 1, &block(DONE));
     };
-    let ended = "1 ended: grpc status 13: a compressed message, which was not offered";
+    let ended = "1 ended: gRPC INTERNAL: a compressed message, which was not offered";
     check_stream(&[b"\x01\0\0\0\x01a"], after, &[ended]);
-    let ended = "1 ended: grpc status 13: a message larger than the limit";
+    let ended = "1 ended: gRPC INTERNAL: a message larger than the limit";
     check_stream(&[b"\0\0\0\0\x01a", b"\0\0\0\0\x65"], after, &["1 message a", ended]);
     let mut out = Vec::new();
     let (mut client, _) = with_a_stream(&mut out);
@@ -249,7 +249,7 @@ fn body_of_an_http_error_is_not_a_message() {
     frame(&mut peer, 4, 0, 0, &[]);
     frame(&mut peer, 1, 4, 1, &block(&[(":status", "503")]));
     frame(&mut peer, 0, 1, 1, b"<html>\0\0\0");
-    let expected = "1 ended: grpc status 14: HTTP status 503 and no grpc-status";
+    let expected = "1 ended: gRPC UNAVAILABLE: HTTP status 503 and no grpc-status";
     assert_eq!(replies(&mut client, &peer, &mut out), [expected]);
 }
 

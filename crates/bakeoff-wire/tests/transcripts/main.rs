@@ -118,8 +118,8 @@ fn check_etcd(name: &str, version: &str) {
         "Range /bakeoff/large=20000 bytes (version 1) 4:1",
         "DeleteRange 2:3",
         &status,
-        "Put grpc status 3: etcdserver: key is not provided",
-        "Nothing grpc status 12: unknown method Nothing for service etcdserverpb.KV",
+        "Put gRPC INVALID_ARGUMENT: etcdserver: key is not provided",
+        "Nothing gRPC UNIMPLEMENTED: unknown method Nothing for service etcdserverpb.KV",
     ];
     check(name, replay_etcd, &expected);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::hostile::{Behaviour, Hostile};
-use crate::support::http2::{Http2, Http2Behaviour};
+use crate::support::http2::{GrpcAnswer, Http2, Http2Behaviour};
 use crate::support::schema::Schemas;
 use crate::support::{Bench, Ran, bakeoff, skipped};
 
@@ -168,6 +168,52 @@ fn unprocessed_streams_are_repeated() {
     // The server's SETTINGS give it before the first request.
     let (reissued, _) = run(Http2Behaviour { streams_max: Some(1), ..Http2Behaviour::default() });
     assert_eq!(reissued, 0);
+}
+
+#[test]
+fn grpc_call_succeeds_by_its_own_status() {
+    use GrpcAnswer::{NoStatus, Status, TrailersOnly};
+    let plain = None;
+    let cases: [(Option<GrpcAnswer>, &[&str], Option<&str>); 7] = [
+        (Some(Status("0")), &[], None),
+        (Some(Status("3")), &[], Some("gRPC INVALID_ARGUMENT: in words")),
+        (Some(TrailersOnly("16")), &[], Some("gRPC UNAUTHENTICATED: in words")),
+        (Some(Status("99")), &[], Some("gRPC status 99: in words")),
+        (Some(NoStatus), &[], Some("gRPC UNKNOWN: HTTP status 200 and no grpc-status")),
+        (plain, &[], None),
+        // The answer is not one to a call.
+        (
+            plain,
+            &["--header", "content-type: application/grpc+proto"],
+            Some("gRPC UNKNOWN: HTTP status 200 and no grpc-status"),
+        ),
+    ];
+    for (grpc, more, expected) in cases {
+        let server = Http2::start(Http2Behaviour { grpc, ..Http2Behaviour::default() });
+        let url = format!("http://{}", server.address);
+        let mut command = bakeoff();
+        command.args(["load", &url, "--http2", "--json", "--clients", "2", "--requests", "40"]);
+        let ran = Ran::run(command.args(more));
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let failed = if expected.is_some() { 40 } else { 0 };
+        assert_eq!(count(&result["verified"]), 40 - failed, "{grpc:?}: {result:#}");
+        assert_eq!(count(&result["errors"]["status"]), failed, "{grpc:?}");
+        assert_eq!(count(&result["statuses"]["200"]), 40, "{grpc:?}: those of HTTP");
+        let what = result["error_examples"][0]["what"].as_str();
+        assert_eq!(what, expected, "{grpc:?}");
+        if grpc.is_none() {
+            continue;
+        }
+        let study = format!(
+            "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"{url}\"]}}\nworkloads:\n  calls: \
+             {{mix: {{request: 1}}, request: {{path: /a.B/C, http2: true}}}}\nloads:\n  few: {{clients: 2, stop: {{operations: 40}}}}\ntrials: 1\n",
+        );
+        let ran = Ran::run(&mut Bench::new(&study).command());
+        let ran = ran.ends_with(i32::from(expected.is_some()));
+        if let Some(what) = expected {
+            ran.complains(&[what]);
+        }
+    }
 }
 
 #[test]

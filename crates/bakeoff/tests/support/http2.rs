@@ -37,11 +37,30 @@ pub(crate) struct Http2Behaviour {
     pub(crate) refuses_each: Option<u64>,
     /// Requests of a connection after which it sends GOAWAY and processes no more.
     pub(crate) goes_away_after: Option<u64>,
+    /// Answers as gRPC does, with a status of 200.
+    pub(crate) grpc: Option<GrpcAnswer>,
+}
+
+/// Answer to a gRPC call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GrpcAnswer {
+    /// A message, and this `grpc-status` in the trailers.
+    Status(&'static str),
+    /// This `grpc-status` and a message for people in the headers, and nothing else.
+    TrailersOnly(&'static str),
+    /// A message without a `grpc-status`.
+    NoStatus,
 }
 
 impl Default for Http2Behaviour {
     fn default() -> Self {
-        Self { together: 1, streams_max: None, refuses_each: None, goes_away_after: None }
+        Self {
+            together: 1,
+            streams_max: None,
+            refuses_each: None,
+            goes_away_after: None,
+            grpc: None,
+        }
     }
 }
 
@@ -163,12 +182,45 @@ fn serve(
         if waiting.len() >= ways.together || (is_going && !waiting.is_empty()) {
             let mut out = Vec::new();
             for stream in waiting.drain(..) {
+                if let Some(answer) = ways.grpc {
+                    out.extend(grpc_answer(answer, stream));
+                    continue;
+                }
                 // `:status: 200` is entry 8 of HPACK's static table, and the name `content-type` entry 31.
                 let head = [&[0x88, 0x0f, 0x10, 10][..], b"text/plain"].concat();
                 out.extend(frame(HEADERS, END_HEADERS, stream, &head));
                 out.extend(frame(DATA, END_STREAM, stream, b"hello"));
             }
             socket.write_all(&out)?;
+        }
+    }
+}
+
+/// Returns the frames of an answer to a gRPC call.
+fn grpc_answer(answer: GrpcAnswer, stream: u32) -> Vec<u8> {
+    let field = |name: &str, value: &str| {
+        let length = |text: &str| u8::try_from(text.len()).expect("a short text");
+        [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
+    };
+    // `:status: 200` is entry 8 of HPACK's static table.
+    let head = [vec![0x88], field("content-type", "application/grpc")].concat();
+    let ended =
+        |status| [field("grpc-status", status), field("grpc-message", "in%20words")].concat();
+    let message = [0; 5];
+    match answer {
+        GrpcAnswer::TrailersOnly(status) => {
+            let all = [head, ended(status)].concat();
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &all)
+        }
+        GrpcAnswer::Status(status) => [
+            frame(HEADERS, END_HEADERS, stream, &head),
+            frame(DATA, 0, stream, &message),
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &ended(status)),
+        ]
+        .concat(),
+        GrpcAnswer::NoStatus => {
+            [frame(HEADERS, END_HEADERS, stream, &head), frame(DATA, END_STREAM, stream, &message)]
+                .concat()
         }
     }
 }

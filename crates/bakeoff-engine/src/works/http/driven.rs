@@ -13,7 +13,7 @@ use super::Protocol;
 use super::answers::{AllAnswers, Tally};
 use super::one::{OneConnection, Receiving};
 use super::source::Source;
-use super::streams::Streams;
+use super::streams::{Ended, Streams};
 use crate::turns::Turns;
 use crate::work::{
     Course, Done, IdleClose, Issued, NotIssued, OperationTiming, Outline, Pendings, Session,
@@ -270,13 +270,14 @@ impl Work for HttpWork {
             }
             Speaks::Two(streams) => {
                 let Self { source, is_timed, tally, fresh, .. } = self;
-                streams.receive(input, out, &mut |tag, operation, became| {
-                    let (status, bytes, result) = match became {
-                        Ok(response) => {
+                streams.receive(input, out, &mut |tag, operation, ended| {
+                    let (status, bytes, result) = match ended {
+                        Ended::Response { response, status } => {
+                            // The source counts responses, so it gets those of failed calls, too.
                             let judged = source.stream_response(operation, response);
-                            (response.status, response.length, judged)
+                            (response.status, response.length, status.and(judged))
                         }
-                        Err(failure) => (0, 0, Err(failure)),
+                        Ended::Failed(failure) => (0, 0, Err(failure)),
                     };
                     // An unprocessed request is sent again.
                     if result.as_ref().is_err_and(|failure| failure.is_unprocessed) {

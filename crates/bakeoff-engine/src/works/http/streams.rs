@@ -4,6 +4,7 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
+use bakeoff_wire::grpc;
 use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, Settings, StreamId, code};
 use smallvec::SmallVec;
 
@@ -15,14 +16,21 @@ use crate::work::{Failure, NotIssued, Tag};
 pub(super) struct Streams {
     connection: Connection,
     heads: Vec<Option<HeadersId>>,
+    /// True for each operation that is a gRPC call by its content type.
+    calls: Vec<bool>,
     /// Tag and operation of each stream, by [`StreamId::slot`].
     flights: Vec<Option<(StreamId, Tag, usize)>>,
     keep_alive: bool,
     answered: bool,
 }
 
-/// Holds the response to a request, or the reason for its absence.
-type Became<'a> = Result<&'a Response<'a>, Failure>;
+/// Holds the end of a request.
+pub(super) enum Ended<'a> {
+    /// A whole response. For gRPC, `status` is an error if the call failed.
+    Response { response: &'a Response<'a>, status: Result<(), Failure> },
+    /// No response came.
+    Failed(Failure),
+}
 
 impl Streams {
     /// Creates a connection for up to `in_flight` requests, whose operations have these header lists.
@@ -41,8 +49,9 @@ impl Streams {
             connection.prepare(&list)
         };
         let heads = lists.iter().map(|list| list.as_ref().map(&mut prepare)).collect();
+        let calls = lists.iter().map(|list| list.as_ref().is_some_and(is_call)).collect();
         let flights = vec![None; connection.slots()];
-        Self { connection, heads, flights, keep_alive, answered: false }
+        Self { connection, heads, calls, flights, keep_alive, answered: false }
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -74,27 +83,29 @@ impl Streams {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut dyn FnMut(Tag, usize, Became<'_>),
+        on: &mut dyn FnMut(Tag, usize, Ended<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { connection, flights, answered, .. } = self;
+        let Self { connection, calls, flights, answered, .. } = self;
         connection.receive(input, out, &mut |stream: StreamId, event| {
             *answered = true;
             let slots = flights.len();
             let Some((_, tag, operation)) = flights[stream.slot(slots)].take() else { return };
-            let failure = |kind, what: String| Err(Failure::new(kind, what));
-            let became = match &event {
-                Event::Response(response) => Ok(response),
+            let failure = |kind, what: String| Ended::Failed(Failure::new(kind, what));
+            let ended = match &event {
+                Event::Response(response) => {
+                    Ended::Response { response, status: call_status(calls[operation], response) }
+                }
                 Event::Piece { .. } => unreachable!("no response is requested in pieces"),
                 // RFC 9113 sections 6.8 and 8.7: also after a GOAWAY.
                 Event::Reset { code: code::REFUSED_STREAM } => {
-                    Err(Failure::unprocessed("the server refused the stream".to_owned()))
+                    Ended::Failed(Failure::unprocessed("the server refused the stream".to_owned()))
                 }
                 Event::Reset { code } => {
                     failure(ErrorKind::Reset, format!("the server reset the stream, code {code}"))
                 }
                 Event::Malformed { what } => failure(ErrorKind::Protocol, (*what).to_owned()),
             };
-            on(tag, operation, became);
+            on(tag, operation, ended);
         })
     }
 
@@ -121,4 +132,20 @@ impl Streams {
         }
         true
     }
+}
+
+/// Returns true if a request with these headers is a gRPC call.
+fn is_call(list: &HeaderList) -> bool {
+    let mut types = list.iter().filter(|(name, _)| name == "content-type");
+    types.any(|(_, value)| grpc::is_content_type(value.as_bytes()))
+}
+
+/// Judges a response by its gRPC status if it belongs to a call, or says that it does. Other responses have none.
+#[inline]
+fn call_status(is_call: bool, response: &Response<'_>) -> Result<(), Failure> {
+    if is_call || response.headers.get(b"content-type").is_some_and(grpc::is_content_type) {
+        let ended = grpc::ended(response);
+        return ended.map_err(|status| Failure::new(ErrorKind::Status, status.to_string()));
+    }
+    Ok(())
 }

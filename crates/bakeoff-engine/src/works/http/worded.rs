@@ -19,13 +19,13 @@ use crate::work::{Failure, NotIssued};
 
 impl Request {
     /// Parses words in path, query, headers and body; `columns` are those of a table. Unknown words stay as they are
-    /// and are returned. Bodies often contain braces, so there only `{name:json}` counts as an unknown word.
+    /// and are returned. Bodies often contain braces, so there only `{name:json}` and `{name:grpc}` count as unknown words.
     pub fn read_words(&mut self, columns: &[String]) -> Vec<UnknownWord> {
         let mut unknown = Vec::new();
         let mut read = |text: &mut String, place: WordPlace| {
             let (template, mut others) = Template::parse_known(text, columns);
             if place == WordPlace::Body {
-                others.retain(|word| word.ends_with(":json}"));
+                others.retain(|word| word.ends_with(":json}") || word.ends_with(":grpc}"));
             }
             unknown
                 .extend(others.into_iter().map(|word| UnknownWord { word, place: place.clone() }));
@@ -231,9 +231,9 @@ mod tests {
         assert!(text.ends_with("{\"user\": \"b \\\"b\", b \"b}"), "{text}");
         assert!(sent(&request, 0, 2).starts_with("POST /ann HTTP/1.1\r\n"));
         let words = request.words.as_ref().unwrap();
-        assert_eq!(words.check_headers(&request, &users()), Ok(()));
+        assert_eq!(words.check_rows(&request, &users()), Ok(()));
         let broken = Table { rows: vec![vec!["a\r\nb".to_owned()]], ..users() };
-        let error = words.check_headers(&request, &broken).unwrap_err();
+        let error = words.check_rows(&request, &broken).unwrap_err();
         assert!(error.contains("header `X-Id`"), "{error}");
     }
 

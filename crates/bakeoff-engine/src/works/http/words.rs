@@ -54,11 +54,13 @@ impl RequestWords {
         all.flat_map(Template::words).any(|word| matches!(word, Word::Random(_)))
     }
 
-    /// Rejects headers that would take a table value with a line break.
+    /// Rejects table values that do not fit their place: line breaks in headers, messages that are not Base64.
     ///
     /// # Errors
-    /// Names the header, the row and the column.
-    pub fn check_headers(&self, request: &Request, table: &Table) -> Result<(), String> {
+    /// Names the place, the row and the column.
+    pub fn check_rows(&self, request: &Request, table: &Table) -> Result<(), String> {
+        self.target.iter().try_for_each(|target| table.check_text("the URL", target))?;
+        self.body.iter().try_for_each(|body| table.check_body(body))?;
         let headers = request.headers.iter().zip(&self.headers);
         headers
             .filter_map(|((name, _), template)| Some((name, template.as_ref()?)))

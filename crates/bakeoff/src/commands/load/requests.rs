@@ -174,8 +174,8 @@ pub(super) fn read_words(requests: &mut [Request], table: &Table) -> Result<Vec<
             ));
         }
         if let Some(words) = &request.words {
-            words.check_headers(request, table).map_err(|what| {
-                Failure::input(format!("`--rows`: {what}"), "remove the line breaks from the file")
+            words.check_rows(request, table).map_err(|what| {
+                Failure::input(format!("`--rows`: {what}"), "correct the file, or the request")
             })?;
         }
     }
