@@ -25,7 +25,8 @@ pub(crate) const NOT_VALID: u8 = 1;
 /// Returns findings about a load that the tool's own figures do not show, one sentence each.
 pub(crate) fn findings(measurement: &Measurement) -> impl Iterator<Item = String> {
     let throttled = check::generator_throttled(measurement);
-    throttled.into_iter().chain(measurement.delayed_acks().map(|found| found.text()))
+    let delayed = measurement.delayed_acks().map(|found| found.text());
+    throttled.into_iter().chain(measurement.notes_on_clients()).chain(delayed)
 }
 
 /// Variable with the user and password of requests, as `USER:PASSWORD`.

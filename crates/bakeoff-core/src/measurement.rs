@@ -196,6 +196,12 @@ pub struct Measurement {
     /// Clients among these without a success within the window.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub clients_without_success: u64,
+    /// Clients that got their first connection after the load had begun.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub late_clients: u64,
+    /// Clients that never got a connection.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub unconnected_clients: u64,
     /// Operations sent again because the server did not process them: it refused them, or closed a kept connection
     /// before it answered. Their times begin when they were first due.
     #[serde(default, skip_serializing_if = "units::is_zero")]
@@ -545,6 +551,8 @@ impl Measurement {
         self.unserved_clients += other.unserved_clients;
         self.clients_with_work += other.clients_with_work;
         self.clients_without_success += other.clients_without_success;
+        self.late_clients += other.late_clients;
+        self.unconnected_clients += other.unconnected_clients;
         self.reissued += other.reissued;
         self.closed_idle += other.closed_idle;
         self.paused_ends.merge(&other.paused_ends);
@@ -565,9 +573,19 @@ impl Measurement {
         self.keys_exhausted |= other.keys_exhausted;
     }
 
+    /// Describes clients that the server accepted late or never, one sentence each, without a full stop.
+    pub fn notes_on_clients(&self) -> impl Iterator<Item = String> {
+        let counts = [
+            ("Connected only after the load had begun", self.late_clients),
+            ("Never connected, as the server did not accept them", self.unconnected_clients),
+        ];
+        let met = counts.into_iter().filter(|(_, count)| *count > 0);
+        met.map(|(what, count)| format!("{what}: {}", units::plural(count, "client")))
+    }
+
     /// Describes deviations that are not failures, one sentence each, without a full stop.
     pub fn notes_on_the_network(&self) -> Vec<String> {
-        let mut notes: Vec<String> = self.notes_on_names().collect();
+        let mut notes: Vec<String> = self.notes_on_names().chain(self.notes_on_clients()).collect();
         if self.reissued > 0 {
             let requests = units::plural(self.reissued, "request");
             notes.push(format!("Sent again, as the server had not processed them: {requests}"));

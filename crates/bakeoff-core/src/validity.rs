@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::measurement::Measurement;
-use crate::units::{count_text, figure_text, latency_text};
+use crate::units::{count_text, figure_text, latency_text, plural};
 
 /// Largest CPU share of the generator's busiest thread. Above it the generator may have limited the load.
 const BUSIEST_MAX: f64 = 0.9;
@@ -146,8 +146,13 @@ pub fn gave_out(measurement: &Measurement) -> Option<String> {
 ///
 /// The served clients have the system for themselves, and are served fast.
 pub fn unserved(measurement: &Measurement) -> Option<String> {
-    let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
-        *measurement;
+    let Measurement {
+        unserved_clients,
+        clients_with_work,
+        clients_without_success,
+        unconnected_clients,
+        ..
+    } = *measurement;
     let nodes = &measurement.targets;
     let failing = nodes.iter().find(|node| node.verified == 0 && node.errors >= NODE_ERRORS_MIN);
     if let Some(node) = failing.filter(|_| nodes.iter().any(|node| node.verified > 0)) {
@@ -169,6 +174,12 @@ pub fn unserved(measurement: &Measurement) -> Option<String> {
         };
         let unserved = count_text(unserved_clients);
         return Some(format!("{unserved}{of} clients had only failures{others}"));
+    }
+    if unconnected_clients > 0 {
+        let clients = plural(unconnected_clients, "client");
+        return Some(format!(
+            "{clients} never got a connection: the figures describe the other clients"
+        ));
     }
     (clients_without_success * 2 > clients_with_work).then(|| {
         format!(

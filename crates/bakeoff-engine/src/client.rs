@@ -72,6 +72,8 @@ pub(super) struct Client<W: Work> {
     pub(super) idle: bool,
     /// Time when the connection was lost; `None` once there is a new one.
     pub(super) lost_at: Option<Instant>,
+    /// Time when its first connection was established.
+    pub(super) connected_at: Option<Instant>,
     pub(super) backoff: Duration,
     /// Refusals by the server since the client was last served.
     pub(super) turned_away: u32,
@@ -171,6 +173,7 @@ impl<W: Work> Client<W> {
             pendings: (0..in_flight).map(|_| None).collect(),
             idle: false,
             lost_at: None,
+            connected_at: None,
             backoff: BACKOFF_MIN,
             turned_away: 0,
             refused: false,
@@ -221,6 +224,18 @@ impl<W: Work> Client<W> {
             }
             Connection::Connecting { .. } | Connection::Down { .. } | Connection::Resting => None,
         }
+    }
+
+    /// Ends its connection with the protocol's goodbye. Returns the number of bytes sent.
+    pub(super) fn close(&mut self, next: Connection<W::Session>) -> u64 {
+        let Connection::Up { mut link, mut session } =
+            std::mem::replace(&mut self.connection, next)
+        else {
+            return 0;
+        };
+        session.close(&mut link.out);
+        link.flush().ok(); // the peer may be gone already
+        link.handed_on
     }
 
     /// Starts the protocol's handshake after the peer has accepted.

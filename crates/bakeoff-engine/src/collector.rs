@@ -59,6 +59,8 @@ pub(super) struct Slice {
     pub(super) unserved_clients: u64,
     pub(super) clients_with_work: u64,
     pub(super) clients_without_success: u64,
+    pub(super) late_clients: u64,
+    pub(super) unconnected_clients: u64,
     pub(super) reissued: u64,
     pub(super) closed_idle: u64,
     pub(super) paused_ends: PausedEnds,
@@ -99,6 +101,8 @@ impl Slice {
             unserved_clients: 0,
             clients_with_work: 0,
             clients_without_success: 0,
+            late_clients: 0,
+            unconnected_clients: 0,
             reissued: 0,
             closed_idle: 0,
             paused_ends: PausedEnds::default(),
@@ -133,6 +137,7 @@ impl Slice {
         self.disconnected = Duration::ZERO;
         self.unserved_clients = 0;
         (self.clients_with_work, self.clients_without_success) = (0, 0);
+        (self.late_clients, self.unconnected_clients) = (0, 0);
         (self.reissued, self.closed_idle) = (0, 0);
         self.paused_ends = PausedEnds::default();
         self.warmup_operations = 0;
@@ -276,6 +281,8 @@ impl Collector {
         measurement.unserved_clients += slice.unserved_clients;
         measurement.clients_with_work += slice.clients_with_work;
         measurement.clients_without_success += slice.clients_without_success;
+        measurement.late_clients += slice.late_clients;
+        measurement.unconnected_clients += slice.unconnected_clients;
         measurement.reissued += slice.reissued;
         measurement.closed_idle += slice.closed_idle;
         measurement.paused_ends.merge(&slice.paused_ends);

@@ -61,7 +61,7 @@ const START_DELAY: Duration = Duration::from_millis(5);
 /// Chooses between kept connections and one per operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
-    /// Each client keeps one connection. All are open before the load begins.
+    /// Each client keeps one connection. All are open before the load begins, unless the server accepts some late.
     Kept,
     /// Each operation opens its own connection. Response and service time include that.
     OneEach,
@@ -245,7 +245,8 @@ fn drive<W: Work>(
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let all = drive.threads.saturating_mul(drive.share.of).clamp(1, drive.clients);
-    let dealt = deal(&places(peers), drive.clients, all);
+    let places = places(peers);
+    let dealt = deal(&places, drive.clients, all);
     let own = own_threads(drive, dealt);
     let of = own.len() as u32;
     if own.is_empty() {
@@ -257,6 +258,8 @@ fn drive<W: Work>(
         aborted: AtomicBool::new(false),
         interrupted,
         peers,
+        reached: places.iter().map(|_| AtomicBool::new(false)).collect(),
+        places,
         lookups: Lookups::new(peers),
     };
     let (to_collector, messages) = mpsc::channel();
@@ -403,6 +406,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShar
         operations: outline.operations.len(),
         judges_age: outline.judges_age,
         begins_short: outline.begins_short,
+        is_shared: drive.share.of > 1,
         clients,
         per_client,
         turns,

@@ -2,6 +2,8 @@
 //!
 //! The bounds hold on machines of any speed: operations due at a hanging server cannot be answered before it resumes.
 
+mod accepting;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -348,6 +350,38 @@ fn endless_answers_do_not_fill_the_memory() {
     let error = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
     assert!(error.what().starts_with("answers that are verified as a whole"), "{error}");
     assert_eq!(error.exit_code(), 5);
+}
+
+#[test]
+fn endless_answer_leaves_other_connections_their_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endless = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let asked = stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0);
+                let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                let mut sent = asked && stream.write_all(head).is_ok();
+                // Reading chunks of one byte takes longer than sending them, so there are always more to read.
+                let chunks = b"1\r\nx\r\n".repeat(100_000);
+                while sent {
+                    sent = stream.write_all(&chunks).is_ok();
+                }
+            });
+        }
+    });
+    let addresses = [slow(Duration::ZERO), endless];
+    let request = |address| Request::get(Url::parse(&format!("http://{address}/")).unwrap());
+    let ready = plan(addresses.map(request).to_vec()).ready(true).unwrap();
+    let load = Drive {
+        arrivals: Some((RateProfile::Constant { rate: 100.0 }, Spacing::Constant)),
+        stop: Stop::After(Duration::from_secs(2)),
+        ..Drive::once(8, 8, 1, Duration::from_millis(500))
+    };
+    let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
+    let [honest, hostile] = &measured.targets[..] else { panic!("two nodes") };
+    assert!(honest.verified >= 30, "{honest:?}");
+    assert!(hostile.verified == 0 && hostile.errors > 0, "{hostile:?}");
 }
 
 #[test]

@@ -17,6 +17,9 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
 use super::peer::Address;
 
+/// Maximum reads in a row that yield no content, about 1 MiB of TLS records.
+const BARREN_READS_MAX: usize = 256;
+
 /// Addresses a node for requests outside of a load.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -211,7 +214,7 @@ impl Link {
 
     #[inline(never)]
     fn read_tls(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
+        for _ in 0..BARREN_READS_MAX {
             let Some(tls) = &mut self.tls else { return Ok(None) };
             let result = match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -240,6 +243,10 @@ impl Link {
                 Err(error) => Err(error),
             };
         }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the server sends TLS records without content",
+        ))
     }
 
     /// Returns true for plain TCP, and for TLS once the handshake is complete.

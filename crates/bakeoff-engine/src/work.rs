@@ -178,7 +178,8 @@ pub(crate) struct Outline {
     pub(crate) operations: Vec<String>,
     /// True if reads report the staleness of their values.
     pub(crate) judges_age: bool,
-    /// True if the load may begin although the server refuses some clients. Those count as unserved.
+    /// True if the load may begin although the server refuses some clients, or soon if it accepts some late. Clients
+    /// without a connection count as unserved.
     pub(crate) begins_short: bool,
     /// Rotation of a closed load over several servers; `None` for one server.
     pub(crate) turns: Option<Arc<Turns>>,

@@ -51,6 +51,8 @@ const SCAN_EVERY: Duration = Duration::from_millis(10);
 /// Shortest interval between timeout scans: `epoll_wait` counts in milliseconds.
 const SCAN_MIN: Duration = Duration::from_millis(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
+/// Bytes that a connection may have ready before others get their turn.
+const TURN_BYTES: usize = 512 << 10;
 /// Maximum number of times an operation is sent that the server does not process.
 const TRIES_MAX: u8 = 8;
 const TIMER: Token = Token(usize::MAX);
@@ -65,6 +67,10 @@ pub(super) struct Shared<'a> {
     /// True if the user has interrupted the load.
     pub(super) interrupted: &'a AtomicBool,
     pub(super) peers: &'a [Peer],
+    /// Index of the first peer that is the same server, for each peer.
+    pub(super) places: Vec<usize>,
+    /// True once a client of any worker has a connection to the server, by that index.
+    pub(super) reached: Vec<AtomicBool>,
     pub(super) lookups: Lookups,
 }
 
@@ -74,6 +80,8 @@ pub(super) struct Part {
     pub(super) operations: usize,
     pub(super) judges_age: bool,
     pub(super) begins_short: bool,
+    /// True if other generators connect to the same servers, which a server may serve first.
+    pub(super) is_shared: bool,
     /// Number, node and lane of each client, once per connection of the client.
     pub(super) clients: Vec<(u32, usize, usize)>,
     pub(super) per_client: usize,
@@ -104,12 +112,17 @@ pub(super) struct Worker<'a, W: Work> {
     /// True if the TLS handshake failed for good, so that a retry would not help.
     refused_tls: bool,
     has_succeeded: bool,
+    /// Time at which the worker noticed the end of the load.
+    over_since: Option<Instant>,
     /// True once the load has begun. Clients that connect earlier wait for it.
     begun_load: bool,
     buffer: Vec<u8>,
     /// Buffer for the next bytes to send, shared by the clients.
     spare: Vec<u8>,
     done: Vec<Done>,
+    /// Connections that have more to read but gave others their turn. No event announces the rest. True if the peer
+    /// has closed.
+    unread: Vec<(usize, bool)>,
     held: Held,
 }
 
@@ -142,10 +155,12 @@ impl<'a, W: Work> Worker<'a, W> {
             wants: None,
             refused_tls: false,
             has_succeeded: false,
+            over_since: None,
             begun_load: false,
             buffer: vec![0; READ_BUFFER_SIZE],
             spare: Vec::new(),
             done: Vec::new(),
+            unread: Vec::new(),
         })
     }
 
@@ -167,8 +182,11 @@ impl<'a, W: Work> Worker<'a, W> {
             }
             scan_at = now + scan_every;
             self.scan(now);
-            if effort.busy.is_none() && self.is_over(now) {
-                effort.end(now);
+            if self.is_over(now) {
+                if effort.busy.is_none() {
+                    effort.end(now);
+                }
+                self.release_idle(now);
             }
             if self.has_ended(now, &mut interrupted_at) {
                 break;
@@ -214,7 +232,8 @@ impl<'a, W: Work> Worker<'a, W> {
         effort: &mut Effort,
     ) -> io::Result<Instant> {
         let spins = self.pacing.set_timer(now)?;
-        let wait = if spins { Duration::ZERO } else { scan_every };
+        let waits = !spins && self.unread.is_empty();
+        let wait = if waits { scan_every } else { Duration::ZERO };
         self.poll.poll(events, Some(wait)).or_else(ignore_interrupt)?;
         // A closed load that only waits for answers has no timer to be late for.
         if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
@@ -224,11 +243,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 effort.spun += woke - now;
             }
         }
-        for event in events.iter() {
-            if event.token() != TIMER {
-                self.on_event(event.token(), event.is_read_closed());
-            }
-        }
+        self.serve_events(events);
         if self.pacing.is_open() {
             self.serve_due();
         } else {
@@ -237,6 +252,19 @@ impl<'a, W: Work> Worker<'a, W> {
         let now = clock::now();
         self.pacing.attention.note_end_of_loop(now, &mut self.recorder);
         Ok(now)
+    }
+
+    #[inline]
+    fn serve_events(&mut self, events: &Events) {
+        let unread = std::mem::take(&mut self.unread);
+        for event in events.iter() {
+            if event.token() != TIMER {
+                self.on_event(event.token(), event.is_read_closed());
+            }
+        }
+        for (index, ended) in unread {
+            self.on_event(Token(index), ended);
+        }
     }
 
     /// Handles conditions without events: lost connections, timeouts, the end of a second, an aborted load.
@@ -275,10 +303,11 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Reads until the socket is empty and returns the time of the last read. `ended`: the peer has closed; no
+    /// Reads until the socket is empty, or others get their turn, and returns the time of the last read. `ended`: the peer has closed; no
     /// further event reports it.
     fn read(&mut self, index: usize, ended: bool) -> Option<Instant> {
         let (mut read_from, mut read_at, mut is_noted) = (None, None, false);
+        let mut taken = 0;
         loop {
             let client = &mut self.clients[index];
             let pendings = &mut client.pendings;
@@ -353,6 +382,11 @@ impl<'a, W: Work> Worker<'a, W> {
                 return read_at;
             }
             if last {
+                return read_at;
+            }
+            taken += count;
+            if taken >= TURN_BYTES {
+                self.unread.push((index, ended));
                 return read_at;
             }
         }

@@ -370,7 +370,8 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             latency_text(Duration::from_secs_f64(longest))
         ));
     }
-    let findings = measured.notes_on_the_network().into_iter().chain(crate::findings(measured));
+    let findings =
+        measured.notes_on_the_network().into_iter().chain(check::generator_throttled(measured));
     notes.extend(findings.map(|note| format!("`{address}`: {note}")));
     notes
 }

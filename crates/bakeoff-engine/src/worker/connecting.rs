@@ -70,6 +70,10 @@ impl<W: Work> Worker<'_, W> {
         }
         client.refused = false;
         client.has_answered = false;
+        if client.connected_at.is_none() {
+            client.connected_at = Some(now);
+            self.shared.reached[self.shared.places[client.node]].store(true, Ordering::Relaxed);
+        }
         if let Some(lost_at) = client.lost_at.take() {
             self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
         }
@@ -132,6 +136,9 @@ impl<W: Work> Worker<'_, W> {
     }
 
     pub(super) fn begin_to_connect(&mut self, index: usize) {
+        if self.over_since.is_some() && self.clients[index].is_quiet() {
+            return; // no operation will need the connection
+        }
         let client = &mut self.clients[index];
         let session = self.work.session(client.number, client.node);
         let address = self.recorder.addresses.at(client.node);
@@ -485,13 +492,8 @@ impl<W: Work> Worker<'_, W> {
         let waits = !self.clients[index].is_quiet();
         match self.part.connections {
             Connections::OneEach => {
-                let client = &mut self.clients[index];
-                let connection = std::mem::replace(&mut client.connection, Connection::Resting);
-                if let Connection::Up { mut link, mut session } = connection {
-                    session.close(&mut link.out);
-                    link.flush().ok(); // the peer may be gone already
-                    self.recorder.slice.bytes_sent += link.handed_on;
-                }
+                let sent = self.clients[index].close(Connection::Resting);
+                self.recorder.slice.bytes_sent += sent;
                 if waits {
                     self.begin_to_connect(index);
                 }

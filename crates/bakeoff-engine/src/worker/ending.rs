@@ -9,11 +9,13 @@ use bakeoff_core::ledger::WriteOutcome;
 
 use super::super::client::{Client, Connection};
 use super::super::clock;
-use super::super::work::{Session as _, Work};
+use super::super::work::Work;
 use super::Worker;
 
 /// Time that operations in flight have to finish after an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
+/// Time after the end of a load from which idle connections are closed.
+const IDLE_GRACE: Duration = Duration::from_millis(100);
 
 impl<W: Work> Worker<'_, W> {
     /// Returns true if an operation that was due at `due` may still be sent. In an open load the timer's slack may
@@ -45,6 +47,19 @@ impl<W: Work> Worker<'_, W> {
         is_quiet || self.wants.is_some()
     }
 
+    /// Closes connections without an operation some time after the end of the load. A server that takes one connection
+    /// at a time would otherwise wait for their next request, and never get to the operations still in flight.
+    #[cold]
+    pub(super) fn release_idle(&mut self, now: Instant) {
+        let over_since = *self.over_since.get_or_insert(now);
+        if !self.part.begins_short || now < over_since + IDLE_GRACE {
+            return;
+        }
+        for client in self.clients.iter_mut().filter(|client| client.is_up() && client.is_quiet()) {
+            self.recorder.slice.bytes_sent += client.close(Connection::Down { retry_at: now });
+        }
+    }
+
     /// Counts the rest of the load, closes the connections, and hands over the last slice.
     pub(super) fn finish(mut self, interrupted: bool, busy: f64) {
         let interrupted = interrupted || self.shared.aborted.load(Ordering::Relaxed);
@@ -57,10 +72,7 @@ impl<W: Work> Worker<'_, W> {
         let end = self.recorder.window.end.map_or(now, |end| end.min(now));
         self.count_clients(end.saturating_duration_since(self.recorder.window.measure));
         for client in &mut self.clients {
-            if let Connection::Up { link, session } = &mut client.connection {
-                session.close(&mut link.out);
-                link.flush().ok(); // the peer may be gone already
-            }
+            self.recorder.slice.bytes_sent += client.close(Connection::Resting);
             for pending in client.pendings.iter_mut().filter_map(Option::take) {
                 self.work.give_up(pending, WriteOutcome::Unknown);
             }

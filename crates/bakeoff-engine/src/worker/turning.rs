@@ -27,7 +27,7 @@ impl<W: Work> Worker<'_, W> {
         for index in 0..self.clients.len() {
             let begins = self.begins_turns(index);
             let client = &mut self.clients[index];
-            client.lost_at = client.lost_at.map(|_| start);
+            client.lost_at = (!client.is_connected()).then_some(start);
             for slot in &mut client.slots {
                 *slot = if begins { Slot::Free { since: start } } else { Slot::Elsewhere };
             }
@@ -57,8 +57,9 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts served and unserved clients, combining each client's connections.
+    /// Counts connected, served and unserved clients, combining each client's connections.
     pub(super) fn count_clients(&mut self, window: Duration) {
+        let start = self.recorder.window.start;
         let slice = &mut self.recorder.slice;
         for client in self.clients.chunks(self.part.per_client) {
             let seen = client.iter().map(|connection| connection.seen);
@@ -66,6 +67,13 @@ impl<W: Work> Worker<'_, W> {
             slice.unserved_clients += u64::from(seen.is_unserved(window));
             slice.clients_with_work += u64::from(seen.had_work());
             slice.clients_without_success += u64::from(seen.had_work() && !seen.success_in_window);
+            if self.part.connections == Connections::Kept {
+                let connected = || client.iter().map(|connection| connection.connected_at);
+                let all_connected = connected().all(|at| at.is_some());
+                let any_late = connected().any(|at| at > Some(start));
+                slice.late_clients += u64::from(all_connected && any_late);
+                slice.unconnected_clients += u64::from(!all_connected);
+            }
         }
     }
 }

@@ -284,6 +284,8 @@ fn rows(of: &Comparison) -> Vec<Row> {
         rows.push(Row::Of(Quantity::StaleReads));
     }
     for quantity in [
+        Quantity::LateClients,
+        Quantity::UnconnectedClients,
         Quantity::Reissued,
         Quantity::ClosedIdle,
         Quantity::ConnectionErrors,

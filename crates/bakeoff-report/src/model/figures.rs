@@ -163,7 +163,12 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     let apart =
         [(Quantity::CarriedOver, whole.carried_over), (Quantity::EndedLate, whole.ended_late())];
-    let met = [(Quantity::Reissued, whole.reissued), (Quantity::ClosedIdle, whole.closed_idle)];
+    let met = [
+        (Quantity::LateClients, whole.late_clients),
+        (Quantity::UnconnectedClients, whole.unconnected_clients),
+        (Quantity::Reissued, whole.reissued),
+        (Quantity::ClosedIdle, whole.closed_idle),
+    ];
     figures.extend(met.into_iter().filter(|(_, of)| *of > 0).map(|(what, of)| (what, count(of))));
     let within = whole.verified_in_window() as f64;
     for (quantity, of) in apart {

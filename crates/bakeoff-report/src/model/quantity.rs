@@ -152,6 +152,10 @@ pub(crate) enum Quantity {
     StaleShare,
     /// Age of stale values since they were superseded, if known exactly.
     StaleAge(Point),
+    /// Clients that got their first connection after the load had begun.
+    LateClients,
+    /// Clients that never got a connection.
+    UnconnectedClients,
     /// Operations that were sent again because the server had not processed them.
     Reissued,
     /// Kept connections that the server closed between two operations.
@@ -253,6 +257,8 @@ impl Quantity {
             Self::StaleReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
             Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
+            Self::LateClients => "clients connected late",
+            Self::UnconnectedClients => "clients never connected",
             Self::Reissued => "sent again (not processed before)",
             Self::ClosedIdle => "connections closed while idle",
             Self::ConnectionErrors => "connections lost",
@@ -314,6 +320,8 @@ impl Quantity {
             Self::StaleReads => "old_reads",
             Self::StaleShare => "stale_share",
             Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
+            Self::LateClients => "clients_connected_late",
+            Self::UnconnectedClients => "clients_never_connected",
             Self::Reissued => "requests_reissued",
             Self::ClosedIdle => "connections_closed_idle",
             Self::ConnectionErrors => "connections_lost",
@@ -347,6 +355,8 @@ impl Quantity {
             | Self::Hits
             | Self::Misses
             | Self::StaleReads
+            | Self::LateClients
+            | Self::UnconnectedClients
             | Self::Reissued
             | Self::ClosedIdle
             | Self::ConnectionErrors

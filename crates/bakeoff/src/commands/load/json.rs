@@ -142,6 +142,8 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "interrupted": measurement.interrupted,
         "errors": errors,
         "error_examples": examples,
+        "late_clients": measurement.late_clients,
+        "unconnected_clients": measurement.unconnected_clients,
         "reissued": measurement.reissued,
         "closed_idle": measurement.closed_idle,
         "oddities": measurement.oddities,
