@@ -20,6 +20,8 @@ pub struct Offset {
     theirs: u64,
     /// Seconds by which the agent's wall clock is ahead of ours.
     pub wall_ahead: f64,
+    /// The agent's wall clock minus its monotonic clock, in seconds.
+    pub wall_offset: f64,
     /// Half of the shortest round trip, an upper bound of the error.
     pub error: Duration,
 }
@@ -34,7 +36,8 @@ impl Offset {
     ) -> Self {
         let half = heard.saturating_duration_since(asked) / 2;
         let wall_ahead = theirs.wall - (wall + half.as_secs_f64());
-        Self { ours: asked + half, theirs: theirs.nanos, wall_ahead, error: half }
+        let wall_offset = theirs.wall_offset();
+        Self { ours: asked + half, theirs: theirs.nanos, wall_ahead, wall_offset, error: half }
     }
 
     /// Returns the estimate with the smaller error.

@@ -54,6 +54,14 @@ pub struct ClockReading {
     pub wall: f64,
 }
 
+impl ClockReading {
+    /// Returns the wall clock minus the monotonic clock, in seconds. It changes only if somebody sets the wall clock, or
+    /// the machine sleeps.
+    pub fn wall_offset(self) -> f64 {
+        self.wall - self.nanos as f64 / 1e9
+    }
+}
+
 /// A request to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

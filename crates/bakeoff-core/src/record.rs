@@ -12,6 +12,7 @@ pub mod chain;
 pub mod durability;
 mod header;
 mod injection;
+pub mod machines;
 mod origin;
 mod system;
 mod trial;
@@ -37,7 +38,9 @@ pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
     UpgradeRecord,
 };
-pub use trial::{GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage};
+pub use trial::{
+    GeneratorPart, MachineClock, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage,
+};
 
 pub use crate::verdict::Check;
 
@@ -101,12 +104,15 @@ impl RecordLine {
 }
 
 /// Describes the continuation of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResumed {
     /// Time of the continuation, in UTC.
     pub resumed: String,
     /// Version of the program that continued the run.
     pub bakeoff: String,
+    /// Machines that it continued on, without their baselines; `None` in records of an older bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Box<Environment>>,
 }
 
 /// Identifies a round of one workload and load that the machine disturbed, and that an additional round replaces.

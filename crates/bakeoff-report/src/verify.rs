@@ -83,7 +83,21 @@ const TOLD_APART_SINCE: u32 = 2;
 
 /// Verifies a record, given the links of its lines and the complaints from reading it.
 pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<Verified> {
-    vec![lines(links, complaints), trials(record), counts(record), checks(record)]
+    let rest = [lines(links, complaints), trials(record), counts(record), checks(record)];
+    machines(record).into_iter().chain(rest).collect()
+}
+
+/// Checks that a resumed run continued on the machines that it began on. `None` if it was not resumed.
+fn machines(record: &Record) -> Option<Verified> {
+    let changes = record.machine_changes();
+    let unknown = record.resumed.iter().filter(|one| one.environment.is_none()).count();
+    if changes.is_empty() && unknown > 0 {
+        let seen = "the run was resumed by an older bakeoff, which did not record its machines";
+        return Some(Verified::new("machines", Outcome::CannotTell, seen));
+    }
+    let times = plural(record.resumed.len() as u64, "time");
+    let otherwise = format!("resumed {times} on the same machines");
+    (!record.resumed.is_empty()).then(|| Verified::of_faults("machines", &changes, otherwise))
 }
 
 fn lines(links: &Links, complaints: &[Complaint]) -> Verified {

@@ -59,6 +59,8 @@ pub enum Event<'a> {
     RunStarted { study: &'a Study, seed: u64, trials: usize, folder: &'a Path },
     /// A run is resumed.
     RunResumed(Resumed<'a>),
+    /// A run is resumed on machines that changed, as `--trust` allows.
+    MachinesChanged { changes: &'a [String] },
     /// A run that was to be resumed is complete.
     NothingMissing { folder: &'a Path },
     /// An adaptive run stops early, because its figures answer all leading questions.

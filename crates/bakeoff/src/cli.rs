@@ -223,9 +223,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = ["study", "scale", "trials", "faults", "repeat", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a run that your bakeoff did not record, or that was changed since; lists the commands first
+    /// Resume a run that your bakeoff did not record, or that was changed since; lists the commands first. Or one whose
+    /// machines changed
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
+    /// Fetch the study's programs, send them to the machines of `--on`, and run nothing
+    #[arg(long, conflicts_with_all = ["resume", "json", "all"])]
+    pub(crate) prepare: bool,
     /// If the run loses a machine, wait up to 15 minutes until all are back and resume, at most N times; never
     /// continues with fewer machines
     #[arg(
@@ -573,7 +577,8 @@ pub(crate) struct GateArgs {
         "max_trials", "scale", "seed", "threads", "out",
     ])]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume a gate that your bakeoff did not record, or that was changed since; lists the commands first
+    /// Resume a gate that your bakeoff did not record, or that was changed since; lists the commands first. Or one whose
+    /// machines changed
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
     /// Write the outcome of each condition to this file, in JUnit format

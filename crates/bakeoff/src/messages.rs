@@ -302,6 +302,10 @@ impl Reporter for Messages {
                 self.below().board = Board::new(resumed.study);
                 self.line(&sentences::run_resumed(resumed));
             }
+            Event::MachinesChanged { changes } => self.complain(&format!(
+                "this run mixes machines, as `--trust` allows; its report begins with that: {}",
+                changes.join("; ")
+            )),
             Event::NothingMissing { folder } => {
                 self.line(&format!("no trials are missing in {}", folder.display()));
             }

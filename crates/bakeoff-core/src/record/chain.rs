@@ -106,7 +106,11 @@ mod tests {
     use super::*;
 
     fn resumed(by: &str) -> RecordLine {
-        RecordLine::Resumed(RunResumed { resumed: String::new(), bakeoff: by.to_owned() })
+        RecordLine::Resumed(RunResumed {
+            resumed: String::new(),
+            bakeoff: by.to_owned(),
+            environment: None,
+        })
     }
 
     fn record() -> Vec<String> {

@@ -116,6 +116,12 @@ pub struct Gate {
 pub struct Environment {
     /// Kernel, such as `Linux 6.1.0-18-amd64`.
     pub kernel: String,
+    /// Host name; `None` if unknown, and in records of an older bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// First 16 digits of the SHA-256 of `/etc/machine-id`; `None` without that file, and in records of an older bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
     /// CPU model, such as `Intel(R) Xeon(R) Processor`.
     pub cpu_model: String,
     /// Number of CPUs that bakeoff may run on.
@@ -208,6 +214,9 @@ pub struct RunMachine {
     /// CPUs for servers and the generator, ascending; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// Folder below which servers keep their data; `None` in records of an older bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
     /// Half of the shortest round trip from the coordinator, in microseconds.
     pub clock_error_us: f64,
     /// True if the coordinator connected to its servers through the agent, for set-up and probes, not for load.

@@ -120,6 +120,19 @@ pub struct MachineTrial {
     pub generated: Vec<GeneratorPart>,
     /// Samples, with times counted from the start of the trial.
     pub observed: Observed,
+    /// Its clocks around the trial; `None` if the machine was lost, and in records of an older bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<MachineClock>,
+}
+
+/// Holds the wall clock minus the monotonic clock of one machine, in seconds. The difference between both times is the
+/// time by which its wall clock was set, or the machine slept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MachineClock {
+    /// Before the trial.
+    pub wall_before: f64,
+    /// After the trial.
+    pub wall_after: f64,
 }
 
 /// Describes one generator's share in a stage of a load.

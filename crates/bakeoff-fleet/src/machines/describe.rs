@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment;
 
 /// Default folder for servers' data.
-const DATA: &str = "/var/tmp";
+pub(super) const DATA: &str = "/var/tmp";
 
 /// An agent's description of its machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ use bakeoff_core::record::{
 use serde::de::DeserializeOwned;
 
 use super::baseline::{self, BaselineEvent, BaselineOrder};
+use super::describe::DATA;
 use super::kubernetes::own_limits;
 use super::order::{Order, answers, duty, open};
 use super::{Machine, Machines};
@@ -42,6 +43,7 @@ impl Machines {
                 servers: place.servers != Takes::Nothing,
                 generator: place.generator,
                 cpus: place.cpus.clone(),
+                data: Some(place.data.clone().unwrap_or_else(|| DATA.to_owned())),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
                 tunnel: self.tunnels.leads_to(self.home_of(number)),
                 same_kernel_as: self

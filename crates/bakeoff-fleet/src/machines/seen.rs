@@ -86,13 +86,20 @@ impl<'a> MachineSeen<'a> {
 
     /// Adds the machine's name to a failed or not-checked verdict.
     pub fn named(&self, verdict: Verdict) -> Verdict {
-        let Some(name) = self.name else { return verdict };
-        let on = |why: String| format!("on `{name}`: {why}");
-        match verdict {
-            Verdict::Failed(why) => Verdict::Failed(on(why)),
-            Verdict::NotChecked(why) => Verdict::NotChecked(on(why)),
-            Verdict::Passed => Verdict::Passed,
+        match self.name {
+            Some(name) => on_machine(name, verdict),
+            None => verdict,
         }
+    }
+}
+
+/// Adds a machine's name to a failed or not-checked verdict.
+pub fn on_machine(name: &str, verdict: Verdict) -> Verdict {
+    let on = |why: String| format!("on `{name}`: {why}");
+    match verdict {
+        Verdict::Failed(why) => Verdict::Failed(on(why)),
+        Verdict::NotChecked(why) => Verdict::NotChecked(on(why)),
+        Verdict::Passed => Verdict::Passed,
     }
 }
 

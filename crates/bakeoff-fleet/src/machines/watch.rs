@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Incoming, Offset, Request, WatchRequest};
+use bakeoff_agent::{AgentError, ClockReading, Incoming, Offset, Request, WatchRequest};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
-use bakeoff_core::record::MachineTrial;
+use bakeoff_core::record::{MachineClock, MachineTrial};
 use bakeoff_engine::Window;
 use bakeoff_host::watch::Watch;
 use bakeoff_host::{MachineId, Process};
@@ -149,11 +149,15 @@ impl<'a> RemoteWatch<'a> {
                     false => format!("agent on {}", place.name),
                 };
             }
+            let clock = machine.agent.ask::<ClockReading>(&Request::Now).ok().map(|now| {
+                MachineClock { wall_before: offset.wall_offset, wall_after: now.wall_offset() }
+            });
             let here = all.iter().filter(|server| server.place == number);
             let servers = here.map(|server| server.name.clone()).collect();
             let cpus = machine.agent.hello().cpus;
             let name = place.name.clone();
-            machines.push(MachineTrial { name, cpus, servers, generated: Vec::new(), observed });
+            let generated = Vec::new();
+            machines.push(MachineTrial { name, cpus, servers, generated, observed, clock });
         }
         MachinesWatched { machines, kernels: self.machines.kernels.clone(), unseen }
     }

@@ -54,12 +54,16 @@ fn asked(header: &RunHeader) -> Study {
 
 /// Returns short hashes of what makes runs comparable: the study and the machine.
 pub(super) fn key(of: &RunHeader) -> [String; 2] {
-    let machine = (facts(&of.environment).map(|(_, fact)| fact), &of.environment.hardware);
-    // Equal machines differ slightly in memory.
-    let gib = (of.environment.memory_bytes as f64 / f64::from(1 << 30)).round();
-    let texts = [serde_json::to_string(&asked(of)), serde_json::to_string(&(machine, gib))];
-    texts.map(|text| {
-        let digest = Sha256::digest(text.unwrap_or_default().as_bytes());
+    let machine = |of: &Environment| {
+        // Equal machines differ slightly in memory.
+        let gib = (of.memory_bytes as f64 / f64::from(1 << 30)).round();
+        let machine = (facts(of).map(|(_, fact)| fact), &of.hardware);
+        serde_json::to_string(&(machine, gib)).unwrap_or_default()
+    };
+    let others = of.environment.machines.iter().map(|one| machine(&one.environment));
+    let machines: String = std::iter::once(machine(&of.environment)).chain(others).collect();
+    [serde_json::to_string(&asked(of)).unwrap_or_default(), machines].map(|text| {
+        let digest = Sha256::digest(text.as_bytes());
         digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     })
 }
@@ -71,8 +75,18 @@ pub fn is_same_machine(one: &RunHeader, other: &RunHeader) -> bool {
 
 /// Returns the first difference between the machines of two runs.
 fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
-    let memory = |of: &Environment| of.memory_bytes as f64;
     let (one, other) = (&one.environment, &other.environment);
+    if one.machines.len() != other.machines.len() {
+        return Some("the number of machines");
+    }
+    let mut pairs = one.machines.iter().zip(&other.machines);
+    differ(one, other)
+        .or_else(|| pairs.find_map(|(one, other)| differ(&one.environment, &other.environment)))
+}
+
+/// Returns the first difference between two machines.
+fn differ(one: &Environment, other: &Environment) -> Option<&'static str> {
+    let memory = |of: &Environment| of.memory_bytes as f64;
     if (memory(one) - memory(other)).abs() > SAME_MEMORY * memory(one) {
         return Some("memory");
     }

@@ -29,6 +29,7 @@ pub(crate) struct Finding {
 /// Cause of a finding. The order is that of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
+    Machines,
     Incomplete,
     Failed,
     Audit,
@@ -60,6 +61,7 @@ impl Cause {
     /// Returns the heading of findings with this cause.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Machines => "trials of different machines",
             Self::Incomplete => "incomplete run",
             Self::Failed => "operations failed",
             Self::Audit => "audit failed",
@@ -87,6 +89,13 @@ impl Cause {
             Self::Log => "errors in the servers' logs",
         }
     }
+}
+
+/// Returns a finding about a run that was resumed on machines that had changed.
+pub(crate) fn other_machines(record: &Record) -> Option<Finding> {
+    let changes = record.machine_changes();
+    let text = format!("this run mixes machines: {}", changes.join("; "));
+    (!changes.is_empty()).then_some(Finding { cause: Cause::Machines, text })
 }
 
 /// Returns a finding about an incomplete run.

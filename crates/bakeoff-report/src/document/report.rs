@@ -3,6 +3,7 @@
 //! Not here: blocks (`document`), formats (`render`).
 
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
+use bakeoff_core::units::capitalized;
 
 use super::picture::{self, Picture};
 use super::sentences;
@@ -43,7 +44,9 @@ impl Report {
         let comparisons = Comparison::all(record);
         let mut sentences: Vec<String> =
             comparisons.iter().filter_map(Comparison::sentence).collect();
-        let mut findings: Vec<Finding> = findings::incomplete(record).into_iter().collect();
+        let mixed = findings::other_machines(record);
+        let mut findings: Vec<Finding> = mixed.iter().cloned().collect();
+        findings.extend(findings::incomplete(record));
         findings.extend(findings::repeated(record));
         findings.extend(findings::beside_another(record));
         findings.extend(findings::degraded(record));
@@ -61,6 +64,14 @@ impl Report {
         if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
             (sentences, summary) = (vec![verdict.clone()], vec![verdict.clone()]);
             headline = Headline { verdict: format!("{verdict}."), support: Vec::new() };
+        }
+        // No figure of such a run is that of one machine.
+        if let Some(mixed) = mixed {
+            let answer =
+                std::mem::replace(&mut headline.verdict, format!("{}.", capitalized(&mixed.text)));
+            headline.support.insert(0, answer);
+            sentences.insert(0, mixed.text.clone());
+            summary.insert(0, mixed.text);
         }
         let sentence = sentences::found(&record.header.study, &sentences).join(" ");
         Report {

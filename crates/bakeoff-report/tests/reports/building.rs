@@ -107,6 +107,8 @@ pub(crate) fn record(study: Study) -> Record {
             seed: 42,
             order,
             environment: Environment {
+                host: None,
+                machine_id: None,
                 kernel: "Linux 6.1.0-18-amd64".to_owned(),
                 cpu_model: "Made-up Processor".to_owned(),
                 cpus: 2,

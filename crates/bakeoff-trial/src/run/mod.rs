@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::plan::{Trial, plan};
+use bakeoff_core::record::machines::machine_changes;
 use bakeoff_core::record::{
     Environment, FORMAT, Gate, RecordLine, RoundCount, RunEnd, RunExtended, RunHeader, RunResumed,
     TrialOutcome, TrialRecord,
@@ -187,7 +188,8 @@ impl Runner<'_> {
 
     /// Resumes a run: runs its missing trials on the same machine with the same programs.
     ///
-    /// Returns the run's folder, and true if all trials ran.
+    /// `trust` accepts a record of others, and machines that changed. Returns the run's folder, and true if all trials
+    /// ran.
     ///
     /// # Errors
     /// If the record cannot be trusted, or machine or programs have changed.
@@ -214,15 +216,29 @@ impl Runner<'_> {
         let fleet = &self.reach(study)?;
         refusals::refuse_disks(study, fleet)?;
         refusals::refuse_other_machines(&record, fleet, &folder)?;
-        let here = self.prepare(study, &folder, (&missing, threads), fleet)?;
-        refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
+        let mut here = self.prepare(study, &folder, (&missing, threads), fleet)?;
+        refusals::refuse_changed_programs(header, &here.contenders, &folder)?;
+        let mut now = std::mem::take(&mut here.environment);
+        fleet.describe(&mut now)?;
+        for _ in 0..DESCRIBED_AGAIN {
+            if machine_changes(&header.environment, &now).is_empty() {
+                break;
+            }
+            now = describe(study, &folder, threads, now.open_files_max)?;
+            fleet.describe(&mut now)?;
+        }
+        let changes = refusals::refuse_changed_machines(&record, &now, trust, &folder)?;
         let prepared =
             Prepared { environment: header.environment.clone(), rounds: header.rounds, ..here };
         contenders::send_programs(&prepared.contenders, fleet)?;
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+            environment: Some(Box::new(now)),
         }))?;
+        if !changes.is_empty() {
+            self.reporter.report(&Event::MachinesChanged { changes: &changes });
+        }
         self.reporter.report(&Event::RunResumed(Resumed {
             study,
             missing: missing.len(),
@@ -291,8 +307,7 @@ impl Runner<'_> {
         let contenders = contenders::gather(study, dir, fleet, (self.reporter, self.interrupted))?;
         refusals::check_ports(self.settings.base_port, trials, &contenders, dir, fleet)?;
         refusals::check_space_elsewhere(study, fleet)?;
-        let shares = study.starts_any() || this_machine::is_loaded_here(study);
-        let environment = bakeoff_fleet::environment::describe(dir, threads, open_files, shares)?;
+        let environment = describe(study, folder, threads, open_files)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
         Ok(Prepared { study, contenders, environment, rounds: self.settings.rounds })
     }
@@ -385,6 +400,20 @@ impl Runner<'_> {
         folder.push(&RecordLine::End(RunEnd { ended, complete, answered_after }))?;
         Ok(complete)
     }
+}
+
+/// Descriptions of machines that seem to have changed, before a run is not resumed: a disk may be busy for a moment.
+const DESCRIBED_AGAIN: u32 = 2;
+
+/// Describes this machine with the disk of the run's folder.
+fn describe(
+    study: &Study,
+    folder: &RunFolder,
+    threads: u32,
+    open_files: u64,
+) -> Result<Environment, FleetError> {
+    let shares = study.starts_any() || this_machine::is_loaded_here(study);
+    bakeoff_fleet::environment::describe(&folder.path, threads, open_files, shares)
 }
 
 /// Returns true if the run may stop after this number of rounds.

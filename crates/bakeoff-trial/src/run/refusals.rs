@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bakeoff_core::places::{Machine, Places, Reach, Takes};
 use bakeoff_core::plan::Trial;
+use bakeoff_core::record::machines::machine_changes;
 use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
 use bakeoff_core::study::Study;
 use bakeoff_core::study::suggest;
@@ -16,19 +17,38 @@ use bakeoff_systems::topology::compose;
 
 use crate::cluster::contenders::{self, PreparedSystem};
 use crate::run::folder::RunFolder;
+use crate::run::trust::RecordTrust;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::fleet::Fleet;
 
-/// Refuses to resume on another machine or with other programs.
-pub(super) fn refuse_changes(
+/// Refuses to resume with other programs.
+pub(super) fn refuse_changed_programs(
     header: &RunHeader,
-    here: &Environment,
     contenders: &[PreparedSystem<'_>],
     folder: &RunFolder,
 ) -> Result<(), FleetError> {
     let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
-    refuse(changes(header, here, &found), folder)
+    refuse(&changes(header, &found), folder, "start a new run of the study")
 }
+
+/// Refuses to resume on machines with other properties than those that the run began on. Returns the changes that the
+/// user trusts, now or when the run was resumed before.
+pub(super) fn refuse_changed_machines(
+    record: &Record,
+    now: &Environment,
+    trust: RecordTrust,
+    folder: &RunFolder,
+) -> Result<Vec<String>, FleetError> {
+    let changes = machine_changes(&record.header.environment, now);
+    let known = record.machine_changes();
+    if trust != RecordTrust::Any && !changes.iter().all(|change| known.contains(change)) {
+        refuse(&changes, folder, OTHER_MACHINES)?;
+    }
+    Ok(changes)
+}
+
+const OTHER_MACHINES: &str = "start a new run of the study; `--trust` mixes machines in this one, and its report and \
+                              `bakeoff verify` begin with that";
 
 /// Refuses to resume a run of another version of bakeoff.
 pub(super) fn refuse_another_bakeoff(
@@ -40,28 +60,23 @@ pub(super) fn refuse_another_bakeoff(
     // A field may change its meaning between formats.
     let (then, now) = (header.format.to_string(), FORMAT.to_string());
     differs(&mut changes, "the record's format", &then, &now);
-    refuse(changes, folder)
+    refuse(&changes, folder, "start a new run of the study")
 }
 
-fn refuse(changes: Vec<String>, folder: &RunFolder) -> Result<(), FleetError> {
+fn refuse(changes: &[String], folder: &RunFolder, hint: &str) -> Result<(), FleetError> {
     if changes.is_empty() {
         return Ok(());
     }
     Err(FleetError::input(
         format!("cannot resume `{}`: {}", folder.path.display(), changes.join("; ")),
-        "start a new run of the study",
+        hint,
     ))
 }
 
-/// Lists the differences in machine and programs since the run began, as sentences.
-fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
+/// Lists the differences in programs since the run began, as clauses.
+fn changes(header: &RunHeader, found: &[&SystemRecord]) -> Vec<String> {
     let mut changes = Vec::new();
     let mut differs = |what: &str, then: &str, now: &str| differs(&mut changes, what, then, now);
-    let then = &header.environment;
-    differs("the processor", &then.cpu_model, &here.cpu_model);
-    differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
-    differs("the kernel", &then.kernel, &here.kernel);
-    differs("the file system", &then.file_system, &here.file_system);
     for (then, now) in header.systems.iter().zip(found) {
         let text = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
         let name = &then.name;

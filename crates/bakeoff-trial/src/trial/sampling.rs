@@ -16,7 +16,7 @@ use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
 use bakeoff_core::observed::{NodeSample, Observed, Phase, PhaseName, Series};
-use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
+use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::Window;
 use bakeoff_engine::moments::MomentSender;
@@ -28,7 +28,7 @@ use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::this_machine;
 use bakeoff_fleet::machines::fleet::Fleet;
-use bakeoff_fleet::machines::seen::MachineSeen;
+use bakeoff_fleet::machines::seen::{MachineSeen, on_machine};
 use bakeoff_fleet::machines::watch::{MachinesWatched, RemoteWatch};
 
 /// Sampling of a trial in progress.
@@ -309,9 +309,19 @@ impl Sampled {
         Observed { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
     }
 
-    /// Checks that both clocks agree on the length of the trial.
+    /// Checks that both clocks of each machine agree on the length of the trial, this one's included.
     pub(crate) fn clock_check(&self) -> Check {
-        let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
+        let own = check::machine::clock(self.wall - self.lasted.as_secs_f64());
+        let others = self.machines.iter().map(|machine| {
+            let verdict = match machine.clock {
+                Some(MachineClock { wall_before, wall_after }) => {
+                    check::machine::clock(wall_after - wall_before)
+                }
+                None => Verdict::NotChecked("its clock was not read".to_owned()),
+            };
+            on_machine(&machine.name, verdict)
+        });
+        let verdict = worst(std::iter::once(own).chain(others)).unwrap_or(Verdict::Passed);
         Check::new(CheckName::Clock, verdict)
     }
 }
@@ -371,6 +381,7 @@ mod tests {
             servers: vec![server.to_owned()],
             generated: Vec::new(),
             observed: Observed { machine, ..Observed::default() },
+            clock: Some(MachineClock { wall_before: 1e9, wall_after: 1e9 + 0.4 }),
         }
     }
 
@@ -385,6 +396,23 @@ mod tests {
             wall: 0.0,
             beside_another: false,
         }
+    }
+
+    #[test]
+    fn stepped_clock_of_any_machine_fails_the_check() {
+        let of = |step: Option<f64>| {
+            let clock = step.map(|step| MachineClock { wall_before: 1e9, wall_after: 1e9 + step });
+            let generator = MachineTrial { clock, servers: Vec::new(), ..machine("gen1", "", &[]) };
+            sampled(vec![machine("db1", "a-1", &[]), generator]).clock_check().verdict
+        };
+        assert_eq!(of(Some(0.1)), Verdict::Passed);
+        let Verdict::Failed(why) = of(Some(-3600.0)) else { panic!("it passed") };
+        assert!(why.starts_with("on `gen1`: the machine's clock was set back by 3,600 s"), "{why}");
+        let unread = Verdict::NotChecked("on `gen1`: its clock was not read".to_owned());
+        assert_eq!(of(None), unread);
+        let mut own = sampled(vec![machine("db1", "a-1", &[])]);
+        own.wall = 5.0;
+        assert!(own.clock_check().verdict.failed(), "the coordinator's counts too");
     }
 
     #[test]

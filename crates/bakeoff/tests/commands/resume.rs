@@ -1,12 +1,12 @@
 //! Tests interrupted and resumed runs, and the list of stored runs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, array, bakeoff, record, tells_of_a_busy_machine, text};
+use crate::support::{Bench, Ran, array, bakeoff, record, skipped, tells_of_a_busy_machine, text};
 
 /// Two systems and two rounds of a second each.
 const STUDY: &str = "\
@@ -122,6 +122,28 @@ fn trials_of_another_machine_are_not_added() {
     let format = original.replace("\"format\":4", "\"format\":2");
     std::fs::write(&file, format).unwrap();
     resume_changed(&run).ends_with(2).complains(&["the record's format was 2 and is 4"]);
+}
+
+#[test]
+fn run_that_was_moved_to_another_disk_is_resumed_only_with_trust() {
+    let bench = Bench::new(STUDY);
+    let (run, _) = stopped_by(&bench, Signal::INT);
+    let memory = tempfile::Builder::new().prefix("bakeoff-").tempdir_in("/dev/shm").unwrap();
+    let moved = memory.path().join("run");
+    let copied = Command::new("cp").arg("-a").arg(&run).arg(&moved).status().unwrap();
+    assert!(copied.success());
+    if text(&record(&run)[0]["environment"]["file_system"]) == "tmpfs" {
+        skipped("the folder for temporary files is in memory already");
+        return;
+    }
+    let why = ["the file system was ", " and is tmpfs", "`--trust` mixes machines"];
+    resume(&moved).ends_with(2).complains(&why);
+    let ran =
+        Ran::run(bakeoff().args(["run", "--trust", "--json", "--resume"]).arg(&moved)).ends_with(0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(text(&report["findings"][0]).starts_with("this run mixes machines: "), "{report}");
+    let verified = Ran::run(bakeoff().arg("verify").arg(&moved)).ends_with(6);
+    assert!(verified.stdout.starts_with("fails"), "{}", verified.stdout);
 }
 
 #[test]

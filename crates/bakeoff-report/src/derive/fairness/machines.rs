@@ -176,6 +176,7 @@ mod tests {
             "generator_threads": 1, "shared_with_servers": false,
         });
         RunMachine {
+            data: None,
             name: name.to_owned(),
             address: String::new(),
             servers,
