@@ -4,7 +4,7 @@
 //! its own process group. Ctrl-C then reaches bakeoff first, which ends the run before it closes the connections.
 //!
 //! If a machine lacks this executable (by SHA-256), bakeoff sends it. A short POSIX shell script reports the platform,
-//! receives the bytes, and replaces itself with the agent.
+//! receives the bytes, compressed if the machine has gzip, and replaces itself with the agent.
 //!
 //! Not here: the protocol on the pipe (`client`).
 
@@ -16,13 +16,16 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustix::process::{Pid, Signal};
 
 use super::error::AgentError;
+use super::transfer::Meter;
 
 /// Transport to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub enum Carrier {
 }
 
 /// An executable for machines of one platform.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Sent {
     /// Path on this machine.
     pub path: PathBuf,
@@ -65,6 +68,18 @@ pub struct Sent {
     pub sha256: String,
     /// Platform it runs on: `Linux x86_64`.
     pub machine: String,
+    /// Compressed executable, made for the first machine that lacks it.
+    packed: Packed,
+}
+
+/// A compressed file, shared by all copies of its description.
+#[derive(Clone, Default)]
+struct Packed(Arc<Mutex<Option<Arc<Vec<u8>>>>>);
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Packed")
+    }
 }
 
 /// Prefix of the line in which the script reports the platform.
@@ -208,11 +223,14 @@ case "$m" in
 esac
 mkdir -p "$d" 2>/dev/null && [ -w "$d" ] || d="$(mktemp -d)" || exit 1
 f="$d/$f"
-if [ -x "$f" ]; then h=has; else h=lacks; fi
+if [ -x "$f" ]; then h=has; elif command -v gzip >/dev/null 2>&1; then h=unpacks; else h=lacks; fi
 echo "{FOUND}$m $h"
-if [ $h = lacks ]; then
+receive() {{
+  if [ $h = lacks ]; then head -c $n; else read -r z && head -c "$z" | gzip -dc; fi
+}}
+if [ $h != has ]; then
   t="$f.$$"
-  if ! head -c $n >"$t" || ! chmod 700 "$t" || ! mv -f "$t" "$f"; then
+  if ! receive >"$t" || ! [ -s "$t" ] || ! chmod 700 "$t" || ! mv -f "$t" "$f"; then
     rm -f "$t"; echo "bakeoff could not be kept in $d" >&2; exit 1
   fi
 fi
@@ -299,12 +317,44 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
         let ours: Vec<&str> = sent.iter().map(|one| &*one.machine).collect();
         return Err(NotSent::Other { theirs: theirs.to_owned(), ours: ours.join(" and ") });
     };
-    if has != "has" {
-        let failed = |error| NotSent::Io(error, before.clone());
-        let file = File::open(&sent.path).map_err(failed)?;
-        io::copy(&mut file.take(sent.size), &mut carried.to).map_err(failed)?;
-        carried.to.flush().map_err(failed)?;
+    upload(sent, machine, has, &mut carried.to).map_err(|error| NotSent::Io(error, before.clone()))
+}
+
+/// Bytes per write of an executable.
+const PART: usize = 64 << 10;
+
+/// Sends an executable as the script asks: nothing, its bytes, or the size of the compressed file and that file.
+fn upload(sent: &Sent, machine: &str, asked: &str, to: &mut impl Write) -> io::Result<()> {
+    if asked == "has" {
+        return Ok(());
     }
+    let mut meter = Meter::begin(machine, "bakeoff", sent.size);
+    if asked == "unpacks" {
+        let packed = sent.packed()?;
+        writeln!(to, "{}", packed.len())?;
+        let mut before = 0;
+        for (number, part) in packed.chunks(PART).enumerate() {
+            to.write_all(part)?;
+            // The part of the file that these bytes stand for, as far as it is compressed evenly.
+            let bytes = (number * PART + part.len()) as u64;
+            let done = sent.size * bytes / (packed.len() as u64).max(1);
+            meter.sent(done - before, part.len() as u64);
+            before = done;
+        }
+    } else {
+        let mut file = File::open(&sent.path)?.take(sent.size);
+        let mut part = vec![0; PART];
+        loop {
+            let read = file.read(&mut part)?;
+            if read == 0 {
+                break;
+            }
+            to.write_all(&part[..read])?;
+            meter.sent(read as u64, read as u64);
+        }
+    }
+    to.flush()?;
+    meter.end();
     Ok(())
 }
 
@@ -371,7 +421,18 @@ impl Sent {
         File::open(path)?.take(HEADER).read_to_end(&mut header)?;
         let machine = machine_of(&header).ok_or_else(|| io::Error::other("not an executable"))?;
         let sha256 = bakeoff_install::sha256_of(path)?;
-        Ok(Self { path: path.to_owned(), size, sha256, machine })
+        Ok(Self { path: path.to_owned(), size, sha256, machine, packed: Packed::default() })
+    }
+
+    /// Returns the executable, compressed by gzip.
+    fn packed(&self) -> io::Result<Arc<Vec<u8>>> {
+        let mut packed = self.packed.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(packed) = &*packed {
+            return Ok(Arc::clone(packed));
+        }
+        let mut to = GzEncoder::new(Vec::new(), Compression::fast());
+        io::copy(&mut File::open(&self.path)?.take(self.size), &mut to)?;
+        Ok(Arc::clone(packed.insert(Arc::new(to.finish()?))))
     }
 }
 
@@ -410,6 +471,7 @@ mod tests {
             size: 4,
             sha256: "abc".to_owned(),
             machine: "Linux x86_64".to_owned(),
+            packed: Packed::default(),
         }
     }
 
@@ -461,29 +523,68 @@ mod tests {
 
     #[test]
     fn script_receives_an_executable_once() {
-        let home = tempfile::tempdir().unwrap();
-        let agent = b"#!/bin/sh\necho \"agent $1 begins\"\n";
+        let folder = tempfile::tempdir().unwrap();
+        let agent = b"#!/bin/sh\nread -r rest\necho \"agent $1 begins and reads $rest\"\n";
+        let path = folder.path().join("bakeoff");
+        std::fs::write(&path, agent).unwrap();
         let other = Sent { machine: "Linux riscv64".to_owned(), size: 1, ..sent() };
-        let own = Sent { machine: own_machine(), size: agent.len() as u64, ..sent() };
+        let own = Sent { machine: own_machine(), size: agent.len() as u64, path, ..sent() };
         let sent = [other, own];
-        for expected in ["lacks", "has"] {
-            let mut child = Command::new("sh")
-                .args(["-c", &script(&sent)])
-                .env("HOME", home.path())
-                .env_remove("XDG_CACHE_HOME")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            if expected == "lacks" {
-                child.stdin.take().unwrap().write_all(agent).unwrap();
-            }
-            let out = child.wait_with_output().unwrap();
-            let out = String::from_utf8(out.stdout).unwrap();
-            let lines: Vec<&str> = out.lines().collect();
-            assert!(lines[0].starts_with(FOUND) && lines[0].ends_with(expected), "{out}");
-            assert_eq!(lines[1], "agent agent begins");
+        // A machine without gzip has the programs of these names only.
+        let bare = folder.path().join("bin");
+        std::fs::create_dir(&bare).unwrap();
+        for name in ["sh", "head", "mkdir", "chmod", "mv", "uname", "rm"] {
+            let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+                .map(|folder| folder.join(name))
+                .find(|path| path.exists());
+            std::os::unix::fs::symlink(found.unwrap(), bare.join(name)).unwrap();
         }
+        let all = std::env::var_os("PATH").unwrap();
+        for (path, lacks) in [(all, "unpacks"), (bare.into_os_string(), "lacks")] {
+            let home = tempfile::tempdir().unwrap();
+            for expected in [lacks, "has"] {
+                let mut child = Command::new("/bin/sh")
+                    .args(["-c", &script(&sent)])
+                    .env("HOME", home.path())
+                    .env("PATH", &path)
+                    .env_remove("XDG_CACHE_HOME")
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                let mut to = child.stdin.take().unwrap();
+                upload(&sent[1], "far", expected, &mut to).unwrap();
+                to.write_all(b"frames\n").unwrap();
+                drop(to);
+                let out = child.wait_with_output().unwrap();
+                let out = String::from_utf8(out.stdout).unwrap();
+                let lines: Vec<&str> = out.lines().collect();
+                assert_eq!(lines[0], format!("{FOUND}{} {expected}", own_machine()));
+                assert_eq!(lines[1], "agent agent begins and reads frames");
+            }
+            let kept = std::fs::read_dir(home.path().join(".cache/bakeoff/agents")).unwrap();
+            let kept: Vec<_> =
+                kept.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+            assert_eq!(kept, [agent.to_vec()]);
+        }
+    }
+
+    #[test]
+    fn damaged_upload_starts_nothing_and_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let own = Sent { machine: own_machine(), ..sent() };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &script(&[own])]).env("HOME", home.path());
+        command.env_remove("XDG_CACHE_HOME").stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"20\nno compressed file at all").unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("could not be kept in"), "{out:?}");
+        assert_eq!(
+            std::fs::read_dir(home.path().join(".cache/bakeoff/agents")).unwrap().count(),
+            0
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod line;
 mod message;
 mod order;
 mod serve;
+pub mod transfer;
 mod trips;
 mod tunnel;
 mod way;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// Protocol version. Changes with every change to the messages.
-pub const PROTOCOL: u32 = 14;
+pub const PROTOCOL: u32 = 15;
 /// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -132,7 +132,7 @@ pub enum Request {
         /// Files to check.
         files: Vec<FileStamp>,
     },
-    /// Writes a file. Its bytes follow as data.
+    /// Writes a file. Its bytes follow as data, compressed by gzip.
     Put {
         /// Path, size and SHA-256 of the file.
         file: FileStamp,
@@ -169,6 +169,8 @@ pub enum Request {
         /// Address that the echo listens on.
         address: SocketAddr,
     },
+    /// Removes what bakeoff keeps in its cache, unless something runs from there. Answers with the freed bytes.
+    ClearCache,
     /// Passes an order to the program around the host: see [`super::Duties`].
     Duty {
         /// Order, as JSON.

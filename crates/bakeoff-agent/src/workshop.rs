@@ -21,6 +21,8 @@ use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};
 use bakeoff_host::{Host, HostError, LimitsApplied, Process, RemovedIfKilled, Seat};
+use bakeoff_install::Cache;
+use flate2::write::GzDecoder;
 use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -196,6 +198,7 @@ impl Workshop {
             }
             Request::Put { file, mode } => put(&file, mode, line),
             Request::Link { path, to } => link(&path, &to),
+            Request::ClearCache => clear_cache(),
             Request::Find { program } => find(&program),
             Request::Dial { address, within_ms } => {
                 tunnel::dial(address, Duration::from_millis(within_ms), line)
@@ -452,6 +455,38 @@ fn is_whole(file: &FileStamp) -> bool {
         && bakeoff_install::sha256_of(&file.path).is_ok_and(|seen| seen == file.sha256)
 }
 
+/// Removes what bakeoff keeps in its cache. The agent's own executable goes too; it is already open.
+fn clear_cache() -> Result<Value, AgentRefusal> {
+    let cache = Cache::from_environment().map_err(AgentRefusal::new)?;
+    let root = cache.root();
+    if let Some(user) = process_below(root) {
+        let text = format!("`{}` is in use by {user}\nhint: end it first", root.display());
+        return Err(AgentRefusal::new(text));
+    }
+    cache.clear().map(|freed| json!(freed)).map_err(io_refusal("clear the cache", root))
+}
+
+/// Returns the first other process whose program is below a folder: `process 17 (`etcd`)`.
+fn process_below(root: &Path) -> Option<String> {
+    let own = std::process::id();
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let exe = fs::read_link(entry.path().join("exe")).ok()?;
+        let is_ours = pid == own || is_child_of(&entry.path(), own);
+        (exe.starts_with(root) && !is_ours).then(|| {
+            let name = exe.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            format!("process {pid} (`{name}`)")
+        })
+    })
+}
+
+/// Returns true if a process's parent has this ID, as the agent's warden does.
+fn is_child_of(process: &Path, parent: u32) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let mut parents = status.lines().filter_map(|line| line.strip_prefix("PPid:"));
+    parents.any(|id| id.trim().parse() == Ok(parent))
+}
+
 /// Receives a file as data and moves it into place once its hash matches.
 fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> {
     let failed = io_refusal("keep a file", &file.path);
@@ -483,12 +518,13 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> 
 fn take(path: &Path, mode: u32, line: &Line) -> Result<(), AgentRefusal> {
     let failed = io_refusal("write a file", path);
     fs::remove_file(path).ok();
-    let mut file = fs::OpenOptions::new()
+    let file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
         .map_err(&failed)?;
+    let mut file = GzDecoder::new(file);
     loop {
         match line.next() {
             Some(Incoming::Data(bytes)) => file.write_all(&bytes).map_err(&failed)?,
@@ -497,6 +533,7 @@ fn take(path: &Path, mode: u32, line: &Line) -> Result<(), AgentRefusal> {
             None => return Err(AgentRefusal::new("the coordinator is gone")),
         }
     }
+    let file = file.finish().map_err(&failed)?;
     file.set_permissions(fs::Permissions::from_mode(mode & 0o777)).map_err(&failed)
 }
 

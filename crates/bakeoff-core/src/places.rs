@@ -84,6 +84,8 @@ pub struct Machine {
     pub node: Option<String>,
     /// CPUs that servers and the generator may use, ascending; empty for all.
     pub cpus: Vec<u32>,
+    /// File and line that list it: `places.yaml:3`; `None` if no file does.
+    pub listed_at: Option<String>,
 }
 
 impl Machine {
@@ -190,6 +192,7 @@ impl Places {
                 kind: None,
                 node: None,
                 cpus: Vec::new(),
+                listed_at: None,
             }
         };
         let clients = Machine {
@@ -496,6 +499,7 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         cpus,
         kind: None,
         node: None,
+        listed_at: Some(sink.line_of(&entry.key_at)),
     })
 }
 

@@ -63,6 +63,23 @@ impl FleetError {
         Self::machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
     }
 
+    /// Adds the file and line that list the machine, before a hint.
+    pub fn listed_at(self, at: Option<&str>) -> Self {
+        let Some(at) = at else { return self };
+        let added = |text: String| match text.split_once("\nhint: ") {
+            Some((what, hint)) => format!("{what}\n  listed in: {at}\nhint: {hint}"),
+            None => format!("{text}\n  listed in: {at}"),
+        };
+        match self {
+            Self::Load(LoadError::Input(what, hint)) => {
+                Self::Load(LoadError::Input(added(what), hint))
+            }
+            Self::Load(LoadError::Unreachable(what)) => Self::unreachable(added(what)),
+            Self::Load(LoadError::Machine(what)) => Self::machine(added(what)),
+            other => other,
+        }
+    }
+
     /// Returns true if the user interrupted the operation.
     pub fn is_interruption(&self) -> bool {
         matches!(

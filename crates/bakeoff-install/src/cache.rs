@@ -142,9 +142,40 @@ impl Cache {
     }
 
     /// Returns the cache's folder.
-    #[cfg(test)]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Removes what bakeoff keeps there: programs with their manifests, and the folders for agents. Other files stay, and
+    /// no link is followed. Returns the freed bytes.
+    ///
+    /// # Errors
+    /// If the folder is a link, or something cannot be removed.
+    pub fn clear(&self) -> io::Result<u64> {
+        match fs::symlink_metadata(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Ok(found) if found.is_dir() => {}
+            found => return Err(found.err().unwrap_or_else(|| io::Error::other("it is a link"))),
+        }
+        let mut freed = 0;
+        for item in fs::read_dir(&self.root)? {
+            let item = item?;
+            let name = item.file_name();
+            if !item.file_type()?.is_dir() {
+                continue;
+            }
+            if OF_AGENTS.iter().any(|one| name == *one) {
+                freed += remove(&item.path())?;
+                continue;
+            }
+            for Entry { dir, .. } in self.entries(&name.to_string_lossy()) {
+                // An entry behind a link is not in this cache.
+                if fs::symlink_metadata(&dir)?.is_dir() {
+                    freed += remove(&dir)?;
+                }
+            }
+        }
+        Ok(freed)
     }
 
     pub(super) fn system_dir(&self, system: &str) -> PathBuf {
@@ -204,6 +235,27 @@ impl Cache {
             thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// Folders in the cache without a manifest: executables of agents, and programs that a coordinator sent.
+const OF_AGENTS: [&str; 2] = ["agents", "sent"];
+
+/// Removes a folder and returns the size of its files.
+fn remove(folder: &Path) -> io::Result<u64> {
+    let size = size_of(folder)?;
+    fs::remove_dir_all(folder)?;
+    Ok(size)
+}
+
+fn size_of(folder: &Path) -> io::Result<u64> {
+    let sizes = fs::read_dir(folder)?.map(|item| {
+        let item = item?;
+        match item.file_type()?.is_dir() {
+            true => size_of(&item.path()),
+            false => Ok(item.metadata()?.len()),
+        }
+    });
+    sizes.sum()
 }
 
 /// Creates folders that only their owner can enter.
@@ -493,6 +545,43 @@ mod tests {
             fs::write(entry.join(MANIFEST), torn).unwrap();
             assert!(cache.entries("etcd").is_empty());
         }
+    }
+
+    #[test]
+    fn clearing_removes_what_bakeoff_keeps_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, foreign) = (dir.path().join("cache"), dir.path().join("foreign"));
+        let file = |path: PathBuf| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, [0; 1000]).unwrap();
+        };
+        let manifest = |folder: &Path| {
+            let manifest = Manifest::new("etcd", "1.0.0".into(), "s".into(), "x");
+            fs::write(folder.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
+        };
+        file(root.join("agents/bakeoff-00"));
+        file(root.join("sent/00/etcd"));
+        file(root.join("etcd/1.0.0-x/bin/etcd"));
+        manifest(&root.join("etcd/1.0.0-x"));
+        for other in ["etcd/.lock", "etcd/mine/notes", "photos/1.jpg", "readme"] {
+            file(root.join(other));
+        }
+        file(foreign.join("bin/etcd"));
+        manifest(&foreign);
+        std::os::unix::fs::symlink(&foreign, root.join("etcd/2.0.0-x")).unwrap();
+
+        let freed = Cache::at(&root).clear().unwrap();
+        assert!((3000..4000).contains(&freed), "{freed}");
+        let gone = ["agents", "sent", "etcd/1.0.0-x"];
+        assert!(gone.iter().all(|path| !root.join(path).exists()));
+        let stays =
+            ["etcd/.lock", "etcd/mine/notes", "photos/1.jpg", "readme", "etcd/2.0.0-x/bin/etcd"];
+        assert!(stays.iter().all(|path| root.join(path).exists()), "{stays:?}");
+
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        assert_eq!(Cache::at(&link).clear().unwrap_err().to_string(), "it is a link");
+        assert_eq!(Cache::at(dir.path().join("none")).clear().unwrap(), 0);
     }
 
     #[test]

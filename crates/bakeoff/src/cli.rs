@@ -90,6 +90,15 @@ pub(crate) enum Command {
         /// Also check the machines of this file for these studies
         #[arg(long, value_name = "PLACES.yaml")]
         on: Option<PathBuf>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove what bakeoff keeps in the caches of other machines: itself, and the systems' programs
+    ClearCache {
+        /// Machines whose caches to clear; this machine's own stays
+        #[arg(long, value_name = "PLACES.yaml")]
+        on: PathBuf,
     },
     /// Load a URL with wrk's options and scripts, and print wrk's output
     #[command(disable_help_flag = true)]

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
     let arguments = bakeoff_compat::arguments(std::env::args_os());
     let mut cli = Cli::parse_from(&arguments);
     bakeoff_fleet::warnings::print_by(messages::warn);
+    bakeoff_agent::transfer::report_by(messages::transfer);
     let mut messages = Messages::new();
     if let Command::Agent { first, install } = &cli.command {
         let done = match (first, install) {
@@ -146,10 +147,13 @@ fn watched(
         Command::VaultBenchmark { args } => {
             return Ok(bakeoff_compat::vault_benchmark::run(args, audience.messages, interrupted)?);
         }
-        Command::Doctor { studies, on: None } => return commands::catalogue::doctor(studies),
-        Command::Doctor { studies, on: Some(places) } => {
-            return commands::doctor::machines(studies, places, interrupted);
+        Command::Doctor { studies, on: None, json } => {
+            return commands::catalogue::doctor(studies, *json);
         }
+        Command::Doctor { studies, on: Some(places), json } => {
+            return commands::doctor::machines(studies, places, *json, interrupted);
+        }
+        Command::ClearCache { on } => return commands::clear_cache::run(on),
         Command::Agent { .. } => unreachable!("`main` serves it before it catches signals"),
         Command::Completions { shell } => {
             let mut script = Vec::new();

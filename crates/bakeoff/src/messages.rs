@@ -14,6 +14,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_agent::transfer::Transfer;
 use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
@@ -413,6 +414,11 @@ pub(crate) fn output_failed() -> Option<&'static str> {
 /// Prints a warning outside of a run.
 pub(crate) fn warn(what: &str) {
     writeln!(io::stderr(), "{}", safe(&warning(what))).ok();
+}
+
+/// Shows a transfer to a machine.
+pub(crate) fn transfer(of: &Transfer<'_>) {
+    writeln!(io::stderr(), "{}", safe(&sentences::transfer(of))).ok();
 }
 
 /// Prints workflow commands for the CI service unchanged.

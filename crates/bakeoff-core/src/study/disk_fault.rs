@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FaultAction, Study};
+use super::{FaultAction, Study, System};
 use crate::units::{self, duration_text};
 
 /// Names what happens to a disk.
@@ -45,5 +45,10 @@ impl Study {
             FaultAction::Disk { fault, .. } => Some(fault),
             _ => None,
         })
+    }
+
+    /// Returns the first system whose disks break; `None` without such a fault.
+    pub fn with_disk_faults(&self) -> Option<&System> {
+        self.systems.iter().find(|system| self.disk_faults_of(&system.name).next().is_some())
     }
 }

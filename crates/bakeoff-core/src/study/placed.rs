@@ -164,6 +164,12 @@ impl<'a> DiagnosticSink<'a> {
         })
     }
 
+    /// Returns the file and line of a place: `places.yaml:3`.
+    pub fn line_of(&self, at: &At) -> String {
+        let Place { file, line, .. } = self.place(at);
+        format!("{file}:{line}")
+    }
+
     fn place(&self, at: &At) -> Place {
         Place::locate(&self.file, &self.text, at)
     }

@@ -153,9 +153,15 @@ impl Pods {
                 Err(error) => error.to_string(),
             },
         };
+        // A pod that cannot reach the API server says what to do, and lacks no right.
+        let hint = match why.contains("\nhint: ") {
+            true => "",
+            false => {
+                "\nhint: with the rights to create serviceaccounts, roles and rolebindings, a pod removes it"
+            }
+        };
         warnings::warn(&format!(
-            "if bakeoff is killed, the empty namespace `{name}` stays: {why}\nhint: with the rights to create \
-             serviceaccounts, roles and rolebindings, a pod removes it"
+            "if bakeoff is killed, the empty namespace `{name}` stays: {why}{hint}"
         ));
         Ok(())
     }
@@ -323,6 +329,7 @@ fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
         kind: word(&pod["metadata"]["labels"][manifests::KIND]).filter(|kind| !kind.is_empty()),
         node: word(&pod["spec"]["nodeName"]),
         cpus: Vec::new(),
+        listed_at: None,
     };
     let is_beside = |one: &&Value| one["name"] == manifests::BESIDE;
     let beside = containers.iter().find(is_beside).map(|_| Machine {

@@ -266,7 +266,7 @@ impl Machines {
                 .iter()
                 .map(|machine| {
                     let (places, sent) = (&places, &sent);
-                    scope.spawn(move || {
+                    let prepare = move || -> Result<Machine, FleetError> {
                         let agent = begin(places, machine, sent, within)?;
                         refuse_clock(&machine.name, agent.offset()?.wall_ahead)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
@@ -278,7 +278,9 @@ impl Machines {
                         let cpus = machine.cpus.clone();
                         let folder = agent.ask(&Request::Prepare { run, data, cpus })?;
                         Ok(Machine { agent: Arc::new(agent), folder })
-                    })
+                    };
+                    let listed_at = machine.listed_at.as_deref();
+                    scope.spawn(move || prepare().map_err(|error| error.listed_at(listed_at)))
                 })
                 .collect();
             each.into_iter()
@@ -326,10 +328,11 @@ impl Machines {
     fn compare_addresses(&self) -> Result<(), FleetError> {
         for (machine, place) in self.each.iter().zip(&self.places.machines) {
             let request = Request::IsFree { address: place.address, port: 0 };
-            machine.agent.ask::<()>(&request).map_err(|error| match error.is_loss() {
+            let asked = machine.agent.ask::<()>(&request).map_err(|error| match error.is_loss() {
                 true => FleetError::from(error),
                 false => FleetError::bad_input(error.to_string()),
-            })?;
+            });
+            asked.map_err(|error| error.listed_at(place.listed_at.as_deref()))?;
         }
         Ok(())
     }

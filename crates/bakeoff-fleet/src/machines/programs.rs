@@ -8,10 +8,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use bakeoff_agent::transfer::Meter;
 use bakeoff_agent::{AgentError, FileStamp, Request, own_machine};
 use bakeoff_core::study;
 use bakeoff_host::HostError;
@@ -19,6 +20,8 @@ use bakeoff_install::{
     Installed, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
 };
 use bakeoff_systems as systems;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use super::order::{Order, duty};
 use super::{Machine, Machines};
@@ -135,7 +138,7 @@ fn send_one(
     match (below, &program.program) {
         (Some((folder, below)), whole) => {
             let to = cache.join(below);
-            send_folder(machine, folder, &to)?;
+            send_folder(machine, kind, folder, &to)?;
             let Program::Binary(path) = whole else { return Ok(None) };
             Ok(path.strip_prefix(folder).ok().map(|below| to.join(below)))
         }
@@ -163,7 +166,7 @@ fn send_one(
                 || sent_path(machine, path, &program.sha256),
                 |below| cache.join(below),
             );
-            send_files(machine, &[(path.clone(), to.clone())])?;
+            send_files(machine, kind, &[(path.clone(), to.clone())])?;
             Ok(Some(to))
         }
         // Jars and scripts from outside the cache must already be there.
@@ -233,7 +236,8 @@ impl Machines {
         }
         check_processor(self, machine, (kind, program))?;
         if let (Some(own), Some(below)) = (&self.cache, runtime) {
-            send_folder(machine, &own.join(&below), &machine.agent.hello().cache.join(&below))?;
+            let to = machine.agent.hello().cache.join(&below);
+            send_folder(machine, &format!("the runtime of {kind}"), &own.join(&below), &to)?;
         }
         if let Some(there) = send_one(self, machine, (kind, program))? {
             start_once(self, machine, (kind, program), there)?;
@@ -315,15 +319,15 @@ impl Machines {
     }
 }
 
-/// Sends the files and links of a folder that a machine lacks.
-fn send_folder(machine: &Machine, folder: &Path, to: &Path) -> Result<(), FleetError> {
+/// Sends the files and links of a folder that a machine lacks. `what`: name of the program that they belong to.
+fn send_folder(machine: &Machine, what: &str, folder: &Path, to: &Path) -> Result<(), FleetError> {
     let (mut files, mut links) = (Vec::new(), Vec::new());
     walk(folder, &mut files, &mut links)
         .map_err(|error| FleetError::file("read", folder, &error))?;
     let moved = |path: &Path| to.join(path.strip_prefix(folder).unwrap_or(path));
     let files: Vec<(PathBuf, PathBuf)> =
         files.into_iter().map(|path| (path.clone(), moved(&path))).collect();
-    send_files(machine, &files)?;
+    send_files(machine, what, &files)?;
     for (path, target) in links {
         machine.agent.ask::<()>(&Request::Link { path: moved(&path), to: target })?;
     }
@@ -344,8 +348,12 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, links: &mut Vec<Link>) -> std::
     Ok(())
 }
 
-/// Sends the files that a machine lacks.
-fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), FleetError> {
+/// Sends the files that a machine lacks. `what`: name of the program that they belong to.
+fn send_files(
+    machine: &Machine,
+    what: &str,
+    files: &[(PathBuf, PathBuf)],
+) -> Result<(), FleetError> {
     let stamp = |(path, to): &(PathBuf, PathBuf)| -> std::io::Result<FileStamp> {
         Ok(FileStamp { path: to.clone(), size: path.metadata()?.len(), sha256: sha256_of(path)? })
     };
@@ -353,22 +361,35 @@ fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), Fle
     let stamps =
         stamps.map_err(|error| FleetError::machine(format!("cannot read a program: {error}")))?;
     let lacks: Vec<FileStamp> = machine.agent.ask(&Request::Lacks { files: stamps })?;
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    let total = lacks.iter().map(|file| file.size).sum();
+    let mut meter = Meter::begin(machine.agent.machine(), what, total);
     for file in lacks {
         let Some((path, _)) = files.iter().find(|(_, to)| *to == file.path) else { continue };
         let unread = |error: std::io::Error| FleetError::file("read", path, &error);
         let mode = path.metadata().map_err(unread)?.permissions().mode();
         let exchange = machine.agent.open(&Request::Put { file, mode })?;
         let mut from = File::open(path).map_err(unread)?;
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         let mut part = vec![0; PART];
         loop {
             let read = from.read(&mut part).map_err(unread)?;
             if read == 0 {
                 break;
             }
-            exchange.data(&part[..read])?;
+            packed.write_all(&part[..read]).map_err(unread)?;
+            let bytes = std::mem::take(packed.get_mut());
+            exchange.data(&bytes)?;
+            meter.sent(read as u64, bytes.len() as u64);
         }
+        let rest = packed.finish().map_err(unread)?;
+        exchange.data(&rest)?;
+        meter.sent(0, rest.len() as u64);
         exchange.end()?;
         exchange.answer::<()>()?;
     }
+    meter.end();
     Ok(())
 }

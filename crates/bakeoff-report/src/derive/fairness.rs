@@ -80,7 +80,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         if ways.is_empty() { "none".to_owned() } else { ways.join(" and ") }
     }));
     add(limits::row(&sides));
-    if study.systems.iter().any(|one| study.disk_faults_of(&one.name).next().is_some()) {
+    if study.with_disk_faults().is_some() {
         add(disks(study, &sides));
     }
     let shared = record.header.environment.shared_with_servers;

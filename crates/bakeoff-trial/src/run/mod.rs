@@ -5,6 +5,7 @@
 //! Not here: one trial (`trial`), what a run refuses beforehand (`refusals`), rendering (`bakeoff_report`).
 
 pub mod folder;
+pub mod misfits;
 mod origin;
 pub mod progress;
 pub mod refusals;
@@ -154,6 +155,28 @@ impl Runner<'_> {
         Ok((folder, complete))
     }
 
+    /// Finds or fetches the programs of a study and sends them to the machines of the run. Starts no server.
+    ///
+    /// # Errors
+    /// If a program or a machine refuses.
+    pub fn fill_caches(&mut self, study: &Study) -> Result<(), FleetError> {
+        let fleet = &match self.settings.on {
+            None => Fleet::Local,
+            Some(path) => {
+                let places = machines::read_places(path, Purpose::Run)?;
+                if places.kubernetes.is_some() {
+                    let what = format!("`{}` describes pods, which keep no cache", path.display());
+                    return Err(FleetError::input(what, "each run sends programs to its own pods"));
+                }
+                self.places = Some(places);
+                self.reach(study)?
+            }
+        };
+        let dir = std::env::temp_dir(); // servers' paths are formed and discarded
+        let contenders = contenders::gather(study, &dir, fleet, (self.reporter, self.interrupted))?;
+        contenders::send_programs(&contenders, fleet)
+    }
+
     /// Connects to the machines of the run.
     fn reach(&mut self, study: &Study) -> Result<Fleet, FleetError> {
         let places = match (self.places.take(), self.settings.on) {
@@ -162,11 +185,7 @@ impl Runner<'_> {
             (None, None) if study.cuts_network() => self.places_to_cut(study)?,
             (None, None) => return Ok(Fleet::Local),
         };
-        refusals::refuse_network_faults(study, &places)?;
-        if places.kubernetes.is_none() {
-            refusals::refuse_homeless(study, &places)?;
-        }
-        refusals::refuse_pins(study, &places)?;
+        misfits::refuse(study, &places)?;
         let base_port = self.settings.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();

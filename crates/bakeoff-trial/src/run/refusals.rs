@@ -1,16 +1,15 @@
 //! Refuses a run whose result would mislead, before its first trial and with a hint.
 //!
-//! Not here: mistakes of a study (`bakeoff_core::study`), a gate's flags (the binary's `commands::gate`).
+//! Not here: mistakes of a study (`bakeoff_core::study`), studies that do not fit a places file (`misfits`), a gate's flags
+//! (the binary's `commands::gate`).
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use bakeoff_core::places::{Machine, Places, Reach, Takes};
+use bakeoff_core::places::{Machine, Reach};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::machines::machine_changes;
 use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
 use bakeoff_core::study::Study;
-use bakeoff_core::study::suggest;
 use bakeoff_core::units::ranges_text;
 use bakeoff_systems as systems;
 use bakeoff_systems::topology::compose;
@@ -92,15 +91,17 @@ fn differs(changes: &mut Vec<String>, what: &str, then: &str, now: &str) {
     }
 }
 
+/// Hint for a machine that cannot mount a file system whose disk breaks.
+pub const DISKS_HINT: &str = "disk faults need `/dev/fuse`, and user namespaces for ordinary users; or choose others with `--faults`";
+
 /// Refuses a study with disk faults on machines that cannot mount a file system whose disk breaks.
 pub(super) fn refuse_disks(study: &Study, fleet: &Fleet) -> Result<(), FleetError> {
-    let broken = study.systems.iter().find(|one| study.disk_faults_of(&one.name).next().is_some());
-    let Some(system) = broken else { return Ok(()) };
+    let Some(system) = study.with_disk_faults() else { return Ok(()) };
     match fleet.lacks_own_disks()? {
         None => Ok(()),
         Some(why) => Err(FleetError::input(
             format!("cannot break the disks of system `{}`: {why}", system.name),
-            "disk faults need `/dev/fuse`, and user namespaces for ordinary users; or choose others with `--faults`",
+            DISKS_HINT,
         )),
     }
 }
@@ -189,59 +190,6 @@ pub(super) fn refuse_other_machines(
     Err(FleetError::input(what, hint))
 }
 
-/// Refuses a study if no machine of the places file takes servers of one of its roles.
-pub(super) fn refuse_homeless(study: &Study, places: &Places) -> Result<(), FleetError> {
-    match homeless(study, places) {
-        None => Ok(()),
-        Some((what, hint)) => Err(FleetError::input(what, hint)),
-    }
-}
-
-/// Returns the first role of a study that no machine takes, as an error and a hint.
-pub fn homeless(study: &Study, places: &Places) -> Option<(String, String)> {
-    if let Some(unknown) = unknown_role(places) {
-        return Some(unknown);
-    }
-    let started = || study.systems.iter().filter(|system| system.is_started());
-    for system in started() {
-        for (role, one) in systems::by_role(system) {
-            if !places.servers_of(role, &one.kind).is_empty() {
-                continue;
-            }
-            let roles = started().flat_map(systems::by_role).map(|(role, _)| role);
-            let roles: BTreeSet<String> = roles.map(|role| format!("`{role}`")).collect();
-            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
-            return Some((
-                format!(
-                    "no machine of the places file takes the servers of role `{role}` of system `{}`",
-                    system.name
-                ),
-                format!(
-                    "set `servers: true` on a machine, or list roles of study `{}`: {roles}",
-                    study.name
-                ),
-            ));
-        }
-    }
-    None
-}
-
-/// Returns an unknown role in `servers`, as an error and a hint. Roles of other studies are known.
-fn unknown_role(places: &Places) -> Option<(String, String)> {
-    let kinds = systems::kinds();
-    let roles = || kinds.iter().flat_map(|kind| kind.roles).map(|role| role.name);
-    let known = || std::iter::once(systems::COMPOSITE).chain(roles());
-    places.machines.iter().find_map(|machine| {
-        let Takes::Roles(words) = &machine.servers else { return None };
-        let unknown = words.iter().find(|word| known().all(|role| role != word.as_str()))?;
-        let what = format!(
-            "machine `{}` takes the servers of role `{unknown}`, which no system has",
-            machine.name
-        );
-        Some((what, suggest(unknown, known(), "the roles:")))
-    })
-}
-
 /// Refuses machines without disk space for the servers' data.
 pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), FleetError> {
     let Some(machines) = fleet.placed() else { return Ok(()) };
@@ -263,17 +211,6 @@ pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), 
     }
 }
 
-/// Refuses faults that cut networks, on machines whose network is not bakeoff's.
-pub(super) fn refuse_network_faults(study: &Study, places: &Places) -> Result<(), FleetError> {
-    let fault = study.faults.iter().find(|fault| fault.action.cuts_network());
-    let Some(fault) = fault.filter(|_| !places.can_be_cut()) else { return Ok(()) };
-    let verb = fault.action.name();
-    Err(FleetError::input(
-        format!("fault `{}` cannot `{verb}` nodes on other machines", fault.name),
-        "bakeoff cuts networks that it made: run the study without `--on`, or leave the fault out with `--faults`",
-    ))
-}
-
 /// Refuses systems that no relay can stand before, where networks are cut by relays. `why`: the reason for relays.
 pub(super) fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> {
     let Some(lacking) = systems::without_relays(study) else { return Ok(()) };
@@ -288,32 +225,8 @@ pub(super) fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> 
     ))
 }
 
-/// Refuses servers pinned to CPUs that the places file withholds.
-pub(super) fn refuse_pins(study: &Study, places: &Places) -> Result<(), FleetError> {
-    for system in study.systems.iter().filter(|system| system.is_started()) {
-        for (role, one) in systems::by_role(system) {
-            let pinned = one.limits.iter().flat_map(|limits| &limits.cpus);
-            for place in places.servers_of(role, &one.kind) {
-                let machine = &places.machines[place];
-                let gives = |cpu: &&u32| machine.cpus.is_empty() || machine.cpus.contains(cpu);
-                let Some(cpu) = pinned.clone().find(|cpu| !gives(cpu)) else { continue };
-                return Err(FleetError::input(
-                    format!(
-                        "`{}` is pinned to CPU {cpu}, but `{}` gives CPUs {}",
-                        one.name,
-                        machine.name,
-                        ranges_text(&machine.cpus)
-                    ),
-                    "change `cpus` of the system's limits, or of the machine in the places file",
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Free disk space, in bytes, with which three servers of any kind start and keep their logs.
-const SPACE_MIN: u64 = 1 << 30;
+pub const SPACE_MIN: u64 = 1 << 30;
 
 /// Refuses a disk without space for the servers' data. `free`: in bytes.
 pub(super) fn check_space(study: &Study, free: u64) -> Result<(), FleetError> {
@@ -326,24 +239,4 @@ pub(super) fn check_space(study: &Study, free: u64) -> Result<(), FleetError> {
         )));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rejects_a_role_that_no_system_has() {
-        let places = |servers: &str| {
-            let text = format!(
-                "machines:\n  h1: {{ssh: h1, address: 198.18.0.2, servers: [{servers}]}}\n  \
-                 h2: {{ssh: h2, address: 198.18.0.3, servers: true, generator: true}}\n"
-            );
-            Places::parse("places.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
-        };
-        assert_eq!(unknown_role(&places("storage, system")), None);
-        let (what, hint) = unknown_role(&places("storrage")).unwrap();
-        assert_eq!(what, "machine `h1` takes the servers of role `storrage`, which no system has");
-        assert!(hint.contains("`storage`"), "{hint}");
-    }
 }

@@ -12,6 +12,8 @@ use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
 use bakeoff_trial::cluster::contenders::version_request;
 use bakeoff_trial::event::{Event, Reporter};
+use bakeoff_trial::run::refusals::DISKS_HINT;
+use serde_json::{Value, json};
 
 use crate::commands::study_file::load_study;
 use crate::failure::Failure;
@@ -165,14 +167,21 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Prints what each study lacks on this machine.
-pub(crate) fn doctor(asked: &[String]) -> Result<ExitCode, Failure> {
-    let (mut text, complete) = check_programs(&asked_studies(asked)?)?;
-    text.push_str(match complete {
-        true => "\nNothing is missing.",
-        false => "\n`bakeoff run` fetches these programs itself where it can.",
-    });
-    messages::output(&text);
+/// Prints what each study lacks on this machine, or writes it as JSON.
+pub(crate) fn doctor(asked: &[String], json: bool) -> Result<ExitCode, Failure> {
+    let studies = asked_studies(asked)?;
+    let lacks = lacks(&studies, Where::Here)?;
+    let complete = is_complete(&lacks);
+    if json {
+        let found = json!({"format": 1, "complete": complete, "studies": json_of(&lacks)});
+        messages::output(&messages::json(&found));
+    } else {
+        let end = match complete {
+            true => "\nNothing is missing.",
+            false => "\n`bakeoff run` fetches these programs itself where it can.",
+        };
+        messages::output(&(text_of(&lacks) + end));
+    }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
 }
 
@@ -191,36 +200,76 @@ pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Fa
     names.into_iter().map(|name| Ok((name.to_owned(), load_study(name)?))).collect()
 }
 
-/// Returns a text with what each study lacks on this machine, and true if nothing is missing.
-pub(crate) fn check_programs(studies: &[(String, Study)]) -> Result<(String, bool), Failure> {
+/// The machines that would run a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// This machine, which must also cause the faults.
+    Here,
+    /// Those of a places file, to which this machine sends programs.
+    Places,
+}
+
+/// A missing system, or a fault that this machine cannot cause.
+pub(crate) struct Lack {
+    what: String,
+    reason: String,
+    fix: String,
+}
+
+/// Returns what each study lacks on this machine.
+pub(crate) fn lacks(
+    studies: &[(String, Study)],
+    place: Where,
+) -> Result<Vec<(&str, Vec<Lack>)>, Failure> {
     let cache = Cache::from_environment()?;
-    let (mut text, mut complete) = (String::new(), true);
-    for (name, study) in studies {
-        let missing = missing(study, &cache)?;
+    studies.iter().map(|(name, study)| Ok((&**name, missing(study, place, &cache)?))).collect()
+}
+
+/// Returns true if no study lacks anything.
+pub(crate) fn is_complete(lacks: &[(&str, Vec<Lack>)]) -> bool {
+    lacks.iter().all(|(_, missing)| missing.is_empty())
+}
+
+/// Lists what each study lacks.
+pub(crate) fn text_of(lacks: &[(&str, Vec<Lack>)]) -> String {
+    let mut text = String::new();
+    for (name, missing) in lacks {
         if missing.is_empty() {
             let _ = writeln!(text, "{name}: nothing is missing");
             continue;
         }
-        complete = false;
         let _ = writeln!(text, "{name}:");
-        for (system, reason, remedy) in missing {
-            let _ = writeln!(text, "  {system}: {reason}\n    fix: {remedy}");
+        for Lack { what, reason, fix } in missing {
+            let _ = writeln!(text, "  {what}: {reason}\n    fix: {fix}");
         }
     }
-    Ok((text, complete))
+    text
 }
 
-/// Returns each missing system, and each fault that this machine cannot cause, with the reason and the fix.
-fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
+/// Returns what each study lacks as JSON.
+pub(crate) fn json_of(lacks: &[(&str, Vec<Lack>)]) -> Value {
+    let missing = |one: &Lack| json!({"what": one.what, "reason": one.reason, "fix": one.fix});
+    let study = |(name, lacks): &(&str, Vec<Lack>)| json!({"study": name, "missing": lacks.iter().map(missing).collect::<Vec<_>>()});
+    lacks.iter().map(study).collect()
+}
+
+/// Returns each missing system, and each fault that this machine cannot cause.
+fn missing(study: &Study, place: Where, cache: &Cache) -> Result<Vec<Lack>, Failure> {
     let mut missing = Vec::new();
-    let mut lacks = |what: &str, support: Result<(), String>| {
-        missing.extend(support.err().map(|why| (what.to_owned(), why, NAMESPACES.to_owned())));
+    let mut lacks = |what: &str, fix: &str, support: Result<(), String>| {
+        let lack = |reason| Lack { what: what.to_owned(), reason, fix: fix.to_owned() };
+        missing.extend(support.err().map(lack));
     };
-    if study.cuts_network() && systems::without_relays(study).is_some() {
-        lacks("network faults", network::support());
-    }
-    if study.power_cuts.is_some() {
-        lacks("power cuts", forgetful_disk_support());
+    if place == Where::Here {
+        if study.cuts_network() && systems::without_relays(study).is_some() {
+            lacks("network faults", NAMESPACES, network::support());
+        }
+        if study.with_disk_faults().is_some() {
+            lacks("disk faults", DISKS_HINT, forgetful_disk_support());
+        }
+        if study.power_cuts.is_some() {
+            lacks("power cuts", NAMESPACES, forgetful_disk_support());
+        }
     }
     let started = study.systems.iter().filter(|system| system.is_started());
     for system in started.flat_map(study::System::members) {
@@ -229,7 +278,8 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
         if let (None, Some(process)) = (recipe, &system.process) {
             if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
                 let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
-                missing.push((system.name.clone(), reason, "correct its `command`".to_owned()));
+                let fix = "correct its `command`".to_owned();
+                missing.push(Lack { what: system.name.clone(), reason, fix });
             }
             continue;
         }
@@ -238,7 +288,7 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
         if let Availability::Missing { reason, remedy, .. } =
             install::describe(recipe, wanted.as_ref(), own, cache)
         {
-            missing.push((system.name.clone(), reason, remedy));
+            missing.push(Lack { what: system.name.clone(), reason, fix: remedy });
         }
     }
     Ok(missing)

@@ -17,24 +17,25 @@ use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::{Runtime, RuntimeFound};
 use bakeoff_systems as systems;
-use bakeoff_trial::run::refusals::homeless;
+use bakeoff_trial::run::misfits::{Misfit, misfits};
+use bakeoff_trial::run::refusals::{DISKS_HINT, SPACE_MIN};
+use serde_json::{Value, json};
 
-use super::catalogue::{self, MISSING};
+use super::catalogue::{self, MISSING, Where};
 use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};
 use bakeoff_fleet::machines::kubernetes::{self, ClusterTold, Pods};
 use bakeoff_fleet::machines::{self, WALL_MAX, Within, order, tunnel};
 
-/// Free bytes below which a machine for servers lacks space.
-const FREE_MIN: u64 = 1 << 30;
 /// Width of the first column.
 const NAME: usize = 9;
 
-/// Prints what the machines of a places file have, and what they lack for studies.
+/// Prints what the machines of a places file have, and what they lack for studies, or writes it as JSON.
 pub(crate) fn machines(
     asked: &[String],
     on: &Path,
+    json: bool,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let mut places = machines::read_places(on, Purpose::Doctor)?;
@@ -45,11 +46,18 @@ pub(crate) fn machines(
             on.display()
         ));
     }
-    let studies = catalogue::asked_studies(asked)?;
+    let asked = catalogue::asked_studies(asked)?;
+    let refused = asked.iter().flat_map(|(name, study)| {
+        misfits(study, &places).into_iter().map(move |misfit| (name.clone(), misfit))
+    });
+    let refused: Vec<(String, Misfit)> = refused.collect();
+    let is_refused = |name: &String| refused.iter().any(|(refused, _)| refused == name);
+    let studies: Vec<(String, Study)> =
+        asked.into_iter().filter(|(name, _)| !is_refused(name)).collect();
     let (_, sent) = machines::sent(&places)?;
     let mut cluster = None;
     let mut pods = None;
-    if let Some(kubernetes) = places.kubernetes.clone() {
+    if let Some(kubernetes) = places.kubernetes.clone().filter(|_| !studies.is_empty()) {
         let survey = kubernetes::survey(&kubernetes)?;
         if survey.missing.is_empty() {
             let all: Vec<&Study> = studies.iter().map(|(_, study)| study).collect();
@@ -75,18 +83,33 @@ pub(crate) fn machines(
     drop(pods);
     let inspections: Vec<Inspection> = cluster.into_iter().chain(inspections).collect();
     let lacking = inspections.iter().filter(|inspection| !inspection.missing.is_empty()).count();
-    let homeless: Vec<_> = match places.kubernetes {
-        None => studies.iter().filter_map(|(_, study)| homeless(study, &places)).collect(),
-        Some(_) => Vec::new(),
-    };
-    let (here, complete) = catalogue::check_programs(&studies)?;
+    let lacks = catalogue::lacks(&studies, Where::Places)?;
+    let complete = catalogue::is_complete(&lacks);
+    let lacks_nothing = lacking == 0 && complete && refused.is_empty();
+    let code = if lacks_nothing { ExitCode::SUCCESS } else { ExitCode::from(MISSING) };
+    if json {
+        let refused = refused.iter().map(
+            |(study, Misfit { what, hint })| json!({"study": study, "reason": what, "fix": hint}),
+        );
+        messages::output(&messages::json(&json!({
+            "format": 1,
+            "complete": lacks_nothing,
+            "machines": inspections.iter().map(Inspection::json).collect::<Vec<_>>(),
+            "studies": catalogue::json_of(&lacks),
+            "refused": refused.collect::<Vec<_>>(),
+        })));
+        return Ok(code);
+    }
     let mut text = inspections.into_iter().map(Inspection::text).collect::<Vec<_>>().join("\n");
-    let _ = write!(text, "\nPrograms on this machine, which sends them to the others:\n{here}");
-    for (what, hint) in &homeless {
-        let _ = write!(text, "\n{what}\n  hint: {hint}");
+    if !lacks.is_empty() {
+        let here = catalogue::text_of(&lacks);
+        let _ = write!(text, "\nPrograms on this machine, which sends them to the others:\n{here}");
+    }
+    for (study, Misfit { what, hint }) in &refused {
+        let _ = write!(text, "\n{study} cannot run there: {what}\n  fix: {hint}\n");
     }
     text.push_str(&match (lacking, complete) {
-        _ if !homeless.is_empty() => String::new(),
+        (0, true) if !refused.is_empty() => String::new(),
         (0, true) => "\nNothing is missing.".to_owned(),
         (0, false) => "\n`bakeoff run` fetches these programs itself where it can.".to_owned(),
         _ if places.kubernetes.is_some() && places.machines.is_empty() => {
@@ -98,8 +121,7 @@ pub(crate) fn machines(
         }
     });
     messages::output(&text);
-    let lacks_nothing = lacking == 0 && complete && homeless.is_empty();
-    Ok(if lacks_nothing { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
+    Ok(code)
 }
 
 /// Result of checking a machine.
@@ -124,6 +146,16 @@ impl Inspection {
 
     fn lacks(&mut self, what: impl Into<String>, fix: impl Into<String>) {
         self.missing.push((what.into(), fix.into()));
+    }
+
+    fn json(&self) -> Value {
+        let rows = self.rows.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+        let missing = |(what, fix): &(String, String)| json!({"what": what, "fix": fix});
+        json!({
+            "machine": self.machine,
+            "has": rows.collect::<serde_json::Map<_, _>>(),
+            "missing": self.missing.iter().map(missing).collect::<Vec<_>>(),
+        })
     }
 
     fn text(self) -> String {
@@ -151,13 +183,29 @@ struct Needs {
     runtimes: BTreeMap<Runtime, (u32, Vec<String>)>,
     /// Systems with CPU or memory limits.
     limited: Vec<String>,
-    /// True if this machine must connect to servers directly.
-    direct: bool,
+    /// Reason why this machine must connect to servers directly, as a fix; `None` if it may use their agents.
+    direct: Option<&'static str>,
+    /// First system whose disks break.
+    breaks_disks: Option<String>,
 }
+
+/// Fixes for a machine that this one cannot connect to.
+const OWN_LOAD: &str = "generate no load on this machine: a load never uses a tunnel";
+const OWN_TUNNEL: &str = "`tunnel: auto` in the places file connects through its agent";
 
 impl Needs {
     fn new(studies: &[(String, Study)], places: &Places, place: usize) -> Self {
-        let mut needs = Self { direct: places.tunnel == Tunnel::Never, ..Self::default() };
+        let drives = places.machines.iter().any(|one| one.reach == Reach::Here && one.generator);
+        let direct = match places.tunnel {
+            _ if drives => Some(OWN_LOAD),
+            Tunnel::Never => Some(OWN_TUNNEL),
+            Tunnel::Auto | Tunnel::Always => None,
+        };
+        let broken = studies.iter().find_map(|(_, study)| study.with_disk_faults());
+        // A run asks every machine that takes servers.
+        let broken = broken.filter(|_| places.machines[place].is_home());
+        let breaks_disks = broken.map(|system| system.name.clone());
+        let mut needs = Self { direct, breaks_disks, ..Self::default() };
         let systems = studies.iter().flat_map(|(_, study)| &study.systems);
         for system in systems.filter(|system| system.is_started()) {
             for (role, part) in systems::by_role(system) {
@@ -193,6 +241,9 @@ fn inspect(
 ) -> Inspection {
     let mut inspection = Inspection { machine: machine.name.clone(), ..Inspection::default() };
     inspection.row("address", format!("{}, {}", machine.address, roles(machine)));
+    if let Some(at) = &machine.listed_at {
+        inspection.row("listed", at.clone());
+    }
     let inspected = machines::begin(places, machine, sent, Within { pods, ..Within::default() })
         .and_then(|agent| inspect_agent(&agent, machine, needs, sent, &mut inspection));
     if let Err(error) = inspected {
@@ -257,7 +308,13 @@ fn inspect_agent(
     if machine.servers != Takes::Nothing {
         let request = Request::Port { address: machine.address, base: None };
         match agent.ask::<u16>(&request) {
-            Ok(port) => inspection.row("ports", format!("free at {}: {port}, …", machine.address)),
+            Ok(port) => inspection.row(
+                "ports",
+                format!(
+                    "free at {}: {port}, …; servers listen from 17000 up, or from `--base-port N` up",
+                    machine.address
+                ),
+            ),
             Err(error) if error.is_loss() => return Err(error),
             Err(error) => {
                 let text = error.to_string();
@@ -269,18 +326,31 @@ fn inspect_agent(
     if machine.servers != Takes::Nothing && machine.reach != Reach::Here {
         match tunnel::reaches(agent, machine) {
             Ok(Ok(())) => inspection.row("connects", "this machine to it, directly"),
-            Ok(Err(error)) if needs.direct => inspection.lacks(
-                format!("a direct connection from this machine to {}: {error}", machine.address),
-                "`tunnel: auto` in the places file connects through its agent",
-            ),
             Ok(Err(error)) => {
                 let at = machine.address;
-                let text = format!("this machine to it through its agent ({at}: {error})");
-                inspection.row("connects", text);
+                match needs.direct {
+                    Some(fix) => inspection.lacks(
+                        format!("a direct connection from this machine to {at}: {error}"),
+                        fix,
+                    ),
+                    None => inspection.row(
+                        "connects",
+                        format!("this machine to it through its agent ({at}: {error})"),
+                    ),
+                }
             }
             // The row for ports reports an address of another machine.
             Err(AgentError::Refused { .. }) => {}
             Err(error) => return Err(error),
+        }
+    }
+    if let Some(system) = &needs.breaks_disks {
+        match agent.ask::<Option<String>>(&Request::LacksOwnDisks)? {
+            None => inspection.row("disks", "can break"),
+            Some(why) => inspection.lacks(
+                format!("a file system whose disk breaks, needed by {system}: {why}"),
+                DISKS_HINT,
+            ),
         }
     }
     for (&runtime, (least, of)) in &needs.runtimes {
@@ -333,7 +403,7 @@ fn disk(description: &MachineTold, machine: &Machine, inspection: &mut Inspectio
             let sync = latency_text(Duration::from_secs_f64(sync_median_us / 1e6));
             inspection
                 .row("disk", format!("{data}: {file_system}, {free} free, a sync takes {sync}"));
-            if *free_bytes < FREE_MIN && machine.servers != Takes::Nothing {
+            if *free_bytes < SPACE_MIN && machine.servers != Takes::Nothing {
                 inspection.lacks(
                     format!("space in `{data}`: only {free} free"),
                     "free some, or set `data` in the places file to another folder",
@@ -357,7 +427,7 @@ fn limits(description: &MachineTold, needs: &Needs, inspection: &mut Inspection)
     if refused && !needs.limited.is_empty() {
         inspection.lacks(
             format!("limits, needed by {}", needs.limited.join(" and ")),
-            "run bakeoff as root there, or delegate a cgroup to its user",
+            "run bakeoff as root there, or delegate a cgroup to its user (docs/machines.md: limits without root)",
         );
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod catalogue;
+pub(crate) mod clear_cache;
 pub(crate) mod compare;
 pub(crate) mod conditions;
 pub(crate) mod dbtester;

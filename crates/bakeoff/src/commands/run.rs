@@ -33,6 +33,11 @@ pub(crate) fn run(
     };
     let settings = RunSettings { rounds, ..args.options.settings() };
     let mut runner = Runner { settings, places: None, reporter, interrupted };
+    if let (true, Some(study)) = (args.prepare, &args.study) {
+        runner.fill_caches(&study_for(study, args)?)?;
+        messages::output("All programs are in place; nothing was run.");
+        return Ok(ExitCode::SUCCESS);
+    }
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust.into())?,
         (None, Some(study)) => {

@@ -5,13 +5,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bakeoff_agent::transfer::{Transfer, TransferState};
 use bakeoff_core::plan;
 use bakeoff_core::ranked::{self, Percentile};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::Found;
 use bakeoff_core::stats::gate::{self as rounds, Losses};
 use bakeoff_core::study::{Load, Study};
-use bakeoff_core::units::{count_text, plural, rate_text, share_text, trials_text};
+use bakeoff_core::units::{
+    ByteCount, count_text, latency_text, plural, rate_text, share_text, trials_text,
+};
 use bakeoff_engine::Live;
 use bakeoff_trial::event::{GateExtended, GateStarted, Resumed};
 
@@ -60,6 +63,23 @@ fn few_operations(load: &Load) -> Option<String> {
             count_text(ranked::sample_min(quantile))
         )
     })
+}
+
+/// Returns a line about a transfer: what it costs, how far it has come, and how long it takes.
+pub(super) fn transfer(of: &Transfer<'_>) -> String {
+    let Transfer { machine, what, total, state } = *of;
+    let sending = format!("sending {what} to `{machine}`");
+    match state {
+        TransferState::Begun => format!("{sending}: {} before compression", ByteCount(total)),
+        TransferState::UnderWay { done, took } => {
+            let share = done as f64 / total.max(1) as f64;
+            let left = took.mul_f64((1.0 - share).max(0.0) / share.max(0.001));
+            format!("{sending}: {}, about {} left", share_text(share), left_text(left))
+        }
+        TransferState::Ended { carried, took } => {
+            format!("sent {what} to `{machine}`: {} in {}", ByteCount(carried), latency_text(took))
+        }
+    }
 }
 
 /// Returns the first line of a resumed run.

@@ -11,6 +11,8 @@ use bakeoff_agent::{
     Agent, AgentError, Carrier, ClockReading, FileStamp, Incoming, LaunchOrder, Request, Sent,
 };
 use bakeoff_host::{Exit, NodeSpec, Process};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::support::{close_for_all, listener_apart};
@@ -23,6 +25,13 @@ fn sent() -> Sent {
 
 fn agent() -> Arc<Agent> {
     Arc::new(Agent::begin("here", &CHILD, &[sent()]).unwrap())
+}
+
+/// Compresses bytes as the coordinator does.
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut to = GzEncoder::new(Vec::new(), Compression::fast());
+    to.write_all(bytes).unwrap();
+    to.finish().unwrap()
 }
 
 /// Returns an agent that prepared a run's folder in `data`.
@@ -206,10 +215,17 @@ fn files_arrive_whole_or_not_at_all() {
     assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), std::slice::from_ref(&file));
     let put = |bytes: &[u8]| -> Result<(), AgentError> {
         let exchange = agent.open(&Request::Put { file: file.clone(), mode: 0o755 })?;
-        exchange.data(bytes)?;
+        exchange.data(&packed(bytes))?;
         exchange.end()?;
         exchange.answer()
     };
+    let cut = |packed: &[u8]| -> Result<(), AgentError> {
+        let exchange = agent.open(&Request::Put { file: file.clone(), mode: 0o755 })?;
+        exchange.data(&packed[..packed.len() / 2])?;
+        exchange.end()?;
+        exchange.answer()
+    };
+    cut(&packed(&bytes)).unwrap_err();
     let damaged = put(&bytes[1..]).unwrap_err().to_string();
     assert!(damaged.contains("does not match its SHA-256"), "{damaged}");
     assert_eq!(std::fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 0);
@@ -317,7 +333,8 @@ fn killed_agent_ends_its_tunnels() {
 #[test]
 fn shows_the_output_of_a_program_that_is_not_an_agent() {
     let begin = |program: &str| {
-        let sent = Sent { path: program.into(), ..sent() };
+        let mut sent = sent();
+        sent.path = program.into();
         Agent::begin("there", &CHILD, &[sent]).err().unwrap().to_string()
     };
     let heard = begin("/bin/echo");

@@ -21,6 +21,10 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
             "machines_commands::doctor_tells_of_each_machine_with_others_down",
             doctor_with_one_down,
         ),
+        skipped.unless_lacking(
+            "machines_commands::programs_are_sent_ahead_and_removed",
+            prepared_and_cleared,
+        ),
         skipped.unless_lacking("machines_commands::two_generators_share_a_load", shared_load),
         skipped.unless_lacking("machines_commands::dbtester_runs_on_its_peers", dbtester_on_peers),
     ]
@@ -78,6 +82,52 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     assert!(part(&output, "h1").contains("free at 198.18.0.1: "), "{output}");
     assert!(part(&output, "h2").contains("missing   cannot start the agent on `h2`"), "{output}");
     assert!(part(&output, "h3").contains("a sync takes"), "{output}");
+    Ok(())
+}
+
+fn prepared_and_cleared() -> Result<(), Lacking> {
+    let hosts = Hosts::bare(2)?;
+    let places = hosts.places(&[1], &[2]);
+    let study = hosts.dir().join("study.yaml");
+    let own = "title: one command\nsystems: {own: {kind: process, process: {command: [sleep, '{port}']}}}\n\
+               workloads: {all: {mix: {request: 1}, request: {path: /}}}\n\
+               loads: {steady: {clients: 1, stop: {after: 1s}}}\n";
+    fs::write(&study, own).unwrap();
+    let study = study.display().to_string();
+    let prepare = || {
+        let ended = bakeoff(&hosts, &["run", &study, "--prepare"], &places);
+        let output = text(&ended);
+        assert!(ended.status.success() && output.contains("nothing was run"), "{output}");
+        output
+    };
+    let output = prepare();
+    for machine in ["h1", "h2"] {
+        for words in
+            [format!("sending bakeoff to `{machine}`: "), format!("sent bakeoff to `{machine}`: ")]
+        {
+            assert!(output.contains(&words), "{words}: {output}");
+        }
+    }
+    let cache = |number: usize| hosts.own(number).join("cache/bakeoff");
+    let size = fs::metadata(env!("CARGO_BIN_EXE_bakeoff")).unwrap().len();
+    for number in [1, 2] {
+        let agents = fs::read_dir(cache(number).join("agents")).unwrap().flatten();
+        let sizes: Vec<u64> = agents.map(|entry| entry.metadata().unwrap().len()).collect();
+        assert_eq!(sizes, [size]);
+    }
+    assert!(cache(1).join("sent").is_dir() && !cache(2).join("sent").exists(), "{output}");
+    assert!(!hosts.dir().join("runs").exists());
+    assert!(!prepare().contains("sending "), "both have it");
+
+    fs::write(cache(1).join("notes"), "mine").unwrap();
+    let cleared = bakeoff(&hosts, &["clear-cache"], &places);
+    let output = text(&cleared);
+    assert!(cleared.status.success(), "{output}");
+    assert!(output.contains("h1: freed ") && output.contains("h2: freed "), "{output}");
+    for number in [1, 2] {
+        assert!(!cache(number).join("agents").exists() && !cache(number).join("sent").exists());
+    }
+    assert!(cache(1).join("notes").exists());
     Ok(())
 }
 

@@ -33,8 +33,21 @@ const UNPLACED: [(&str, &str); 5] = [
     ("Insufficient", "request less `cpu` and `memory`, or add nodes"),
     ("taint", "list the taints in `tolerations`, or select other nodes"),
 ];
-const PRIORITY: &str = "set `priority-class` to one that `kubectl get priorityclasses` lists";
 const LIMITS: &str = "check the event for a quota or an admission rule";
+/// Parts of the event about a pod that was not created, each with its hint.
+const NOT_CREATED: [(&str, &str); 3] = [
+    ("PriorityClass", "set `priority-class` to one that `kubectl get priorityclasses` lists"),
+    (
+        "must specify",
+        "the namespace's quota counts what each pod requests: set `cpu: 1` and `memory: 2Gi` in the places file, with \
+         amounts of your own",
+    ),
+    (
+        "exceeded quota",
+        "request less of the namespace's quota: `cpu: 1`, `memory: 1Gi`, or fewer `servers` and `generators` in the \
+         places file",
+    ),
+];
 
 fn name_of(pod: &Value) -> Option<String> {
     pod["metadata"]["name"].as_str().map(str::to_owned)
@@ -186,7 +199,8 @@ impl PodFailure {
             let word = |name: &str| event[name].as_str().unwrap_or_default().trim().to_owned();
             format!("\n    | last event: {}: {}", word("reason"), word("message"))
         });
-        let hint = if last.contains("PriorityClass") { PRIORITY } else { self.hint };
+        let known = NOT_CREATED.iter().find(|(words, _)| last.contains(words));
+        let hint = known.map_or(self.hint, |(_, hint)| hint);
         format!("the run's pods did not start: {about}{}{last}\nhint: {hint}", self.why)
     }
 }
@@ -247,6 +261,20 @@ mod tests {
             json!({"type": "Warning", "involvedObject": {"name": "servers"}, "message": message});
         let text = missing().message(&json!({ "items": [event] }), "servers");
         assert!(text.contains("set `priority-class`"), "{text}");
+    }
+
+    #[test]
+    fn quota_is_reported_with_the_fields_that_meet_it() {
+        let check = |message: &str, parts: &[&str]| {
+            let event = json!({"type": "Warning", "involvedObject": {"name": "servers"}, "reason": "FailedCreate", "message": message});
+            let text = missing().message(&json!({ "items": [event] }), "servers");
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        };
+        let lacks = "pods \"servers-0\" is forbidden: failed quota: q: must specify requests.cpu for: agent";
+        check(lacks, &["failed quota: q", "set `cpu: 1` and `memory: 2Gi`"]);
+        let much = "pods \"servers-2\" is forbidden: exceeded quota: q, requested: requests.cpu=2, used: requests.cpu=4";
+        check(much, &["exceeded quota: q", "request less", "`cpu: 1`"]);
+        check("admission webhook denied the request", &["check the event for a quota"]);
     }
 
     #[test]

@@ -27,6 +27,9 @@ const TRIED_FOR: Duration = Duration::from_secs(40);
 const TRIED_FIRST_FOR: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// Hint for a pod whose connections to the API server fail.
+const UNREACHED: &str = "let pods connect to the API server: check network policies for egress, and proxies between them";
+
 /// An account that may delete a namespace, and the address of the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct Keeper {
@@ -70,7 +73,7 @@ impl Keeper {
                 // Deleted already, or being deleted.
                 Ok((200 | 202 | 404 | 409, _)) => return Ok(()),
                 Ok((status, body)) => format!("the API server answered {status}: {body}"),
-                Err(error) => format!("cannot reach the API server: {error}"),
+                Err(error) => format!("cannot reach the API server: {error}\nhint: {UNREACHED}"),
             };
             if clock::now() >= until {
                 return Err(AgentRefusal::new(why));
