@@ -43,6 +43,7 @@ pub fn describe(
         memory_bytes: memory_bytes(),
         file_system: disk.filesystem,
         disk_free_bytes: disk.free_bytes,
+        disk_sync_least_us: Some(disk.append.least.as_secs_f64() * 1e6),
         disk_sync_median_us: Some(disk.append.median.as_secs_f64() * 1e6),
         disk_sync_p99_us: Some(disk.append.p99.as_secs_f64() * 1e6),
         open_files_max: open_files,

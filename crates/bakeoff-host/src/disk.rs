@@ -34,6 +34,8 @@ pub struct Disk {
 pub struct AppendLatency {
     /// Number of timed appends.
     pub count: usize,
+    /// Shortest time, which other work on the machine hardly changes.
+    pub least: Duration,
     /// Median time.
     pub median: Duration,
     /// 99th percentile; the maximum if there are fewer than 100 appends.
@@ -70,7 +72,7 @@ fn time_appends(file: File) -> std::io::Result<AppendLatency> {
     let count = times.len();
     // Nearest-rank percentile.
     let rank = |percent: usize| times[(count * percent).div_ceil(100).max(1) - 1];
-    Ok(AppendLatency { count, median: rank(50), p99: rank(99) })
+    Ok(AppendLatency { count, least: times[0], median: rank(50), p99: rank(99) })
 }
 
 /// Longest measurement for one number of clients.

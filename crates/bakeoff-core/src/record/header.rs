@@ -132,6 +132,10 @@ pub struct Environment {
     pub file_system: String,
     /// Free bytes on it when the run began.
     pub disk_free_bytes: u64,
+    /// Shortest time of a durable 1 KiB append on it before the run, in microseconds; `None` in records of an older
+    /// bakeoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_sync_least_us: Option<f64>,
     /// Median time of a durable 1 KiB append on it before the run, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_sync_median_us: Option<f64>,

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// Largest relative difference of the same memory: kernels reserve different amounts.
 const MEMORY_SAME: f64 = 0.02;
-/// Largest ratio of two median times of a durable append to the same disk.
+/// Largest ratio of two shortest times of a durable append to the same disk.
 const APPEND_RATIO_MAX: f64 = 3.0;
-/// Difference of two such medians that is always accepted, in microseconds. Appends to memory take less.
+/// Difference of two such times that is always accepted, in microseconds. Appends to memory take less.
 const APPEND_SAME_US: f64 = 50.0;
 
 /// Returns what differs between the machines that a run began on and those of now, as clauses: `the file system of `db1`
@@ -23,15 +23,18 @@ pub fn machine_changes(then: &Environment, now: &Environment) -> Vec<String> {
     let holds_data = !then.has_places() && then.shared_with_servers;
     let shared = then.shared_machine;
     compare(then, now, Scope { of: "", is_pod: false, holds_data, shared }, &mut changes);
+    for (servers, pods) in [(true, "server pods"), (false, "generator pods")] {
+        let (then, now) = (nodes(then, servers), nodes(now, servers));
+        if then != now {
+            changes.push(format!("{pods} were on {then} and are on {now}"));
+        }
+    }
     for (then, now) in then.machines.iter().zip(&now.machines) {
         // Namespaces and relays are on the coordinator's machine, which is compared already.
         if then.namespace || then.relayed_to.is_some() {
             continue;
         }
         let (of, is_pod, holds_data) = (&*at(then), then.pod.is_some(), then.servers);
-        if let (Some(then), Some(now)) = (&then.pod, &now.pod) {
-            differs(&mut changes, &format!("the node{of}"), &then.node, &now.node);
-        }
         if !is_pod {
             let folder = |machine: &RunMachine| machine.data.clone();
             known(&mut changes, &format!("`data`{of}"), folder(then), folder(now));
@@ -40,6 +43,16 @@ pub fn machine_changes(then: &Environment, now: &Environment) -> Vec<String> {
         compare(&then.environment, &now.environment, scope, &mut changes);
     }
     changes
+}
+
+/// Returns the nodes of the cluster that pods for servers, or all others, run on: `n1, n2`; empty without pods. Pods may
+/// swap nodes.
+fn nodes(of: &Environment, servers: bool) -> String {
+    let pods = of.machines.iter().filter(|machine| machine.servers == servers);
+    let mut nodes: Vec<&str> =
+        pods.filter_map(|machine| Some(machine.pod.as_ref()?.node.as_str())).collect();
+    nodes.sort_unstable();
+    nodes.join(", ")
 }
 
 /// How one machine is compared.
@@ -58,13 +71,8 @@ struct Scope<'a> {
 fn compare(then: &Environment, now: &Environment, scope: Scope<'_>, changes: &mut Vec<String>) {
     let Scope { of, is_pod, holds_data, shared } = scope;
     let named = |what: &str| format!("{what}{of}");
-    let container = |of: &Environment| {
-        let hardware = of.hardware.as_ref();
-        hardware.and_then(|hardware| hardware.container.clone()).filter(|name| name != "none")
-    };
-    // A container has a new host name each time, and often no ID.
-    if !is_pod && container(then).is_none() && container(now).is_none() {
-        known(changes, &named("the host name"), then.host.clone(), now.host.clone());
+    if !is_pod {
+        known(changes, &named("the host name"), own_name(then), own_name(now));
         let id = |of: &Environment| of.machine_id.clone();
         known(changes, &named("the machine ID (hashed)"), id(then), id(now));
     }
@@ -87,16 +95,28 @@ fn compare(then: &Environment, now: &Environment, scope: Scope<'_>, changes: &mu
         of.hardware.as_ref().and_then(|hardware: &Hardware| hardware.disk_model.clone())
     };
     known(changes, &named("the disk's model"), model(then), model(now));
-    if let (Some(old), Some(new)) = (then.disk_sync_median_us, now.disk_sync_median_us)
+    if let (Some(old), Some(new)) = (then.disk_sync_least_us, now.disk_sync_least_us)
         && !shared
         && !is_same_speed(old, new)
     {
         let text = |us: f64| latency_text(Duration::from_secs_f64(us.max(0.0) / 1e6));
-        changes.push(changed(&named("a durable append to the disk"), &text(old), &text(new)));
+        changes.push(changed(
+            &named("the shortest durable append to the disk"),
+            &text(old),
+            &text(new),
+        ));
     }
 }
 
-/// Returns true if two median times of an append, in microseconds, may be those of one disk.
+/// Returns the host name, unless it is the ID of a container, which is new each time: 12 hexadecimal digits.
+fn own_name(of: &Environment) -> Option<String> {
+    let container = of.hardware.as_ref().and_then(|hardware| hardware.container.as_deref());
+    let is_container = container.is_some_and(|name| name != "none");
+    let is_id = |name: &str| name.len() == 12 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    of.host.clone().filter(|name| !(is_container && is_id(name)))
+}
+
+/// Returns true if two shortest times of an append, in microseconds, may be those of one disk.
 fn is_same_speed(one: f64, other: f64) -> bool {
     (one - other).abs() <= APPEND_SAME_US || one.max(other) <= APPEND_RATIO_MAX * one.min(other)
 }
@@ -146,7 +166,7 @@ mod tests {
             memory_bytes: 8 << 30,
             kernel: "Linux 6.1".to_owned(),
             file_system: "ext4".to_owned(),
-            disk_sync_median_us: Some(200.0),
+            disk_sync_least_us: Some(200.0),
             shared_with_servers: true,
             ..Environment::default()
         }
@@ -204,11 +224,24 @@ mod tests {
             |now| now.file_system = "tmpfs".to_owned(),
             &["the file system was ext4 and is tmpfs"],
         );
-        let speed = |us| move |now: &mut Environment| now.disk_sync_median_us = Some(us);
+        let speed = |us| move |now: &mut Environment| now.disk_sync_least_us = Some(us);
         check(speed(590.0), &[]);
         check(speed(70.0), &[]);
-        check(speed(1200.0), &["a durable append to the disk was 200 µs and is 1.20 ms"]);
-        check(speed(2.0), &["a durable append to the disk was 200 µs and is 2.00 µs"]);
+        check(
+            speed(1200.0),
+            &["the shortest durable append to the disk was 200 µs and is 1.20 ms"],
+        );
+        check(speed(2.0), &["the shortest durable append to the disk was 200 µs and is 2.00 µs"]);
+        let container = |host: &str| {
+            let host = Some(host.to_owned());
+            let container = Some("docker".to_owned());
+            let hardware = Some(Hardware { container, ..Hardware::default() });
+            Environment { host, hardware, ..environment() }
+        };
+        let of = |host: &str| machine_changes(&container("0123456789ab"), &container(host));
+        assert_eq!(of("ba9876543210"), [""; 0]);
+        let of = |host: &str| machine_changes(&container("db1"), &container(host));
+        assert_eq!(of("db9"), ["the host name was db1 and is db9"]);
         // An older bakeoff recorded neither.
         check(|now| (now.host, now.machine_id) = (None, None), &[]);
     }
@@ -217,7 +250,7 @@ mod tests {
     fn disk_of_a_shared_machine_may_vary_and_that_of_a_generator_too() {
         let mut then = environment();
         then.shared_machine = true;
-        let now = Environment { disk_sync_median_us: Some(9000.0), ..then.clone() };
+        let now = Environment { disk_sync_least_us: Some(9000.0), ..then.clone() };
         assert_eq!(machine_changes(&then, &now), [""; 0]);
         let generator = |disk: &str| {
             let of = Environment { file_system: disk.to_owned(), ..environment() };
@@ -242,6 +275,12 @@ mod tests {
         };
         assert_eq!(machine_changes(&pod("n1", "a"), &pod("n1", "b")), [""; 0]);
         let changes = machine_changes(&pod("n1", "a"), &pod("n2", "a"));
-        assert_eq!(changes, ["the node of `h1` was n1 and is n2"]);
+        assert_eq!(changes, ["server pods were on n1 and are on n2"]);
+        let swapped = |nodes: [&str; 2]| Environment {
+            machines: nodes.map(|node| pod(node, "a").machines.remove(0)).into(),
+            ..Environment::default()
+        };
+        let both = [swapped(["n1", "n2"]), swapped(["n2", "n1"])];
+        assert_eq!(machine_changes(&both[0], &both[1]), [""; 0]);
     }
 }

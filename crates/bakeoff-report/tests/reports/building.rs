@@ -115,6 +115,7 @@ pub(crate) fn record(study: Study) -> Record {
                 memory_bytes: 8 << 30,
                 file_system: "ext4".to_owned(),
                 disk_free_bytes: 100 << 30,
+                disk_sync_least_us: None,
                 disk_sync_median_us: Some(342.0),
                 disk_sync_p99_us: Some(1240.0),
                 open_files_max: 1 << 20,

@@ -392,7 +392,8 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
 
     let run = std::fs::read_dir(dir.path().join("runs")).unwrap().flatten().next().unwrap().path();
     let mut resume = bakeoff(cluster);
-    resume.args(["run", "--shared-machine", "--resume"]).arg(&run);
+    // New pods may be on other nodes.
+    resume.args(["run", "--shared-machine", "--trust", "--resume"]).arg(&run);
     let on = dir.path().join("places.yaml");
     let ran = Ran::from_output(resume.arg("--on").arg(on).output().unwrap());
     let lines = record(&run);
