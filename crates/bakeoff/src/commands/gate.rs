@@ -282,7 +282,7 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
         true => folder.to_owned(),
         false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
     };
-    let rendering = Rendering::new(folder::read_and_warn(&folder)?);
+    let rendering = Rendering::new(folder::read_and_warn(&folder)?.1);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
     let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;
