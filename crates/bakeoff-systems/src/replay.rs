@@ -114,6 +114,7 @@ fn text(answer: Answer<'_>) -> String {
         Answer::Unprocessed(why) => format!("unprocessed: {why}"),
         Answer::Refused(_, why) => format!("refused: {why}"),
         Answer::Failed(_, why) => format!("failed: {why}"),
+        Answer::LeaseExpired(lasts) => format!("the lease of {lasts:?} expired"),
     }
 }
 

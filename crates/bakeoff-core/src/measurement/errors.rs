@@ -29,6 +29,8 @@ pub enum ErrorKind {
     WrongValue,
     /// The answer is older than the system guarantees.
     StaleValue,
+    /// The client's lease had expired, because no renewal had reached the system for longer than the lease lasts.
+    LeaseExpired,
     /// The operation was due, but the load ended before a client was free to send it.
     #[serde(rename = "unsent", alias = "dropped")]
     Dropped,
@@ -36,7 +38,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of tables.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Refused,
         Self::Reset,
         Self::Closed,
@@ -45,23 +47,24 @@ impl ErrorKind {
         Self::Status,
         Self::WrongValue,
         Self::StaleValue,
+        Self::LeaseExpired,
         Self::Dropped,
     ];
 
     /// Returns true if errors of this kind vary in their text, which is then counted.
     pub fn varies_in_its_text(self) -> bool {
-        !matches!(self, Self::Refused | Self::Timeout | Self::Dropped)
+        !matches!(self, Self::Refused | Self::Timeout | Self::LeaseExpired | Self::Dropped)
     }
 
     /// Returns true if the operation got a complete answer, which counted as a failure.
     pub fn is_answer(self) -> bool {
-        matches!(self, Self::Status | Self::WrongValue | Self::StaleValue)
+        matches!(self, Self::Status | Self::WrongValue | Self::StaleValue | Self::LeaseExpired)
     }
 
     /// Returns true if the operation had no effect, as far as its client can know: it got no connection, an error as
     /// the answer, or was never sent.
     pub fn is_failed_at_once(self) -> bool {
-        matches!(self, Self::Refused | Self::Status | Self::Dropped)
+        matches!(self, Self::Refused | Self::Status | Self::LeaseExpired | Self::Dropped)
     }
 
     /// Returns true if the operation got no answer, and may have had its effect.
@@ -88,6 +91,7 @@ impl ErrorKind {
             Self::Status => "status",
             Self::WrongValue => "wrong value",
             Self::StaleValue => "stale value",
+            Self::LeaseExpired => "lease expired",
             Self::Dropped => "unsent",
         }
     }

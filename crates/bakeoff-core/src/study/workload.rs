@@ -179,6 +179,13 @@ impl Workload {
         self.mix.keys().any(|operation| operation.writes())
     }
 
+    /// Returns true if nothing of it remains in a system: leases expire by themselves.
+    pub fn leaves_nothing(&self) -> bool {
+        let is_lease =
+            |one: &Operation| matches!(one, Operation::GrantLease | Operation::KeepLease);
+        !self.fill && self.mix.keys().all(is_lease)
+    }
+
     /// Returns true if some operations write keys and others do not, so that a load can drive them separately.
     pub fn can_split(&self) -> bool {
         self.writes() && self.mix.keys().any(|operation| !operation.writes())

@@ -51,7 +51,10 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
     }
     for kind in ErrorKind::ALL {
         let errors = operation.errors.get(&kind).map_or(0, |errors| errors.count);
-        figures.insert(Quantity::ErrorsOf(kind), count(errors));
+        // Few operations have a lease.
+        if kind != ErrorKind::LeaseExpired || errors > 0 {
+            figures.insert(Quantity::ErrorsOf(kind), count(errors));
+        }
     }
     let (responses, services) = (operation.responses(), operation.services());
     let successes = Ranked::of_values(responses.successes());

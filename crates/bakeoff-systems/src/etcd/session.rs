@@ -1,6 +1,7 @@
 //! Maps key-value operations onto calls of etcd's v3 API.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
@@ -363,9 +364,13 @@ impl KvSession for EtcdSession {
             }
             match (messages::read_lease(message), asked) {
                 (Err(error), _) => on(tag, broken(error)),
+                (Ok((1.., 0)), Asked::Operation(Operation::KeepLease)) => {
+                    *lease = None;
+                    on(tag, Answer::LeaseExpired(Duration::from_secs(LEASE_SECONDS)));
+                }
                 (Ok((0, _) | (_, 0)), _) => {
                     *lease = None;
-                    let what = "the lease is invalid or expired".to_owned();
+                    let what = "the lease is invalid".to_owned();
                     on(tag, Answer::Failed(ErrorKind::WrongValue, what));
                 }
                 (Ok((id, _)), Asked::FirstLease) => {

@@ -46,6 +46,15 @@ fn awaits_a_leader(error: &SystemError) -> bool {
     matches!(error, SystemError::Status { answer, .. } if answer.starts_with('3'))
 }
 
+/// Returns true if a server that speaks a part of a protocol says so in its error. The usual command would make the same
+/// call.
+fn says_it_lacks_a_call(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    ["not supported", "unsupported", "unimplemented", "not implemented", "grpc status 12"]
+        .iter()
+        .any(|words| error.contains(words))
+}
+
 /// Removes bakeoff's keys from a cluster that it did not start, through the first node at which `remove` succeeds.
 /// `keys_max` is the maximum number of keys for the message.
 pub(crate) fn clear(
@@ -69,7 +78,12 @@ pub(crate) fn clear(
         }
         break errors.iter().map(|(node, error)| format!("{node}: {error}")).collect();
     };
+    let lacks_the_call = reasons.iter().any(|why| says_it_lacks_a_call(why));
     let by_hand = match nodes.first().and_then(|node| system.removal(node)) {
+        _ if lacks_the_call => format!(
+            "it does not offer the call that removes many keys: list those that begin with `{KEY_PREFIX}`, and remove \
+             each"
+        ),
         Some(command) => format!("once it answers, remove them with `{command}`"),
         None => format!("once it answers, remove all keys that begin with `{KEY_PREFIX}`"),
     };

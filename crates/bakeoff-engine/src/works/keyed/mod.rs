@@ -11,6 +11,7 @@
 
 mod halves;
 mod history;
+mod leases;
 mod scan;
 mod shared;
 mod source;
@@ -20,8 +21,9 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::schedule::LoadShare;
@@ -34,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use self::halves::{Half, Halves, Step};
 pub use self::history::HistoryCollector;
 use self::history::HistoryRecorder;
+use self::leases::Leases;
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
@@ -105,6 +108,8 @@ pub enum Answer<'a> {
     Unprocessed(String),
     /// Refusal that proves that nothing was changed. An error that does not prove it is [`Self::Failed`].
     Refused(ErrorKind, String),
+    /// The client's lease, which lasts for this time after each renewal, is gone.
+    LeaseExpired(Duration),
     /// Failure, refusal or wrong answer.
     Failed(ErrorKind, String),
 }
@@ -165,6 +170,8 @@ pub struct KvWork {
     goes_on: Vec<(Tag, Pending, Half)>,
     /// Records operations for the linearizability check; `None` without that check.
     history: Option<HistoryRecorder>,
+    /// Renewals of its clients' leases.
+    leases: Leases,
 }
 
 /// Drives keyed work. All loads of `together` begin at the same time. `works` makes each worker's work. Returns the
@@ -197,6 +204,8 @@ pub(crate) struct Pending {
     ticket: u64,
     /// Time of the call of its current request, on the history's clock; 0 if it is not recorded.
     started: u64,
+    /// Time of a renewal of the client's lease; `None` for other operations.
+    renewed: Option<Instant>,
     halves: Halves,
 }
 
@@ -211,7 +220,8 @@ impl KvWork {
     ) -> Self {
         let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
-        Self { keyed, source, reading, connect, numbers, key, value, goes_on, history: None }
+        let (history, leases) = (None, Leases::default());
+        Self { keyed, source, reading, connect, numbers, key, value, goes_on, history, leases }
     }
 
     /// Also records its operations, if the trial records a history. `nodes`: names of the nodes that it connects to.
@@ -296,8 +306,9 @@ impl Work for KvWork {
             false => Halves::One,
         };
         let (began, sequence, started) = (ReadBegan::default(), 0, 0);
+        let renewed = (operation == Operation::KeepLease).then(clock::now);
         let mut pending =
-            Pending { operation, key, began, sequence, client, ticket, started, halves };
+            Pending { operation, key, began, sequence, client, ticket, started, renewed, halves };
         let first = Half::first(operation, self.source.creates());
         if self.request(session, tag, &mut pending, first, out) {
             Ok(Issued { operation: place, pending })
@@ -406,6 +417,13 @@ impl KvWork {
         let is_refused = matches!(answer, Answer::Refused(..));
         let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what) | Answer::Refused(kind, what)) => failure(kind, what),
+            (Operation::KeepLease, Answer::Done) => {
+                self.leases.renewed(pending.client, pending.renewed);
+                Ok(Success::default())
+            }
+            (Operation::KeepLease, Answer::LeaseExpired(lasts)) => {
+                Err(self.leases.expired(pending.client, clock::now(), lasts))
+            }
             (Operation::Put | Operation::Insert, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
             (Operation::Get, Answer::Value(value)) => {
