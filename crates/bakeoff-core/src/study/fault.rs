@@ -349,6 +349,11 @@ impl Fault {
 }
 
 impl FaultAction {
+    /// Returns true if the fault ends the nodes' processes.
+    pub fn ends_nodes(self) -> bool {
+        matches!(self, Self::Kill { .. } | Self::Stop { .. } | Self::Restart { .. })
+    }
+
     /// Returns true if the fault needs a network for each node.
     pub fn cuts_network(self) -> bool {
         matches!(self, Self::Isolate { .. } | Self::Partition { .. })

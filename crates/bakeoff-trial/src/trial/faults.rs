@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::attribution::attribute;
-use bakeoff_core::check::{Audit, CheckName, Verdict};
+use bakeoff_core::check::{Audit, Cause, CheckName, Verdict};
 use bakeoff_core::measurement::DueTimes;
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
@@ -55,9 +55,12 @@ impl TrialRunner<'_, '_> {
             return Ok(cluster);
         }
         self.phase(PhaseName::Injecting);
+        let mut causes = Vec::new();
         for (fault, repeat) in planned {
             let steps = sequence::steps(self.context.study, contender.asked, fault);
-            let mut injected = self.injection(&cluster, driven, (fault, repeat), &steps)?;
+            let (mut injected, cause) =
+                self.injection(&cluster, driven, (fault, repeat), &steps)?;
+            causes.extend(cause);
             if steps.iter().any(|step| matches!(step.fault.action, FaultAction::Disk { .. })) {
                 disk::start_if_stuck(&cluster, &mut injected.hits, self.context.interrupted);
             }
@@ -71,7 +74,7 @@ impl TrialRunner<'_, '_> {
             let last = self.record.injections.last_mut().expect("it was just added");
             last.audit = audit;
             if fault.to.is_some() {
-                upgrade::prove(&cluster, fault.target.part.as_deref(), last);
+                causes.extend(upgrade::prove(&cluster, fault.target.part.as_deref(), last));
             }
             if over {
                 break;
@@ -82,18 +85,21 @@ impl TrialRunner<'_, '_> {
             Some(format!("injection {} of `{}`: {why}", one.repeat, one.fault))
         });
         let verdict = unproven.map_or(Verdict::Passed, Verdict::Failed);
-        self.record.checks.push(Check::new(CheckName::Injections, verdict));
+        // Another round would not help a fault that the study makes impossible.
+        let order = [Cause::User, Cause::Machine, Cause::Unclear];
+        let cause = order.into_iter().find(|cause| causes.contains(cause));
+        self.record.checks.push(Check { cause, ..Check::new(CheckName::Injections, verdict) });
         Ok(cluster)
     }
 
-    /// Runs the load, with one fault.
+    /// Runs the load, with one fault. Also returns the cause if it did not happen as planned.
     fn injection(
         &mut self,
         cluster: &ReadyCluster,
         driven: &Driven<'_>,
         (fault, repeat): (&Fault, u32),
         steps: &[Step<'_>],
-    ) -> Result<Injection, Ended> {
+    ) -> Result<(Injection, Option<Cause>), Ended> {
         let Combination { trial, load, .. } = self.of;
         self.reporter.report(&Event::FaultStarted { fault, repeat });
         let stages = plan::stages(load, &trial.system);
@@ -112,13 +118,15 @@ impl TrialRunner<'_, '_> {
             (driven, injecting.join())
         });
         let (mut stage, _) = driven?;
-        let (mut hits, unproven) = match hits {
-            Ok(Injected { hits, failed }) => (hits, failed),
-            Err(_) => (Vec::new(), Some("the injector ended unexpectedly".to_owned())),
-        };
+        let Injected { mut hits, failed } = hits.unwrap_or_else(|_| Injected {
+            hits: Vec::new(),
+            failed: Some("the injector ended unexpectedly".to_owned().into()),
+        });
+        let (unproven, cause) = failed.map(|NotInjected { why, cause }| (why, cause)).unzip();
         attribute(&mut hits, &stage.measurement);
         stage.measurement.dues = DueTimes::default();
-        Ok(Injection { fault: fault.name.clone(), repeat, stage, hits, unproven, audit: None })
+        let fault = fault.name.clone();
+        Ok((Injection { fault, repeat, stage, hits, unproven, audit: None }, cause))
     }
 
     /// Reads acknowledged keys back after an injection; `None` if the workload writes nothing.
@@ -166,7 +174,32 @@ struct Injector<'a> {
 #[derive(Default)]
 struct Injected {
     hits: Vec<FaultHit>,
-    failed: Option<String>,
+    failed: Option<NotInjected>,
+}
+
+/// Reason why a fault did not happen as planned.
+#[derive(Debug)]
+struct NotInjected {
+    why: String,
+    cause: Cause,
+}
+
+impl NotInjected {
+    /// The study asks for a fault that cannot happen to this system.
+    fn impossible(why: String) -> Self {
+        Self { why, cause: Cause::User }
+    }
+
+    /// The load ended first. The load may be too short, or the system too slow.
+    fn too_late(why: String) -> Self {
+        Self { why, cause: Cause::Unclear }
+    }
+}
+
+impl From<String> for NotInjected {
+    fn from(why: String) -> Self {
+        Self { why, cause: Cause::Machine }
+    }
 }
 
 impl Injector<'_> {
@@ -179,11 +212,13 @@ impl Injector<'_> {
         injected
     }
 
-    fn try_run(&self, hits: &mut Vec<FaultHit>) -> Result<(), String> {
+    fn try_run(&self, hits: &mut Vec<FaultHit>) -> Result<(), NotInjected> {
         let measures = loop {
             match self.begun.get() {
                 Some(measures) => break *measures,
-                None if self.is_over() => return Err("the load did not begin".to_owned()),
+                None if self.is_over() => {
+                    return Err(NotInjected::too_late("the load did not begin".to_owned()));
+                }
                 None => std::thread::sleep(CHECK_EVERY),
             }
         };
@@ -256,7 +291,7 @@ impl Injector<'_> {
         lasts: Duration,
         begin: impl Fn(&[&Process]) -> Result<String, String>,
         end: impl Fn(&[&Process]) -> Result<String, String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let began = clock::now();
         let mut hit = FaultHit {
             nodes: processes.iter().map(|process| process.name().to_owned()).collect(),
@@ -270,7 +305,8 @@ impl Injector<'_> {
         hit.to = healed.is_ok().then(|| since(clock::now()));
         hit.proof = [&broken, &healed].into_iter().flatten().cloned().collect();
         hits.push(hit);
-        broken.and(healed).and(waited)
+        broken.and(healed)?;
+        waited
     }
 
     fn is_over(&self) -> bool {
@@ -278,21 +314,22 @@ impl Injector<'_> {
     }
 
     /// Waits for a moment, unless the load ends before.
-    fn wait_until(&self, moment: Instant) -> Result<(), String> {
+    fn wait_until(&self, moment: Instant) -> Result<(), NotInjected> {
         loop {
             let left = moment.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return Ok(());
             }
             if self.is_over() {
-                return Err("the load ended before the fault did".to_owned());
+                let why = "the load ended before the fault did".to_owned();
+                return Err(NotInjected::too_late(why));
             }
             std::thread::sleep(left.min(CHECK_EVERY));
         }
     }
 
     /// Looks up the processes that the fault happens to.
-    fn targets(&self) -> Result<Vec<&Process>, String> {
+    fn targets(&self) -> Result<Vec<&Process>, NotInjected> {
         let node = self.fault.target.node;
         if node == FaultNode::Each {
             return Ok(self.member()?.own_processes().iter().collect());
@@ -302,15 +339,16 @@ impl Injector<'_> {
     }
 
     /// Returns the system, or the part of it that the fault happens to.
-    fn member(&self) -> Result<&ReadyCluster, String> {
-        self.cluster.member(self.part).ok_or_else(|| "the system has no such part".to_owned())
+    fn member(&self) -> Result<&ReadyCluster, NotInjected> {
+        let member = self.cluster.member(self.part);
+        member.ok_or_else(|| NotInjected::impossible("the system has no such part".to_owned()))
     }
 
     /// Returns the leader's place if one of these nodes depends on it; `None` for a single node.
     fn leads_if_asked<'n>(
         &self,
         nodes: impl IntoIterator<Item = &'n FaultNode>,
-    ) -> Result<Option<usize>, String> {
+    ) -> Result<Option<usize>, NotInjected> {
         let member = self.member()?;
         let by_role = |node: &FaultNode| matches!(node, FaultNode::Leader | FaultNode::Follower(_));
         match member.own_processes().len() > 1 && nodes.into_iter().any(by_role) {
@@ -320,7 +358,7 @@ impl Injector<'_> {
     }
 
     /// Returns the process of one node. `leader`: its place among the nodes.
-    fn node(&self, node: FaultNode, leader: Option<usize>) -> Result<&Process, String> {
+    fn node(&self, node: FaultNode, leader: Option<usize>) -> Result<&Process, NotInjected> {
         let all = self.member()?.own_processes();
         let place = match node {
             FaultNode::Each => None,
@@ -330,22 +368,26 @@ impl Injector<'_> {
                 (0..all.len()).filter(|at| Some(*at) != leader).nth(place as usize - 1)
             }
         };
-        place
-            .and_then(|place| all.get(place))
-            .ok_or_else(|| format!("there is no {node} among {}", plural(all.len() as u64, "node")))
+        place.and_then(|place| all.get(place)).ok_or_else(|| {
+            let all = plural(all.len() as u64, "node");
+            NotInjected::impossible(format!("there is no {node} among {all}"))
+        })
     }
 
     /// Returns the leader's place among the nodes.
-    fn leader(&self, member: &ReadyCluster) -> Result<usize, String> {
+    fn leader(&self, member: &ReadyCluster) -> Result<usize, NotInjected> {
         let deadline = clock::now() + LEADER_WITHIN;
         loop {
             let seen = match member.leads_now() {
                 Ok(Some(leader)) => return Ok(leader),
-                Ok(None) => return Err("the system reports no leader".to_owned()),
+                Ok(None) => {
+                    let why = "the system reports no leader".to_owned();
+                    return Err(NotInjected::impossible(why));
+                }
                 Err(not_ready) => format!("no leader was found: {not_ready:?}"),
             };
             if clock::now() > deadline || self.is_over() {
-                return Err(seen);
+                return Err(seen.into());
             }
             std::thread::sleep(LEADER_PAUSE);
         }

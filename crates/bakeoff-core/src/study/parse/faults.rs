@@ -334,7 +334,52 @@ fn can_befall(sink: &mut DiagnosticSink<'_>, fault: &Fault, read: &ReadSystem<'_
             plural(nodes.into(), "node")
         );
         sink.hint(target_at, what, format!("{NODE_HINT}, or {others}"));
+    } else if let Some((leader, one, other)) = same_node(&fault.groups, nodes) {
+        let what = match leader {
+            _ if nodes == 1 => {
+                format!("`{one}` and `{other}` are the only node of system `{name}`")
+            }
+            leader => format!(
+                "if `node-{leader}` of system `{name}` leads, `{one}` and `{other}` are the same node"
+            ),
+        };
+        sink.hint(target_at, what, "name all nodes of a partition by role, or all by number");
+    } else if part.is_none() && is_leaderless(read.kind, nodes) && by_role(fault) {
+        let what = format!("bakeoff cannot know which node of system `{name}` leads");
+        sink.hint(target_at, what, format!("name its nodes by number: `node-1`; or {others}"));
     }
+}
+
+/// Returns true if no probe tells which of several nodes leads: a process of the user's own has no protocol for it.
+fn is_leaderless(kind: Option<&Kind>, nodes: u32) -> bool {
+    nodes > 1 && kind.is_some_and(|kind| kind.is_process)
+}
+
+/// Returns true if a fault names a node by its role.
+fn by_role(fault: &Fault) -> bool {
+    let named = fault.groups.iter().flatten().chain([&fault.target.node]);
+    let mut named = named.filter(|node| matches!(node, FaultNode::Leader | FaultNode::Follower(_)));
+    named.next().is_some()
+}
+
+/// Returns a leader that makes two nodes of a partition the same, and these. `None` if no leader does.
+fn same_node(groups: &[Vec<FaultNode>], nodes: u32) -> Option<(u32, FaultNode, FaultNode)> {
+    let all: Vec<FaultNode> = groups.iter().flatten().copied().collect();
+    let place = |node: FaultNode, leader: u32| match node {
+        FaultNode::Each => None,
+        FaultNode::Leader => Some(leader),
+        FaultNode::Numbered(place) => Some(place),
+        FaultNode::Follower(place) => Some(if place < leader { place } else { place + 1 }),
+    };
+    (1..=nodes).find_map(|leader| {
+        let mut pairs = all
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| all[..at].iter().map(move |other| (*other, *one)));
+        let (one, other) =
+            pairs.find(|(one, other)| place(*one, leader) == place(*other, leader))?;
+        Some((leader, one, other))
+    })
 }
 
 /// Returns the planned time from a fault to its end, for the largest of its systems.

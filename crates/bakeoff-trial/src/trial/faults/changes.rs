@@ -15,7 +15,7 @@ use bakeoff_systems::Access;
 use bakeoff_systems::exchange::Patience;
 use bakeoff_systems::route_change::RouteChange;
 
-use super::Injector;
+use super::{Injector, NotInjected};
 
 /// Longest time until the gateway has a change.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ impl Injector<'_> {
         &self,
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let member = self.member()?;
         let gateway = member.first();
         let change = member.system.change_routes(gateway).map_err(|error| error.to_string())?;
@@ -41,7 +41,7 @@ impl Injector<'_> {
         let mut hit = FaultHit { nodes, from: since(began), ..FaultHit::default() };
         hit.seen = accepted.is_ok().then(|| since(clock::now()));
         let arrived = accepted
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
             .and_then(|()| self.await_change(&change, gateway, began + ARRIVES_WITHIN));
         hit.to = arrived.is_ok().then(|| since(clock::now()));
         hit.proof = arrived.iter().cloned().collect();
@@ -61,7 +61,7 @@ impl Injector<'_> {
         change: &RouteChange,
         gateway: &Access,
         until: Instant,
-    ) -> Result<String, String> {
+    ) -> Result<String, NotInjected> {
         let (name, path) = (&gateway.name, change.path());
         let go_on = || !self.is_over();
         let mut seen = "its requests take the old route".to_owned();
@@ -73,11 +73,13 @@ impl Injector<'_> {
                 Err(error) => seen = error.to_string(),
             }
             if self.is_over() {
-                return Err(format!("the load ended before `{name}` had the route `{path}`"));
+                let why = format!("the load ended before `{name}` had the route `{path}`");
+                return Err(NotInjected::too_late(why));
             }
             if clock::now() >= until {
                 let within = ARRIVES_WITHIN.as_secs();
-                return Err(format!("`{name}` has no route `{path}` after {within} s: {seen}"));
+                let why = format!("`{name}` has no route `{path}` after {within} s: {seen}");
+                return Err(why.into());
             }
             std::thread::sleep(ASK_EVERY);
         }

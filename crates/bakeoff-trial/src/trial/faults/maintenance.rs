@@ -12,7 +12,7 @@ use bakeoff_core::study::Maintenance;
 use bakeoff_host::Process;
 use bakeoff_systems::exchange::Patience;
 
-use super::Injector;
+use super::{Injector, NotInjected};
 
 /// Longest wait for maintenance. The load ends earlier.
 const ENDS_WITHIN: Duration = Duration::from_secs(24 * 3600);
@@ -25,7 +25,7 @@ impl Injector<'_> {
         processes: &[&Process],
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let member = self.member()?;
         for process in processes {
             let name = process.name();
@@ -47,14 +47,12 @@ impl Injector<'_> {
                 proof,
                 ..FaultHit::default()
             });
-            if let Err(why) = done {
-                return Err(match self.is_over() {
-                    true => format!("the load ended before `{operation}` of `{name}` did"),
-                    false => format!("`{operation}` of `{name}` failed: {why}"),
-                });
-            }
             if self.is_over() {
-                return Err(format!("the load ended before `{operation}` of `{name}` did"));
+                let why = format!("the load ended before `{operation}` of `{name}` did");
+                return Err(NotInjected::too_late(why));
+            }
+            if let Err(why) = done {
+                return Err(format!("`{operation}` of `{name}` failed: {why}").into());
             }
         }
         Ok(())

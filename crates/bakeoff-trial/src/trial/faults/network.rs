@@ -10,7 +10,7 @@ use bakeoff_core::study::CutDirection;
 use bakeoff_host::Process;
 use bakeoff_host::network::{CutConnections, CutPath, Network};
 
-use super::Injector;
+use super::{Injector, NotInjected};
 
 impl Injector<'_> {
     /// Cuts nodes off from everybody for a time, in some directions. `existing`: cuts only open connections.
@@ -21,7 +21,7 @@ impl Injector<'_> {
         hits: &mut Vec<FaultHit>,
         lasts: Duration,
         (direction, existing): (CutDirection, bool),
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let paths = isolated(self.network()?, nodes, direction);
         let connections = if existing { CutConnections::Existing } else { CutConnections::All };
         self.cut(nodes, since, hits, lasts, (&paths, connections))
@@ -33,7 +33,7 @@ impl Injector<'_> {
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
         lasts: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let (groups, cut_off) = self.groups()?;
         self.cut(&cut_off, since, hits, lasts, (&separated(&groups), CutConnections::All))
     }
@@ -46,29 +46,31 @@ impl Injector<'_> {
         hits: &mut Vec<FaultHit>,
         lasts: Duration,
         (paths, connections): (&[CutPath], CutConnections),
-    ) -> Result<(), String> {
+    ) -> Result<(), NotInjected> {
         let network = self.network()?;
         let begin = |_: &[&Process]| network.cut(paths, connections);
         self.break_and_heal(nodes, since, hits, lasts, begin, |_: &[&Process]| network.heal())
     }
 
     /// Returns the network of the nodes, which bakeoff made for them.
-    fn network(&self) -> Result<&Network, String> {
-        self.network.ok_or_else(|| "the nodes share this machine's network".to_owned())
+    fn network(&self) -> Result<&Network, NotInjected> {
+        let why = || NotInjected::impossible("the nodes share this machine's network".to_owned());
+        self.network.ok_or_else(why)
     }
 
     /// Looks up the groups of a partition. Also returns the nodes outside the largest group, which are cut off.
-    fn groups(&self) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), String> {
+    fn groups(&self) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), NotInjected> {
         let mut groups: Vec<Vec<&Process>> = Vec::new();
         let leader = self.leads_if_asked(self.fault.groups.iter().flatten())?;
         for group in &self.fault.groups {
             let nodes = group.iter().map(|node| self.node(*node, leader));
-            groups.push(nodes.collect::<Result<_, String>>()?);
+            groups.push(nodes.collect::<Result<_, NotInjected>>()?);
         }
         let names: Vec<&str> = groups.iter().flatten().map(|node| node.name()).collect();
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
         if let Some((_, name)) = twice {
-            return Err(format!("`{name}` is in two groups at this moment"));
+            let why = format!("`{name}` is in two groups at this moment");
+            return Err(NotInjected::impossible(why));
         }
         let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
         let largest = groups.iter().position(|group| group.len() == largest);

@@ -8,7 +8,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::record::FaultHit;
 use bakeoff_core::study::{Fault, FaultAction, Study, System};
 
-use super::{Injected, Injector};
+use super::{Injected, Injector, NotInjected};
 
 /// A fault, with the name of the part that its nodes belong to; `None` for the system's own nodes.
 pub(super) struct Step<'a> {
@@ -42,8 +42,9 @@ impl Injector<'_> {
             let mut one = Injector { fault, at, part: *part, ..*self }.run();
             let named = |hit| FaultHit { fault: Some(fault.name.clone()), ..hit };
             all.hits.extend(one.hits.drain(..).map(named));
-            if let Some(why) = one.failed {
-                all.failed = Some(format!("step `{}`: {why}", fault.name));
+            if let Some(NotInjected { why, cause }) = one.failed {
+                let why = format!("step `{}`: {why}", fault.name);
+                all.failed = Some(NotInjected { why, cause });
                 break;
             }
             let measures = self.begun.get().copied().unwrap_or_else(clock::now);

@@ -2,6 +2,7 @@
 //!
 //! Not here: finding the program (`cluster::contenders`), the restarts in turn (`faults`).
 
+use bakeoff_core::check::Cause;
 use bakeoff_core::record::Injection;
 use bakeoff_host::Process;
 
@@ -18,18 +19,23 @@ pub(super) fn start(processes: &[&Process]) -> Result<String, String> {
 }
 
 /// Adds the version that an upgraded system reports to the proof. Another version than that of the upgrade makes the
-/// injection unproven.
-pub(super) fn prove(cluster: &ReadyCluster, part: Option<&str>, injection: &mut Injection) {
-    let (Some(member), Some(hit)) = (cluster.member(part), injection.hits.last_mut()) else {
-        return;
-    };
+/// injection unproven, for the returned cause: a further round would end alike.
+pub(super) fn prove(
+    cluster: &ReadyCluster,
+    part: Option<&str>,
+    injection: &mut Injection,
+) -> Option<Cause> {
+    let member = cluster.member(part)?;
+    let hit = injection.hits.last_mut()?;
     let upgrade = member.own_processes().first().and_then(|node| node.spec().upgrade.as_ref());
     match (&member.view.version, upgrade) {
         (Some(seen), Some(new)) if !seen.starts_with(&new.version) => {
             let why = format!("the system reports version {seen} after the upgrade");
             injection.unproven.get_or_insert(why);
+            return Some(Cause::Unclear);
         }
         (Some(seen), _) => hit.proof.push(format!("the system reports version {seen}")),
         (None, _) => {}
     }
+    None
 }

@@ -420,6 +420,28 @@ hint: write at least two groups: `[[leader, follower-1], [follower-2]]`
 ",
     );
     refused(
+        "  split: {partition: [[leader], [node-1, node-2, node-3]], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: if `node-1` of system `three` leads, `leader` and `node-1` are the same node
+  --> my.yaml:10:22
+   |
+10 |   split: {partition: [[leader], [node-1, node-2, node-3]], at: 1s, for: 1s, systems: [three]}
+   |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: name all nodes of a partition by role, or all by number
+",
+    );
+    refused(
+        "  split: {partition: [[node-2], [follower-2]], at: 1s, for: 1s, systems: [three]}",
+        r"
+error: if `node-3` of system `three` leads, `node-2` and `follower-2` are the same node
+  --> my.yaml:10:22
+   |
+10 |   split: {partition: [[node-2], [follower-2]], at: 1s, for: 1s, systems: [three]}
+   |                      ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: name all nodes of a partition by role, or all by number
+",
+    );
+    refused(
         "  split: {partition: [leader, follower-1], at: 1s, for: 1s, systems: [three]}",
         r"
 error: `partition` must be a list of groups, not `leader`
