@@ -11,12 +11,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::measurement::{
-    ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, Second,
+    ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, Second, StepCounts,
 };
 use crate::ranked::{self, Ranked};
 use crate::record::Injection;
 use crate::stats::middle;
 use crate::units::figure_text;
+use crate::validity::generator_busy;
 
 /// Share of the earlier rate from which the rate counts as full.
 pub const FULL_RATE: f64 = 0.95;
@@ -218,10 +219,25 @@ fn longest_silence(measurement: &Measurement, from: f64, until: f64) -> Option<(
         .max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
 }
 
+/// Returns why an injection does not count; `None` if it does. The undisturbed load of its trial plays no part: an
+/// outage is proven by its own injection.
+pub fn left_out(injection: &Injection, of: &Outage) -> Option<String> {
+    let measurement = &injection.stage.measurement;
+    let cut_short = || {
+        let is_used_up = measurement.keys_exhausted;
+        let used_up = is_used_up.then_some("the unique keys ran out before the load's end");
+        used_up.or(measurement.interrupted.then_some("interrupted before its end"))
+    };
+    (injection.unproven.clone())
+        .or_else(|| cut_short().map(str::to_owned))
+        .or_else(|| generator_busy(measurement))
+        .or_else(|| blamed_on_generator(injection, of))
+}
+
 /// Returns why an outage may be the generator's own: a thread of it stood still when the outage ended, for more than 1 %
 /// of the outage. `None` if the outage is the system's. Stalls are known from
 /// [`STALL_MIN`](crate::measurement::STALL_MIN) on.
-pub fn blamed_on_generator(injection: &Injection, of: &Outage) -> Option<String> {
+fn blamed_on_generator(injection: &Injection, of: &Outage) -> Option<String> {
     let end = injection.from()? + of.first_success?;
     let most = of.seconds? * BLAMED_SHARE;
     let stalls = &injection.stage.measurement.stalls;
@@ -237,10 +253,22 @@ fn step_of(seconds: f64) -> usize {
     (seconds / STEP.as_secs_f64()) as usize
 }
 
+/// Returns the operations that ended in whole steps before the fault; `None` if it did not happen.
+pub(crate) fn counts_before(injection: &Injection) -> Option<StepCounts> {
+    Some(counts_until(&injection.stage.measurement, injection.from()?))
+}
+
+fn counts_until(measurement: &Measurement, from: f64) -> StepCounts {
+    let steps = (0..step_of(from)).map(|at| measurement.steps.at(at));
+    steps.fold(StepCounts::default(), |sum, step| StepCounts {
+        verified: sum.verified + step.verified,
+        errors: sum.errors + step.errors,
+    })
+}
+
 /// Returns the successes per second before the fault; `None` if it came at once.
 fn rate_before(measurement: &Measurement, from: f64) -> Option<f64> {
-    let steps = step_of(from);
-    let done: u64 = (0..steps).map(|at| measurement.steps.at(at).verified).sum();
+    let (steps, done) = (step_of(from), counts_until(measurement, from).verified);
     (steps > 0 && done > 0).then(|| done as f64 / (steps as f64 * STEP.as_secs_f64()))
 }
 
@@ -422,6 +450,28 @@ mod tests {
             why.contains("stood still for 200 ms at the end of an outage of 1,500 ms"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn injection_is_left_out_for_its_own_faults_alone() {
+        let why = |change: fn(&mut Injection)| {
+            let mut one = injection((3.0, 4.5), 8.5);
+            change(&mut one);
+            left_out(&one, &outage(&one).unwrap()).unwrap_or_default()
+        };
+        assert_eq!(why(|_| {}), "");
+        assert_eq!(why(|one| one.unproven = Some("no leader".into())), "no leader");
+        let used_up = why(|one| one.stage.measurement.keys_exhausted = true);
+        assert!(used_up.contains("unique keys ran out"), "{used_up}");
+        let interrupted = why(|one| one.stage.measurement.interrupted = true);
+        assert_eq!(interrupted, "interrupted before its end");
+        let busy = why(|one| one.stage.measurement.generator_busiest = 0.95);
+        assert!(busy.contains("busiest thread used 95.0 %"), "{busy}");
+        let stalled = why(|one| {
+            let stall = GeneratorStall { thread: 0, from: 4.3, seconds: 0.2 };
+            one.stage.measurement.stalls = vec![stall];
+        });
+        assert!(stalled.contains("stood still for 200 ms"), "{stalled}");
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! figure; otherwise a run could continue until its result pleases. A repeated round includes all systems of its
 //! comparison, so no system gets a second try alone. The disturbed trials stay in the record as not valid.
 //!
-//! A stalled generator (`timers`) does not repeat a round unless the machine's own checks failed too, because the
-//! system may have caused the stall.
+//! A generator that stood still (`timers`) was held back by the machine as well, and repeats a round unless the nodes
+//! themselves may have caused that (`check::explained`), the load was too much for it (`generator`), or the user says
+//! that others work on the machine.
 //!
 //! Not here: running trials, the order of a round (`plan`), rounds that a gate adds because of scatter
 //! (`stats::gate`).
@@ -17,7 +18,7 @@ use crate::plan::{self, Trial};
 use crate::record::{Record, Repeated, TrialRecord};
 use crate::study::Study;
 use crate::units::plural;
-use crate::verdict::{Cause, Check, CheckName};
+use crate::verdict::{Cause, CheckName};
 
 /// Lists additional rounds of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,11 @@ pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
     }
     let study = &record.header.study;
     let known: Vec<&Repeated> = record.extended.iter().flat_map(|one| &one.repeats).collect();
-    let mut spoilt: Vec<Repeated> = record.trials.iter().filter_map(spoilt_by_machine).collect();
+    let mut spoilt: Vec<Repeated> = record
+        .trials
+        .iter()
+        .filter_map(|one| Some(repeated(one, spoilt_by(record, one)?)))
+        .collect();
     spoilt.sort_by(|a, b| (a.round, a.place()).cmp(&(b.round, b.place())));
     spoilt.dedup_by(|a, b| a.round == b.round && a.place() == b.place());
     let is_known =
@@ -81,7 +86,7 @@ pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
         let of = &trial.trial;
         (of.round, &*of.workload, &*of.load) == (one.round, &*one.workload, &*one.load)
     };
-    trial.cause() == Some(Cause::Machine)
+    spoilt_by(record, trial).is_some()
         && record.extended.iter().flat_map(|one| &one.repeats).any(is_it)
 }
 
@@ -106,6 +111,7 @@ fn why(check: CheckName, rounds: &[u32]) -> String {
         CheckName::Disk => "a full disk",
         CheckName::Clock => "a stepped clock",
         CheckName::Neighbours => "neighbours",
+        CheckName::Timers => "stalls of the generator",
         other => return format!("{other} failed in {}", listed(rounds)),
     };
     format!("{what} disturbed {}", listed(rounds))
@@ -121,15 +127,30 @@ fn listed(rounds: &[u32]) -> String {
     }
 }
 
-fn spoilt_by_machine(trial: &TrialRecord) -> Option<Repeated> {
+fn repeated(trial: &TrialRecord, check: CheckName) -> Repeated {
+    let Trial { workload, load, round, .. } = trial.trial.clone();
+    Repeated { workload, load, round, check }
+}
+
+/// Returns the check by which the machine disturbed a trial; `None` if it did not.
+fn spoilt_by(record: &Record, trial: &TrialRecord) -> Option<CheckName> {
     // A trial that a lost machine interrupted runs again under its own number.
-    if trial.cause() != Some(Cause::Machine) || trial.outcome.is_broken_off() {
+    if trial.outcome.is_broken_off() {
         return None;
     }
-    let by = |check: &&Check| check.verdict.failed() && check.cause() == Cause::Machine;
-    let check = trial.checks.iter().find(by)?.name;
-    let Trial { workload, load, round, .. } = trial.trial.clone();
-    Some(Repeated { workload, load, round, check })
+    let cause = trial.cause()?;
+    let failed = || trial.checks.iter().filter(|one| one.verdict.failed() && one.cause() == cause);
+    let has = |name| failed().any(|check| check.name == name);
+    match cause {
+        Cause::Machine => failed().next().map(|check| check.name),
+        // Others' work is expected on a shared machine, so another round would fare no better.
+        Cause::Generator if record.header.environment.shared_machine => None,
+        Cause::Generator => {
+            let stalled = has(CheckName::Timers) && !has(CheckName::Generator);
+            stalled.then_some(CheckName::Timers)
+        }
+        _ => None,
+    }
 }
 
 fn further(study: &Study, seed: u64, order: &[Trial], repeats: &[Repeated]) -> Vec<Trial> {
@@ -246,8 +267,7 @@ mod tests {
 
     #[test]
     fn only_the_machine_repeats_rounds() {
-        for check in ["timers", "generator", "schedule", "errors", "stationary", "answers", "keys"]
-        {
+        for check in ["generator", "schedule", "errors", "stationary", "answers", "keys"] {
             assert_eq!(extra_rounds(&run(&[(1, check)])), None, "{check}");
         }
         assert_eq!(extra_rounds(&run(&[])), None);
@@ -262,6 +282,27 @@ mod tests {
         assert!(extra_rounds(&unclear).is_some());
         unclear.trials[1].checks[0].cause = Some(Cause::Unclear);
         assert_eq!(extra_rounds(&unclear), None, "the nodes filled the disk");
+    }
+
+    #[test]
+    fn stall_of_the_generator_repeats_a_round() {
+        let mut stalled = run(&[(1, "schedule"), (1, "timers")]);
+        let more = extra_rounds(&stalled).expect("it stood still");
+        let expected = "1 extra round under w/x: stalls of the generator disturbed round 1";
+        assert_eq!(texts(&more.repeats), [expected]);
+        extend(&mut stalled, more, &[]);
+        assert!(is_repeated(&stalled, &stalled.trials[1]));
+        assert!(!is_repeated(&stalled, &stalled.trials[0]));
+        let busy = run(&[(1, "generator"), (1, "timers")]);
+        assert_eq!(extra_rounds(&busy), None, "the load is too much for it");
+        let mut unclear = run(&[(1, "timers")]);
+        unclear.trials[1].checks[0].cause = Some(Cause::Unclear);
+        assert_eq!(extra_rounds(&unclear), None, "the nodes may have caused it");
+        let mut shared = run(&[(1, "timers")]);
+        shared.header.environment.shared_machine = true;
+        assert_eq!(extra_rounds(&shared), None, "it would stand still again");
+        let failed = run(&[(1, "timers"), (1, "errors")]);
+        assert_eq!(extra_rounds(&failed), None, "the failure is the system's");
     }
 
     #[test]

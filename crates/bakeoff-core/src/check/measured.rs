@@ -3,15 +3,19 @@
 //! A search for a rate overloads the system on purpose. So these checks apply only to the tries that its answer rests
 //! on: the one that confirmed it, and the lowest rate above that broke the objective.
 //!
-//! Not here: samples of the machine, and audits.
+//! Injections of faults are judged as well, as far as a fault does not explain a failure: answers must be true while
+//! nodes are down, and operations must succeed until the fault.
+//!
+//! Not here: samples of the machine, audits, injections that do not count (`crate::outage::left_out`).
 
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
 use crate::observed::{Column, Observed, Series};
+use crate::outage;
 use crate::plan;
-use crate::record::{StageRecord, TrialRecord};
+use crate::record::{Injection, StageRecord, TrialRecord};
 use crate::search::{Found, Tried};
 use crate::study::Load;
-use crate::units::{count_text, figure_text, rate_text};
+use crate::units::{count_text, figure_text, plural, rate_text, share_text};
 use crate::validity::{
     answers_waited, gave_out, generator_busy, generator_stalled, generator_throttled,
     schedule_lagged, unserved,
@@ -34,9 +38,48 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
         None => loaded(load, &trial.stages, observed),
     };
     if !trial.injections.is_empty() {
-        checks.iter_mut().for_each(|check| excuse_drift(check, &trial.trial.system));
+        for check in &mut checks {
+            excuse_drift(check, &trial.trial.system);
+            judge_injections(check, load, &trial.injections);
+        }
     }
     checks
+}
+
+/// Fails a check if an injection fails it.
+///
+/// The other checks are about throughput and latency, which come from the undisturbed load alone. A generator that was in
+/// the way of an injection leaves it out ([`outage::left_out`]).
+fn judge_injections(check: &mut Check, load: &Load, injections: &[Injection]) {
+    let fails = |one: &Injection| {
+        let stage = std::slice::from_ref(&one.stage);
+        match check.name {
+            CheckName::Answers => untrue(stage),
+            CheckName::Errors => failed_before(one, load.errors_max),
+            CheckName::Keys => keys_exhausted(stage),
+            CheckName::Handshakes => each_visit_first(stage).into_failure(),
+            _ => None,
+        }
+    };
+    let mut failed = injections.iter().filter_map(|one| Some((one, fails(one)?)));
+    let Some((first, why)) = failed.next() else { return };
+    let also = match failed.count() {
+        0 => String::new(),
+        more => format!("; also in {}", plural(more as u64, "further injection")),
+    };
+    let why = format!("injection {} of `{}`: {why}{also}", first.repeat, first.fault);
+    check.verdict = Verdict::Failed(match &check.verdict {
+        Verdict::Failed(undisturbed) => format!("{undisturbed}; {why}"),
+        Verdict::Passed | Verdict::NotChecked(_) => why,
+    });
+}
+
+/// Returns a reason if more operations failed before a fault than a trial may have. From then on they are meant to fail.
+fn failed_before(injection: &Injection, errors_max: f64) -> Option<String> {
+    let before = outage::counts_before(injection)?;
+    let share = before.errors as f64 / (before.verified + before.errors).max(1) as f64;
+    (share > errors_max)
+        .then(|| format!("{} of operations failed before the fault", share_text(share)))
 }
 
 /// Keeps a trial with faults valid although its undisturbed load drifted: a drift changes no outage.
@@ -238,7 +281,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measurement::{Errors, OperationFigures};
+    use crate::measurement::{Errors, OperationFigures, StepCounts};
+    use crate::record::FaultHit;
     use crate::study::{Arrivals, ERRORS_MAX};
 
     fn stage(verified: u64, kind: ErrorKind, count: u64) -> StageRecord {
@@ -276,6 +320,73 @@ mod tests {
         let why = "outages are compared, and only etcd's undisturbed load drifted: it fell";
         assert_eq!(excused(CheckName::Stationary), Verdict::NotChecked(why.into()));
         assert_eq!(excused(CheckName::Answers), Verdict::Failed("it fell".into()));
+    }
+
+    /// Returns an injection of a fault at 1 s, with these errors, and these counts of each step before the fault.
+    fn injection(kind: ErrorKind, count: u64, before: StepCounts) -> Injection {
+        let mut stage = stage(90, kind, count);
+        (0..10).for_each(|place| stage.measurement.steps.add(place, &before));
+        let hits = vec![FaultHit { from: 1.0, to: Some(2.0), ..FaultHit::default() }];
+        let fault = "paused".to_owned();
+        Injection { fault, repeat: 2, stage, hits, unproven: None, audit: None }
+    }
+
+    /// Returns the failed checks of a trial with a flawless load and this injection.
+    fn failed_by(injections: &[Injection]) -> Vec<(&'static str, String)> {
+        let load: Load = serde_json::from_value(serde_json::json!({
+            "name": "l", "clients": [1], "arrivals": {"kind": "constant", "rate": 100.0},
+            "in_flight": 1, "stop": {"after": 10.0}, "warmup": 0.0, "timeout": 1.0,
+            "targets": "all", "tls_resumption": false
+        }))
+        .expect("it is a load");
+        let trial = searched_trial(&[], None);
+        let stages = vec![stage(100, ErrorKind::Status, 0)];
+        let trial = TrialRecord { stages, injections: injections.to_vec(), ..trial };
+        let checks = measured(&load, &trial, None).into_iter();
+        let failed = checks.filter_map(|check| match check.verdict {
+            Verdict::Failed(why) => Some((check.name.as_str(), why)),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    #[test]
+    fn wrong_or_stale_answer_in_a_fault_fails_the_trial() {
+        let none = StepCounts::default();
+        let of = |kind, count| injection(kind, count, none);
+        let stale = failed_by(&[of(ErrorKind::Timeout, 500), of(ErrorKind::StaleValue, 34)]);
+        let why = "injection 2 of `paused`: 0 wrong and 34 stale answers; ";
+        assert_eq!(stale, [("answers", why.to_owned())]);
+        let wrong = failed_by(&[of(ErrorKind::WrongValue, 1), of(ErrorKind::StaleValue, 1)]);
+        let why = "injection 2 of `paused`: 1 wrong answers; ; also in 1 further injection";
+        assert_eq!(wrong, [("answers", why.to_owned())]);
+        for kind in ErrorKind::ALL {
+            let untrue = matches!(kind, ErrorKind::WrongValue | ErrorKind::StaleValue);
+            assert_eq!(failed_by(&[of(kind, 500)]).is_empty(), !untrue, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn operations_may_fail_from_the_fault_on_and_not_before() {
+        let of = |verified, errors| {
+            failed_by(&[injection(ErrorKind::Timeout, 900, StepCounts { verified, errors })])
+        };
+        assert_eq!(of(90, 10), []);
+        let why = "injection 2 of `paused`: 11.0 % of operations failed before the fault";
+        assert_eq!(of(89, 11), [("errors", why.to_owned())]);
+        let mut unproven = injection(ErrorKind::Timeout, 9, StepCounts { verified: 0, errors: 9 });
+        unproven.hits.clear();
+        assert_eq!(failed_by(&[unproven]), [], "there was no fault");
+    }
+
+    #[test]
+    fn used_up_keys_and_resumed_sessions_fail_an_injection() {
+        let mut of = injection(ErrorKind::Timeout, 0, StepCounts::default());
+        of.stage.measurement.keys_exhausted = true;
+        of.stage.measurement.handshakes = Handshakes { full: 3, resumed: 1 };
+        let failed = failed_by(&[of]);
+        let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["keys", "handshakes"], "{failed:?}");
     }
 
     #[test]

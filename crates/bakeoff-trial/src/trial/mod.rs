@@ -486,7 +486,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if self.context.study.bit_flip.is_some() && workload.writes() {
             let audit = self.flip_a_bit(&cluster, generators)?;
             self.record.audits.push(audit);
-            verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+            verdicts::expect_answers(&mut self.record);
         }
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);
@@ -497,7 +497,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if let Some(cuts) = self.context.study.power_cuts.filter(|_| workload.writes()) {
             let audit = self.cut_power(cuts)?;
             self.record.audits.push(audit);
-            verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+            verdicts::expect_answers(&mut self.record);
         }
         Ok(())
     }
@@ -605,7 +605,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.phase(PhaseName::ReadingBack);
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
-        verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
+        verdicts::expect_answers(&mut self.record);
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 

@@ -72,13 +72,14 @@ pub(super) fn servers_check(cluster: &ReadyCluster) -> Option<Check> {
 
 /// Fails the check of servers that run but did not answer an audit. Their keys may not be lost, but the servers are
 /// unreliable.
-pub(super) fn expect_answers(audits: &[Audit], checks: &mut [Check]) {
+pub(super) fn expect_answers(record: &mut TrialRecord) {
     let is_unread = |audit: &&Audit| audit.unreadable > 0 && audit.lost + audit.wrong == 0;
-    let Some(audit) = audits.iter().find(is_unread) else { return };
+    let Some(audit) = record.all_audits().find(is_unread) else { return };
     let (Verdict::NotChecked(why) | Verdict::Failed(why)) = &audit.verdict else { return };
-    let servers = checks.iter_mut().find(|check| check.name == CheckName::Servers);
+    let why = format!("{}: {why}", audit.when);
+    let servers = record.checks.iter_mut().find(|check| check.name == CheckName::Servers);
     if let Some(servers) = servers.filter(|servers| servers.verdict.passed()) {
-        servers.verdict = Verdict::Failed(format!("{}: {why}", audit.when));
+        servers.verdict = Verdict::Failed(why);
     }
 }
 
@@ -110,7 +111,7 @@ mod tests {
 
     use bakeoff_core::measurement::Measurement;
     use bakeoff_core::plan::Trial;
-    use bakeoff_core::record::StageRecord;
+    use bakeoff_core::record::{Injection, StageRecord};
     use bakeoff_core::search::Tried;
 
     use super::*;
@@ -120,6 +121,17 @@ mod tests {
     fn stage(tried: Option<Tried>) -> StageRecord {
         let measurement = Measurement { window: Duration::from_secs(1), ..Measurement::default() };
         StageRecord { clients: 2, began: 0.0, measured_from: None, measurement, tried }
+    }
+
+    fn planned() -> Trial {
+        Trial {
+            number: 0,
+            round: 0,
+            system: "a".to_owned(),
+            workload: "w".to_owned(),
+            load: "l".to_owned(),
+            seed: 1,
+        }
     }
 
     fn began(late_us: f64) -> GeneratorPart {
@@ -138,16 +150,8 @@ mod tests {
                 void: false,
                 disturbed_by: Vec::new(),
             };
-            let trial = Trial {
-                number: 0,
-                round: 0,
-                system: "a".to_owned(),
-                workload: "w".to_owned(),
-                load: "l".to_owned(),
-                seed: 1,
-            };
             let stages = kept.map(|kept| stage(kept.map(tried))).to_vec();
-            let record = TrialRecord { stages, ..trial::begun(&trial, String::new()) };
+            let record = TrialRecord { stages, ..trial::begun(&planned(), String::new()) };
             together_check(&parts, &record).expect("there are two generators").verdict
         };
         let steps = [None, None];
@@ -161,12 +165,19 @@ mod tests {
 
     #[test]
     fn unanswered_audit_fails_the_servers_check() {
-        let judged = |unreadable, lost, servers: Verdict| {
+        let audit = |unreadable, lost| {
             let why = Verdict::NotChecked("9 keys could not be read back".into());
-            let audit = Audit { unreadable, lost, ..Audit::new("after the load", why) };
-            let mut checks = [Check::new(CheckName::Servers, servers)];
-            expect_answers(&[audit], &mut checks);
-            checks[0].verdict.clone()
+            Audit { unreadable, lost, ..Audit::new("after the load", why) }
+        };
+        let empty = |servers| {
+            let checks = vec![Check::new(CheckName::Servers, servers)];
+            TrialRecord { checks, ..trial::begun(&planned(), String::new()) }
+        };
+        let judged = |unreadable, lost, servers: Verdict| {
+            let mut record = empty(servers);
+            record.audits.push(audit(unreadable, lost));
+            expect_answers(&mut record);
+            record.checks.swap_remove(0).verdict
         };
         let why = "after the load: 9 keys could not be read back";
         assert_eq!(judged(9, 0, Verdict::Passed), Verdict::Failed(why.into()));
@@ -174,5 +185,16 @@ mod tests {
         assert_eq!(judged(9, 0, died.clone()), died, "keeps the cause");
         assert_eq!(judged(0, 0, Verdict::Passed), Verdict::Passed);
         assert_eq!(judged(9, 1, Verdict::Passed), Verdict::Passed, "the audit failed itself");
+        let mut faulty = empty(Verdict::Passed);
+        faulty.injections.push(Injection {
+            fault: "paused".to_owned(),
+            repeat: 1,
+            stage: stage(None),
+            hits: Vec::new(),
+            unproven: None,
+            audit: Some(audit(9, 0)),
+        });
+        expect_answers(&mut faulty);
+        assert!(faulty.checks[0].verdict.failed(), "audits after injections count as well");
     }
 }
