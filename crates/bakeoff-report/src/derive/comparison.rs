@@ -268,6 +268,9 @@ fn own_failures(one: &Contender) -> Option<String> {
 /// Counts wrong or stale answers in all its trials.
 fn untrue_answers(one: &Contender) -> f64 {
     let kinds = [ErrorKind::WrongValue, ErrorKind::StaleValue].map(Quantity::ErrorsOf);
-    let each = |trial: &TrialFigures| kinds.iter().map(|kind| trial.number_of(*kind)).sum::<f64>();
+    let each = |trial: &TrialFigures| {
+        let undisturbed: f64 = kinds.iter().map(|kind| trial.number_of(*kind)).sum();
+        undisturbed + trial.errors.untrue_in_injections as f64
+    };
     one.trials.iter().map(each).sum()
 }

@@ -83,6 +83,7 @@ fn of_faults(run: &[&Comparison]) -> Headline {
     });
     let verdict = lines.next().unwrap_or_default();
     let mut support: Vec<String> = lines.collect();
+    support.extend(run.iter().flat_map(|of| outages::without_figures(of, &of.outages)));
     if let [of] = run {
         support.push(format!("holds for {}: {}", of.place(), of.load_text()));
         support.extend(leader::failed(of));

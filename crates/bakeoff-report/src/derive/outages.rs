@@ -1,5 +1,7 @@
 //! Compares what faults cost: each system's outages by fault, with intervals over injections.
 //!
+//! Each injection is judged by itself. Checks of its trial's undisturbed load decide only about throughput and latency.
+//!
 //! Injections of one trial share a cluster, so an interval describes repeated faults on the same servers and may be too
 //! narrow for others. Systems are judged by the injections of both, as one family over all faults of a load.
 //!
@@ -7,10 +9,9 @@
 
 use std::collections::BTreeSet;
 
-use bakeoff_core::check::{Cause, Verdict};
 use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
 use bakeoff_core::outage::{
-    Outage, PartOutage, StepOutage, TailPercentile, blamed_on_generator, outage_by, part_outages,
+    Outage, PartOutage, StepOutage, TailPercentile, left_out, outage_by, part_outages,
     step_outages, tail_before,
 };
 use bakeoff_core::ranked::TAILS;
@@ -18,12 +19,15 @@ use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
 use bakeoff_core::stats::judge::{
     Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
 };
-use bakeoff_core::stats::{middle, sequential};
+use bakeoff_core::stats::{and, middle, sequential};
 use bakeoff_core::study::Fault;
 use bakeoff_core::units::{figure_text, plural, share_text};
 
 use crate::derive::effects;
+use crate::model::changed_keys::ChangedKeys;
+use crate::model::contender::Contender;
 use crate::model::contest::Contest;
+use crate::model::trial::{TrialFigures, untrue};
 
 /// Share of operations from which a verdict says that they failed although the system served others.
 const FAILED_MIN: f64 = 0.01;
@@ -72,12 +76,12 @@ pub(crate) struct InjectionFigures {
     pub(crate) sequence: Vec<StepOutage>,
     /// Reason why it does not count.
     pub(crate) left_out: Option<String>,
-    /// Keys that were lost or hold an older or wrong value; `None` if they were not read back.
-    pub(crate) lost: Option<u64>,
-    /// Those of them that hold an older value.
-    pub(crate) older: u64,
+    /// Keys that did not keep an acknowledged write; `None` if they were not read back.
+    pub(crate) changed: Option<ChangedKeys>,
     /// Reads of older values than the system guarantees, and wrong ones.
     pub(crate) untrue: u64,
+    /// Renewals of leases that had expired.
+    pub(crate) leases_expired: u64,
     pub(crate) steps: StepSeries,
     /// Whole seconds of the load, each with its percentile [`Outage::tail`] in milliseconds if it is known.
     pub(crate) tail: Vec<(u32, Option<f64>)>,
@@ -207,9 +211,9 @@ impl SystemOutages {
         self.injections.iter().map(of).sum()
     }
 
-    /// Returns the lost keys of all injections; `None` if no injection was followed by an audit that could tell.
-    pub(crate) fn lost(&self) -> Option<u64> {
-        self.injections.iter().filter_map(|one| one.lost).reduce(|a, b| a + b)
+    /// Returns the changed keys of all injections; `None` if no injection was followed by an audit that could tell.
+    pub(crate) fn changed(&self) -> Option<ChangedKeys> {
+        self.injections.iter().filter_map(|one| one.changed).reduce(|a, b| a + b)
     }
 }
 
@@ -323,7 +327,51 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         _ => "",
     };
     let (arrivals, lost) = (effects::arrivals(of), lost_text(&measured));
-    format!("{place}{}: {}{undecided}{arrivals}{lost}", of.fault.text(), clauses.join(", "))
+    let expired = expired_text(&measured);
+    format!(
+        "{place}{}: {}{undecided}{arrivals}{expired}{lost}",
+        of.fault.text(),
+        clauses.join(", ")
+    )
+}
+
+/// Returns a clause about expired leases; empty if none expired.
+fn expired_text(of: &[&SystemOutages]) -> String {
+    let clauses = of.iter().filter_map(|one| {
+        let expired = one.sum(|injection| injection.leases_expired);
+        let leases = plural(expired, "lease");
+        (expired > 0).then(|| format!("; {leases} of {} expired", one.system))
+    });
+    clauses.collect()
+}
+
+/// Names the trials whose throughput and latency do not count although their outages do.
+pub(crate) fn without_figures(of: &Contest, outages: &[FaultOutages]) -> Vec<String> {
+    let counted = |system: &str, number: u32| {
+        let own = outages.iter().flat_map(|fault| &fault.systems);
+        let own = own.filter(|one| one.system == system);
+        own.flat_map(SystemOutages::counted).any(|one| one.place.0 == number)
+    };
+    let of_system = |one: &Contender| {
+        let is_shown = |trial: &&TrialFigures| !trial.valid() && counted(&one.system, trial.number);
+        let trials: Vec<&TrialFigures> = one.trials.iter().filter(is_shown).collect();
+        let numbers: Vec<String> = trials.iter().map(|one| format!("{:02}", one.number)).collect();
+        let reasons = trials.iter().flat_map(|trial| &trial.validity.invalid_because);
+        let reason = |why: &String| why.split(": ").next().unwrap_or_default().to_owned();
+        let reasons: BTreeSet<String> = reasons.map(reason).collect();
+        let (trial, is, its) = match numbers.len() {
+            0 => return None,
+            1 => ("trial", "is", "its"),
+            _ => ("trials", "are", "their"),
+        };
+        Some(format!(
+            "{trial} {} of {} {is} not valid ({}): {its} throughput and latency do not count, {its} proven outages do",
+            and(&numbers),
+            one.system,
+            reasons.into_iter().collect::<Vec<_>>().join(", ")
+        ))
+    };
+    of.contenders.iter().filter_map(of_system).collect()
 }
 
 /// Returns a clause about acknowledged writes; empty if nothing was read back.
@@ -331,17 +379,11 @@ fn lost_text(of: &[&SystemOutages]) -> String {
     let losers: Vec<String> = of
         .iter()
         .filter_map(|one| {
-            let lost = one.lost().filter(|lost| *lost > 0)?;
-            let keys = plural(lost, "acknowledged key");
-            // A stale answer is no loss, and an audit cannot tell one from the other.
-            let verb = match one.sum(|injection| injection.older) == lost {
-                true => "returned older values for",
-                false => "lost",
-            };
-            Some(format!("{} {verb} {keys}", one.system))
+            let changed = one.changed().filter(|changed| changed.all() > 0)?;
+            Some(format!("{} {}", one.system, changed.words(None)))
         })
         .collect();
-    let unread = of.iter().filter(|one| one.lost().is_none()).count();
+    let unread = of.iter().filter(|one| one.changed().is_none()).count();
     let clause = match (losers.is_empty(), unread > 0, of.len()) {
         (false, ..) => losers.join(", "),
         // Workloads that write nothing lose nothing.
@@ -385,7 +427,7 @@ impl SystemOutages {
 fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOutages {
     let of_contest = |trial: &&TrialRecord| {
         let of = &trial.trial;
-        of.workload == contest.workload.name && of.load == contest.load.name && counts(trial)
+        of.workload == contest.workload.name && of.load == contest.load.name
     };
     let trials = || record.trials.iter().filter(of_contest);
     let tails = trials().flat_map(|trial| injections_of(trial, fault)).map(tail_before);
@@ -414,11 +456,6 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
     FaultOutages { fault: fault.clone(), tail: tail.0, systems, pairs: Vec::new() }
 }
 
-/// Returns true if a trial's injections count. A failure of the system itself is a result.
-fn counts(trial: &TrialRecord) -> bool {
-    matches!(trial.cause(), None | Some(Cause::System | Cause::Unclear))
-}
-
 /// Returns a trial's injections of a fault.
 fn injections_of<'a>(trial: &'a TrialRecord, fault: &Fault) -> impl Iterator<Item = &'a Injection> {
     trial.injections.iter().filter(|one| one.fault == fault.name)
@@ -428,17 +465,13 @@ fn figures(trial: &TrialRecord, fault: &Fault, tail: TailPercentile) -> Vec<Inje
     let of_fault = injections_of(trial, fault);
     let one = |one: &Injection| {
         let measurement = &one.stage.measurement;
-        let lost = one
-            .audit
-            .as_ref()
-            .filter(|audit| !matches!(audit.verdict, Verdict::NotChecked(_)) || audit.lost > 0);
         let (outage, from) = (outage_by(one, tail)?, one.from()?);
         let tail = measurement.seconds.iter().map(|second| {
             let tail = second.percentile(tail.1);
             (second.second, tail.map(|tail| tail.as_secs_f64() * 1e3))
         });
         Some(InjectionFigures {
-            left_out: one.unproven.clone().or_else(|| blamed_on_generator(one, &outage)),
+            left_out: left_out(one, &outage),
             place: (trial.trial.number + 1, one.repeat),
             from,
             healed: one.healed(),
@@ -446,10 +479,9 @@ fn figures(trial: &TrialRecord, fault: &Fault, tail: TailPercentile) -> Vec<Inje
             parts: part_outages(one, &trial.targets),
             effects: one.hits.clone(),
             sequence: step_outages(one),
-            lost: lost.map(|audit| audit.lost + audit.wrong),
-            older: lost.map_or(0, |audit| audit.older),
-            untrue: measurement.errors_of(ErrorKind::StaleValue)
-                + measurement.errors_of(ErrorKind::WrongValue),
+            changed: one.audit.as_ref().and_then(ChangedKeys::told_by),
+            untrue: untrue(one),
+            leases_expired: measurement.errors_of(ErrorKind::LeaseExpired),
             steps: measurement.steps.clone(),
             tail: tail.collect(),
             window: measurement.window.as_secs_f64(),

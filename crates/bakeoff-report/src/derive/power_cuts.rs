@@ -4,9 +4,10 @@
 
 use bakeoff_core::check::Audit;
 use bakeoff_core::stats::and;
-use bakeoff_core::units::{count_text, plural};
+use bakeoff_core::units::plural;
 
 use crate::derive::comparison::Comparison;
+use crate::model::changed_keys::ChangedKeys;
 
 /// The power cuts of one system in all trials of a run.
 #[derive(Debug, Default)]
@@ -15,8 +16,8 @@ struct Suffered<'a> {
     cuts: u32,
     /// First cut of a trial after which keys were lost, or no start followed.
     found_in: Option<u32>,
-    /// Keys lost or wrong after it, of those read back.
-    lost: u64,
+    /// Keys changed after it, of those read back.
+    changed: ChangedKeys,
     read: u64,
 }
 
@@ -70,20 +71,16 @@ impl Suffered<'_> {
         self.cuts += cuts;
         if let Some(cut) = found_in {
             self.found_in = Some(self.found_in.map_or(cut, |known| known.min(cut)));
-            self.lost += audit.lost + audit.wrong;
+            self.changed = self.changed + ChangedKeys::found_by(audit);
             self.read += audit.read;
         }
     }
 
     fn text(&self) -> String {
         let (system, cut) = (self.system, self.found_in.unwrap_or(self.cuts));
-        match self.lost {
+        match self.changed.all() {
             0 => format!("{system} did not start again after power cut {cut}"),
-            lost => format!(
-                "{system} lost {} of {} acknowledged keys in power cut {cut}",
-                count_text(lost),
-                count_text(self.read)
-            ),
+            _ => format!("{system} {} in power cut {cut}", self.changed.words(Some(self.read))),
         }
     }
 }

@@ -9,7 +9,7 @@ use bakeoff_core::measurement::LoadPart;
 use bakeoff_core::stats::and;
 use bakeoff_core::stats::judge::Finding;
 use bakeoff_core::stats::rounds::Better;
-use bakeoff_core::units::{capitalized, count_text, figure_text, share_text};
+use bakeoff_core::units::{capitalized, count_text, figure_text, plural, share_text};
 
 use super::picture::{Dot, Panel, Picture, Row, number};
 use super::table::{Cell, Column, Table};
@@ -19,8 +19,12 @@ use crate::derive::effects;
 use crate::derive::outages::{
     FaultOutages, InjectionFigures, SystemOutages, bounded, seconds_text,
 };
+use crate::model::changed_keys::ChangedKeys;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
+
+/// Meaning of a dot in the picture.
+pub(crate) const DOT: &str = "an injection";
 
 /// Returns the picture of a load with faults: a panel for each fault, with a dot for each injection.
 pub(super) fn picture(of: &Comparison) -> Picture {
@@ -29,7 +33,7 @@ pub(super) fn picture(of: &Comparison) -> Picture {
         load: format!("{}: the time from a fault until operations succeed again", of.load_text()),
         order: None,
         is_gate: false,
-        dot: "an injection",
+        dot: DOT,
         panels: of.outages.iter().map(|fault| panel(of, fault)).collect(),
     }
 }
@@ -131,7 +135,8 @@ pub(super) fn key_figures(of: &Comparison) -> Table {
     let rows: Vec<&Contender> = of.contenders.iter().collect();
     let column = |head: &str, cell: &dyn Fn(&Contender) -> Cell| {
         let cells = rows.iter().map(|one| match (one.trials.is_empty(), one.valid_count()) {
-            (true, _) | (false, 0) => Cell::Missing,
+            (true, _) => Cell::Missing,
+            (false, 0) => Cell::NotValid,
             _ => cell(one),
         });
         vec![Column { head: vec![head.to_owned()], cells: cells.collect() }]
@@ -148,13 +153,19 @@ pub(super) fn key_figures(of: &Comparison) -> Table {
         });
         groups.push(vec![Column { head: vec![fault.fault.name.clone()], cells: cells.collect() }]);
     }
-    let lost = rows.iter().map(|one| {
+    let changed = rows.iter().map(|one| {
         let of_system = of.outages.iter().flat_map(|fault| &fault.systems);
-        let lost = of_system.filter(|system| system.system == one.system);
-        let lost = lost.filter_map(SystemOutages::lost).reduce(|a, b| a + b);
-        Cell::or_missing(lost.map(lost_text))
+        let own = of_system.filter(|system| system.system == one.system);
+        own.filter_map(SystemOutages::changed).reduce(|a, b| a + b)
     });
-    groups.push(vec![Column { head: vec!["writes lost".to_owned()], cells: lost.collect() }]);
+    let changed: Vec<Option<ChangedKeys>> = changed.collect();
+    for (head, count, is_always) in KEYS {
+        let counts: Vec<Option<u64>> = changed.iter().map(|keys| keys.map(count)).collect();
+        if is_always || counts.iter().flatten().any(|count| *count > 0) {
+            let cells = counts.iter().map(|count| Cell::or_missing(count.map(none_or_count)));
+            groups.push(vec![Column { head: vec![head.to_owned()], cells: cells.collect() }]);
+        }
+    }
     for (head, quantity) in [
         ("undisturbed /s", Quantity::ThroughputMean),
         ("undisturbed p99", Quantity::Response(Point::P99)),
@@ -181,9 +192,27 @@ fn counted_text(of: &SystemOutages) -> String {
     }
 }
 
-fn lost_text(lost: u64) -> String {
-    if lost == 0 { "none".to_owned() } else { count_text(lost) }
+/// Returns the failed operations: `40 (20 leases expired)`.
+fn failed_text(of: &SystemOutages) -> String {
+    let failed = count_text(of.sum(|one| one.outage.failed));
+    match of.sum(|one| one.leases_expired) {
+        0 => failed,
+        expired => format!("{failed} ({} expired)", plural(expired, "lease")),
+    }
 }
+
+fn none_or_count(count: u64) -> String {
+    if count == 0 { "none".to_owned() } else { count_text(count) }
+}
+
+/// Columns of the key figures about keys that were read back: head, count, and true if the column is always shown.
+type KeysColumn = (&'static str, fn(ChangedKeys) -> u64, bool);
+
+const KEYS: [KeysColumn; 3] = [
+    ("writes lost", |keys| keys.lost, true),
+    ("older values", |keys| keys.older, false),
+    ("wrong values", |keys| keys.wrong, false),
+];
 
 /// Returns the outage of one system: `1.21 (1.13 to 1.29)`.
 fn cell(of: &SystemOutages, is_best: bool) -> Cell {
@@ -204,7 +233,7 @@ fn cell(of: &SystemOutages, is_best: bool) -> Cell {
 /// A figure of a fault: its name and its text for a system. `{tail}` is the name of a percentile.
 type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
-const FIGURES: [Shown; 15] = [
+const FIGURES: [Shown; 17] = [
     ("injections", |of| Some(counted_text(of))),
     ("outage, median", SystemOutages::outage_text),
     ("outage, shortest", |of| of.counted().min_by(shorter).map(length_text)),
@@ -220,7 +249,7 @@ const FIGURES: [Shown; 15] = [
     ("end of the fault to {tail} within twice of before", |of| {
         of.median(|one| one.outage.tail_back).map(seconds_text)
     }),
-    ("operations failed", |of| Some(count_text(of.sum(|one| one.outage.failed)))),
+    ("operations failed", |of| Some(failed_text(of))),
     ("operations of unknown outcome", |of| Some(count_text(of.sum(|one| one.outage.unknown)))),
     ("operations delayed", |of| {
         let delayed = of.injections.iter().map(|one| one.outage.delayed);
@@ -229,8 +258,14 @@ const FIGURES: [Shown; 15] = [
     ("operations due and not done", |of| {
         of.median(|one| Some(one.outage.lost_share)).map(share_text)
     }),
-    ("wrong or stale answers", |of| Some(lost_text(of.sum(|one| one.untrue)))),
-    ("acknowledged keys lost or wrong", |of| of.lost().map(lost_text)),
+    ("wrong or stale answers", |of| Some(none_or_count(of.sum(|one| one.untrue)))),
+    ("acknowledged keys lost", |of| of.changed().map(|keys| none_or_count(keys.lost))),
+    ("acknowledged keys with older values", |of| {
+        of.changed().map(|keys| none_or_count(keys.older))
+    }),
+    ("acknowledged keys with wrong values", |of| {
+        of.changed().map(|keys| none_or_count(keys.wrong))
+    }),
 ];
 
 fn shorter(a: &&InjectionFigures, b: &&InjectionFigures) -> Ordering {

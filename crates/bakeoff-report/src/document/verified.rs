@@ -11,6 +11,7 @@ use bakeoff_core::units::{count_text, plural, trials_text};
 
 use crate::derive::method::Met;
 use crate::document::report::Report;
+use crate::model::changed_keys::ChangedKeys;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
@@ -51,6 +52,11 @@ pub(crate) fn trials(of: &Report) -> String {
     format!("{valid} of {}", tried(of).count())
 }
 
+/// Returns true if no trial that ran is invalid.
+pub(crate) fn all_are_valid(of: &Report) -> bool {
+    tried(of).all(TrialFigures::valid)
+}
+
 /// Returns how many keys with acknowledged writes were read back.
 fn read_back(audits: &[&Audit], of: Audited) -> String {
     let audits: Vec<&&Audit> = audits.iter().filter(|audit| audit.of == of).collect();
@@ -64,9 +70,11 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
     }
     let read: u64 = passed.iter().map(|audit| audit.read).sum();
     // A loss that breaks no guarantee is no failure, and still a loss.
-    let lost: u64 = audits.iter().map(|audit| audit.lost + audit.wrong).sum();
+    let changed = audits.iter().map(|audit| ChangedKeys::found_by(audit));
+    let changed = changed.fold(ChangedKeys::default(), |sum, one| sum + one);
+    let lost = changed.all();
     let partly = match (lost, passed.len() < audits.len()) {
-        (1.., _) => format!("; beyond any guarantee, {} were lost", plural(lost, "key")),
+        (1.., _) => format!("; beyond any guarantee, the systems {}", changed.words(None)),
         (0, true) => "; partly not checked".to_owned(),
         (0, false) => String::new(),
     };

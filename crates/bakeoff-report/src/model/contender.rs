@@ -282,10 +282,7 @@ pub(super) fn contender(
             .trials
             .iter()
             .filter(|record| here(&record.trial))
-            .map(|trial| {
-                let asked = record.header.study.systems.iter().find(|one| one.name == system);
-                TrialFigures::new(trial, workload, load, asked)
-            })
+            .map(|trial| TrialFigures::new(trial, workload, load, &record.header.study))
             .collect(),
         published: published()
             .filter(|one| one.operation.is_none())

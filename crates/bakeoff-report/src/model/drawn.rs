@@ -14,8 +14,9 @@ use bakeoff_core::measurement::{Measurement, Second};
 use bakeoff_core::observed::{Column, PhaseName, Series};
 use bakeoff_core::ranked::{BEYOND_MIN, Percentile, Ranked, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
+use bakeoff_core::study::Fault;
 
-use super::events::{Event, events};
+use super::events::{Event, events, planned_ends};
 
 /// Most points of a line: a chart is a few hundred pixels wide.
 pub(crate) const POINTS_MAX: usize = 150;
@@ -121,13 +122,17 @@ pub(crate) fn quantiles() -> impl Iterator<Item = f64> {
 
 impl Drawn {
     /// Computes the data. `whole`: the trial's measurement with all stages combined.
-    pub(crate) fn new(record: &TrialRecord, warmup: Duration, whole: Option<&Measurement>) -> Self {
+    pub(crate) fn new(
+        record: &TrialRecord,
+        (warmup, faults): (Duration, &[Fault]),
+        whole: Option<&Measurement>,
+    ) -> Self {
         let total = whole.map(Measurement::total).unwrap_or_default();
         Self {
             response: curve(&total.responses()),
             service: curve(&total.services()),
             failed_share: total.responses().failed_share(),
-            timeline: Timeline::new(record, warmup.as_secs_f64()),
+            timeline: Timeline::new(record, warmup.as_secs_f64(), faults),
         }
     }
 }
@@ -174,7 +179,7 @@ fn stages(record: &TrialRecord, warmup: f64) -> Vec<(f64, &StageRecord)> {
 }
 
 impl Timeline {
-    fn new(record: &TrialRecord, warmup: f64) -> Self {
+    fn new(record: &TrialRecord, warmup: f64, faults: &[Fault]) -> Self {
         let mut timeline = Self::default();
         let stages = stages(record, warmup);
         let seconds: f64 = stages.iter().map(|(_, s)| s.measurement.window.as_secs_f64()).sum();
@@ -192,7 +197,7 @@ impl Timeline {
             timeline.nodes = observed.nodes.iter().chain(metered).map(node).collect();
             timeline.machine = machine(&observed.machine);
             let leaders = record.leader.as_deref().zip(record.leader_after.as_deref());
-            timeline.events = events(observed, leaders);
+            timeline.events = events(observed, leaders, &planned_ends(&record.injections, faults));
             let last = |series: &Series| series.at.last().copied().unwrap_or(0.0);
             let all = observed.nodes.iter().chain([&observed.machine]);
             timeline.end = all.map(last).fold(timeline.end, f64::max);

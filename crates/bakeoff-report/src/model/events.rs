@@ -1,11 +1,13 @@
 //! Events of a trial for its charts: kills, restarts, exits of nodes, a change of leader.
 //!
 //! They come from the phases and samples of a record, including old ones. The exit of a node is placed at the first
-//! sample without memory.
+//! sample without memory. A study's own kills and stops of nodes are no events: their injections show them.
 //!
 //! Not here: drawing (`html`), the cause of a node's exit (the check `servers`).
 
 use bakeoff_core::observed::{Column, GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::record::Injection;
+use bakeoff_core::study::Fault;
 
 /// An event of a trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +28,41 @@ pub(crate) enum EventKind {
     Unplanned,
 }
 
-/// Returns a trial's events, sorted by time. `leaders`: the leader before the load, and the one after it.
-pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<Event> {
+/// A time in which a fault kept a node down, in seconds since the trial began.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlannedEnd<'a> {
+    node: &'a str,
+    from: f64,
+    to: f64,
+}
+
+/// Returns the times in which injections kept nodes down.
+pub(crate) fn planned_ends<'a>(
+    injections: &'a [Injection],
+    faults: &[Fault],
+) -> Vec<PlannedEnd<'a>> {
+    let mut planned = Vec::new();
+    for injection in injections {
+        let begin = injection.stage.measured_from.unwrap_or(injection.stage.began);
+        for hit in &injection.hits {
+            let name = hit.fault.as_ref().unwrap_or(&injection.fault);
+            let fault = faults.iter().find(|fault| fault.name == *name);
+            if fault.is_some_and(|fault| fault.action.ends_nodes()) {
+                let (from, to) = (begin + hit.from, hit.to.map_or(f64::INFINITY, |to| begin + to));
+                planned.extend(hit.nodes.iter().map(|node| PlannedEnd { node, from, to }));
+            }
+        }
+    }
+    planned
+}
+
+/// Returns a trial's events, sorted by time. `leaders`: the leader before the load, and the one after it. `planned`: the
+/// ends of nodes that the study asked for.
+pub(crate) fn events(
+    observed: &Observed,
+    leaders: Option<(&str, &str)>,
+    planned: &[PlannedEnd<'_>],
+) -> Vec<Event> {
     let mut events = kills(observed);
     // From this phase on, the trial itself ends nodes.
     let ends = [
@@ -43,7 +78,8 @@ pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<
     let by_itself = by_trial.map_or(f64::INFINITY, |phase| phase.from);
     let nodes = observed.nodes.iter().filter(|node| node.name != GENERATOR);
     events.extend(nodes.filter_map(|node| {
-        let at = end_of(node)?;
+        let own = || planned.iter().filter(|one| one.node == node.name);
+        let at = ends_of(node).find(|end| !own().any(|one| one.explains(end)))?.seen;
         let text = format!("{} had ended by itself", node.name);
         (at < by_itself).then_some(Event { at, kind: EventKind::Unplanned, text })
     }));
@@ -71,12 +107,28 @@ fn kills(observed: &Observed) -> Vec<Event> {
     events
 }
 
-/// Returns the time of the first sample without memory after one with memory.
-fn end_of(node: &Series) -> Option<f64> {
-    let resident = node.columns.get(&Column::Resident)?;
-    let first = resident.iter().position(|bytes| *bytes > 0.0)?;
-    let gone = resident[first..].iter().position(|bytes| *bytes == 0.0)?;
-    node.at.get(first + gone).copied()
+/// An end of a node, between two samples.
+struct End {
+    /// Time of the last sample with memory.
+    ran: f64,
+    /// Time of the first one without.
+    seen: f64,
+}
+
+impl PlannedEnd<'_> {
+    /// Returns true if the fault ended the node then.
+    fn explains(&self, end: &End) -> bool {
+        end.seen >= self.from && end.ran <= self.to
+    }
+}
+
+/// Returns the ends of a node: a sample without memory after one with memory.
+fn ends_of(node: &Series) -> impl Iterator<Item = End> {
+    let resident = node.columns.get(&Column::Resident).map_or(&[][..], |bytes| bytes);
+    let pairs = resident.windows(2).zip(node.at.windows(2));
+    pairs
+        .filter(|(bytes, _)| bytes[0] > 0.0 && bytes[1] == 0.0)
+        .map(|(_, at)| End { ran: at[0], seen: at[1] })
 }
 
 #[cfg(test)]
@@ -103,7 +155,7 @@ mod tests {
     }
 
     fn seen(observed: Observed) -> Vec<(f64, String)> {
-        events(&observed, None).into_iter().map(|event| (event.at, event.text)).collect()
+        events(&observed, None, &[]).into_iter().map(|event| (event.at, event.text)).collect()
     }
 
     #[test]
@@ -130,11 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn node_that_a_fault_ends_is_no_event_and_its_later_end_is() {
+        let phases = [(PhaseName::Load, 0.0, 1.0), (PhaseName::Injecting, 1.0, 9.0)];
+        let of = |node, resident: &[f64]| {
+            let planned = [PlannedEnd { node, from: 2.5, to: 4.5 }];
+            let events = events(&observed(&phases, resident), None, &planned).into_iter();
+            events.map(|event| event.at).collect::<Vec<_>>()
+        };
+        let killed = [9.0, 9.0, 9.0, 0.0, 0.0, 9.0, 9.0];
+        assert!(of("n-1", &killed).is_empty());
+        assert_eq!(of("n-2", &killed), [3.0], "another node was to end");
+        assert_eq!(of("n-1", &[9.0, 9.0, 0.0, 0.0, 0.0, 9.0]), [2.0], "it ended before the fault");
+        assert_eq!(of("n-1", &[9.0, 9.0, 9.0, 0.0, 9.0, 9.0, 0.0]), [6.0], "and later by itself");
+    }
+
+    #[test]
     fn change_of_leader_is_an_event_at_the_loads_end() {
         let observed = observed(&[(PhaseName::Load, 0.0, 4.0)], &[9.0]);
         let text = "n-2 leads instead of n-1".to_owned();
         assert_eq!(
-            events(&observed, Some(("n-1", "n-2"))),
+            events(&observed, Some(("n-1", "n-2")), &[]),
             [Event { at: 4.0, kind: EventKind::Unplanned, text }]
         );
     }

@@ -3,6 +3,7 @@
 //! Not here: judgements and findings (`derive`), appearance (`document`, `render`).
 
 pub(crate) mod anomalies;
+pub(crate) mod changed_keys;
 pub(crate) mod churn;
 pub(crate) mod contender;
 pub(crate) mod contest;

@@ -10,11 +10,11 @@ use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{DelayedAcks, ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::read_write_split::{self, Side};
-use bakeoff_core::record::{Check, StageRecord, TrialOutcome, TrialRecord};
+use bakeoff_core::record::{Check, Injection, StageRecord, TrialOutcome, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
-use bakeoff_core::study::{Load, System, Workload};
+use bakeoff_core::study::{Load, Study, Workload};
 
 use crate::model::anomalies::{self, Bimodal, Lasted, SlowNode, Stall};
 use crate::model::churn::{self, Often};
@@ -86,6 +86,8 @@ pub(crate) struct TrialErrors {
     pub(crate) examples: Vec<(Option<ErrorKind>, Example)>,
     /// Error texts by kind, the most frequent of each kind first.
     pub(crate) error_texts: Vec<(ErrorKind, ErrorText)>,
+    /// Wrong or stale answers while faults were injected.
+    pub(crate) untrue_in_injections: u64,
 }
 
 /// Patterns in a trial that its figures alone would hide.
@@ -127,8 +129,9 @@ impl TrialFigures {
         record: &TrialRecord,
         workload: &Workload,
         load: &Load,
-        system: Option<&System>,
+        study: &Study,
     ) -> Self {
+        let system = study.systems.iter().find(|one| one.name == record.trial.system);
         let split = read_write_split::is_split(workload, load).then_some(workload);
         let whole = record.measurement();
         let total = whole.as_ref().map(Measurement::total);
@@ -162,6 +165,7 @@ impl TrialFigures {
                     };
                     total.errors.iter().flat_map(texts).collect()
                 }),
+                untrue_in_injections: record.injections.iter().map(untrue).sum(),
             },
             anomalies: Anomalies {
                 stall: whole.as_ref().and_then(|whole| anomalies::stall(record, whole)),
@@ -184,7 +188,7 @@ impl TrialFigures {
                 log_findings: record.log_findings.clone(),
                 staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
             },
-            drawn: Drawn::new(record, load.warmup, whole.as_ref()),
+            drawn: Drawn::new(record, (load.warmup, &study.faults), whole.as_ref()),
         }
     }
 
@@ -263,6 +267,12 @@ impl Measured {
 
 fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
     Some((stage.tried.clone()?, figures::of_stage(stage)))
+}
+
+/// Counts the wrong or stale answers of an injection.
+pub(crate) fn untrue(of: &Injection) -> u64 {
+    let measurement = &of.stage.measurement;
+    measurement.errors_of(ErrorKind::StaleValue) + measurement.errors_of(ErrorKind::WrongValue)
 }
 
 fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {

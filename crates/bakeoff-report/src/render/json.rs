@@ -105,7 +105,9 @@ fn fault(of: &FaultOutages) -> Value {
             "no_outage": one.is_none(),
             "published": one.published,
             "published_notes": one.notes,
-            "lost": one.lost(),
+            "lost": one.changed().map(|keys| keys.lost),
+            "older": one.changed().map(|keys| keys.older),
+            "wrong": one.changed().map(|keys| keys.wrong),
             "injections": one.injections.iter().map(injection).collect::<Vec<_>>(),
         })
     };
@@ -127,8 +129,11 @@ fn injection(of: &InjectionFigures) -> Value {
         "sequence": of.sequence,
         "effects": of.effects,
         "left_out": of.left_out,
-        "lost": of.lost,
+        "lost": of.changed.map(|keys| keys.lost),
+        "older": of.changed.map(|keys| keys.older),
+        "wrong": of.changed.map(|keys| keys.wrong),
         "untrue": of.untrue,
+        "leases_expired": of.leases_expired,
     })
 }
 

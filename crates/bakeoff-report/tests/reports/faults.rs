@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
-    GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, StepSeries, TargetFigures,
+    ErrorKind, GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, StepSeries,
+    TargetFigures,
 };
 use bakeoff_core::record::{
     Check, FaultHit, HitCost, Injection, Record, RoundCount, StageRecord, chain,
@@ -170,7 +171,21 @@ fn older_values_are_not_called_lost() {
     lost(&mut record, 0, 7, 7);
     assert!(verdict(&record).contains("; etcd returned older values for 7 acknowledged keys"));
     lost(&mut record, 1, 7, 7);
-    assert!(verdict(&record).contains("; etcd lost 8 acknowledged keys"));
+    let says = verdict(&record);
+    let words = "; etcd lost 1 acknowledged key and returned older values for 7";
+    assert!(says.contains(words), "{says}");
+    lost(&mut record, 0, 9, 7);
+    let json = &systems(&record)[0];
+    let of = |name: &str| json[name].as_u64().unwrap();
+    assert_eq!((of("lost"), of("older"), of("wrong")), (0, 7, 2));
+    let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Full);
+    assert!(text.contains("writes lost") && text.contains("older values"), "{text}");
+    for (label, count) in [("lost", "none"), ("with older values", "7"), ("with wrong values", "2")]
+    {
+        let label = format!("acknowledged keys {label}");
+        let row = text.lines().find(|line| line.contains(&label)).expect("a row");
+        assert!(row.trim_end().ends_with(&format!(" {count}")), "{row}");
+    }
 }
 
 #[test]
@@ -311,10 +326,72 @@ fn lost_write_is_in_the_verdict_although_its_trial_is_not_valid() {
 }
 
 #[test]
-fn system_without_a_valid_trial_is_shown_as_not_valid() {
+fn outages_count_although_the_undisturbed_load_is_not_valid() {
+    let of = |name, cause| {
+        let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
+        let failed = Verdict::Failed("it stood still for 282 ms: too long".to_owned());
+        record.trials[1].checks.push(Check { cause, ..Check::new(name, failed) });
+        record
+    };
+    let whole = verdict(&paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]));
+    for name in CheckName::ALL.iter().copied() {
+        assert_eq!(verdict(&of(name, None)), whole, "{name}");
+    }
+    let record = of(CheckName::Timers, None);
+    let report = &Report::new(&record);
+    let note = "of consul is not valid (timers): its throughput and latency do not count, its proven outages do";
+    let text = report::terminal(report, &PLAIN, Extent::Glance);
+    assert!(text.contains("consul for 3.00 s"), "{text}");
+    let row = text.lines().find(|line| line.starts_with(" consul")).expect("a row");
+    assert!(row.contains("3.00 (") && row.contains("not valid"), "{row}");
+    let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unwrapped.contains(note), "{text}");
+    assert!(report::markdown(report).contains(note));
+    assert!(report::html_beside_record(report).contains(note));
+    assert!(report::json(report)["support"].to_string().contains(note));
+    assert!(report::card(report).contains("trials valid: 1 of 2"));
+    let rows = report::csv(report);
+    assert!(rows.contains("timers: it stood still"), "{rows}");
+    assert!(rows.lines().next().unwrap().ends_with(",outages_seconds_leader-paused"), "{rows}");
+    assert!(rows.lines().any(|row| row.ends_with(",2.9 3 3.1")), "{rows}");
+}
+
+#[test]
+fn injection_is_left_out_by_itself() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
+    let trial = &mut record.trials[0];
+    trial.injections[0].unproven = Some("no leader was found".to_owned());
+    let failed = Verdict::Failed("injection 1 of `leader-paused`".to_owned());
+    trial.checks.push(Check::new(CheckName::Injections, failed));
+    let json = systems(&record);
+    let injections = json[0]["injections"].as_array().expect("injections");
+    let left_out: Vec<bool> = injections.iter().map(|one| !one["left_out"].is_null()).collect();
+    assert_eq!(left_out, [true, false, false]);
+    let verdict = verdict(&record);
+    assert!(
+        verdict.contains("etcd was out for 1.20 s") && verdict.contains("2 injections"),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn expired_leases_are_counted_as_such() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    let figures = &mut record.trials[0].injections[2].stage.measurement;
+    let figures = figures.operations.get_mut("put").expect("puts");
+    figures.errors.entry(ErrorKind::LeaseExpired).or_default().count = 20;
+    let verdict = verdict(&record);
+    assert!(verdict.contains("; 20 leases of etcd expired; no acknowledged write"), "{verdict}");
+    let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Full);
+    assert!(text.contains("20 (20 leases expired)"), "{text}");
+}
+
+#[test]
+fn system_without_a_proven_injection_is_shown_as_not_valid() {
     let mut record = paused(&[("etcd", &[1.2, 1.1]), ("consul", &[2.9, 3.0])]);
-    let failed = Verdict::Failed("it was late".to_owned());
-    record.trials[1].checks.push(Check::new(CheckName::Schedule, failed));
+    for one in &mut record.trials[1].injections {
+        one.unproven = Some("no leader was found".to_owned());
+    }
     let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Glance);
     let row = text.lines().find(|line| line.starts_with(" consul")).expect("a row");
     assert!(row.contains("not valid") && !text.contains("not run"), "{text}");

@@ -7,9 +7,10 @@
 
 use std::fmt::Write as _;
 
+use crate::document::outages;
 use crate::document::picture::{Panel, Picture};
 use crate::document::report::Report;
-use crate::document::words;
+use crate::document::{verified, words};
 
 use super::page::escape;
 use super::strip::{Across, ROW, Strip};
@@ -86,7 +87,7 @@ pub fn card(report: &Report) -> String {
     }
     let shown = report.pictures.first();
     if let Some(picture) = shown {
-        let note = fitted(&note(picture, report.pictures.len()), RIGHT - LEFT, NOTE);
+        let note = fitted(&note(picture, report), RIGHT - LEFT, NOTE);
         text("n", LEFT, 564.0, "start", &note);
     }
     let machine = fitted(&words::machine(&report.header.environment), RIGHT - LEFT, NOTE);
@@ -108,14 +109,18 @@ fn headline(verdict: &str) -> (f64, Vec<String>) {
 }
 
 /// Returns the legend below the picture.
-fn note(picture: &Picture, loads: usize) -> String {
+fn note(picture: &Picture, report: &Report) -> String {
+    let dots = if picture.dot == outages::DOT { "injections" } else { "trials" };
     let leader = picture.panels.first().and_then(|panel| panel.leader.as_ref());
     let rows = picture.panels.first().map_or(0, |panel| panel.rows.len());
     let more = rows.saturating_sub(SYSTEMS);
-    let mut parts = vec![match loads {
-        1 => "Dots: trials".to_owned(),
-        loads => format!("{}, 1 of {loads} loads. Dots: trials", picture.place),
+    let mut parts = vec![match report.pictures.len() {
+        1 => format!("Dots: {dots}"),
+        loads => format!("{}, 1 of {loads} loads. Dots: {dots}", picture.place),
     }];
+    if !verified::all_are_valid(report) {
+        parts.push(format!("trials valid: {}", verified::trials(report)));
+    }
     parts.extend(
         leader.map(|(name, _)| format!("bar: 95 % interval against {name}'s median, the line")),
     );
