@@ -32,8 +32,8 @@ pub fn foreign_code(path: &Path) -> Option<String> {
 }
 
 /// Returns the first path between `root` and `inside`, both included, that another user can write, with the reason of
-/// [`foreign`]. A link below `root` counts too: its target could be anybody's. Ignores missing paths, and the mode of
-/// what is below a folder that nobody else can enter.
+/// [`foreign`]. A link below `root` counts too: its target could be anybody's. Ignores missing paths. Below a folder that
+/// nobody else can enter, a group may write, as with the umask 002.
 pub fn foreign_between(root: &Path, inside: &Path) -> Option<(PathBuf, String)> {
     let below = inside.strip_prefix(root).ok()?;
     let mut path = root.to_owned();
@@ -45,7 +45,8 @@ pub fn foreign_between(root: &Path, inside: &Path) -> Option<(PathBuf, String)> 
             return Some((path, "is a symbolic link".to_owned()));
         }
         let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-        if let Some(why) = foreign(&found).filter(|_| !(is_ours && is_closed)) {
+        let is_harmless = is_closed && is_ours && found.mode() & 0o002 == 0;
+        if let Some(why) = foreign(&found).filter(|_| !is_harmless) {
             return Some((path, why));
         }
         is_closed |= found.mode() & 0o011 == 0;
@@ -98,8 +99,10 @@ mod tests {
         }
         // Nobody else can enter the root.
         set(root, 0o700);
-        set(&file, 0o666);
+        set(&file, 0o664);
         assert_eq!(foreign_between(root, &file), None);
+        set(&file, 0o666);
+        assert!(foreign_between(root, &file).is_some());
         symlink(root.join("etcd/1"), root.join("etcd/link")).unwrap();
         let (found, why) = foreign_between(root, &root.join("etcd/link/bin/etcd")).unwrap();
         assert_eq!((found, &*why), (root.join("etcd/link"), "is a symbolic link"));

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -291,10 +291,21 @@ impl Locked {
             File::open(&path)?.sync_all()
         };
         write().map_err(|e| cannot("write", &path, e))?;
+        close(tree).map_err(|e| cannot("set the mode of a folder in", tree, e))?;
         files::remove(&dir).map_err(|e| cannot("replace", &dir, e))?;
         fs::rename(tree, &dir).map_err(|e| cannot("move a program to", &dir, e))?;
         Ok(Entry { dir, manifest })
     }
+}
+
+/// Takes the right to write from everybody else, in all folders of a program. An archive or the umask may have given it.
+fn close(tree: &Path) -> io::Result<()> {
+    for folder in Tree::read(tree)?.folders {
+        let folder = tree.join(folder);
+        let mode = fs::metadata(&folder)?.permissions().mode();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode & !0o022))?;
+    }
+    Ok(())
 }
 
 impl Entry {

@@ -246,6 +246,10 @@ fn cache_with_a_folder_of_others_is_refused() {
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let folders: Vec<_> = folders.map(Path::to_owned).collect();
     assert_eq!(folders.len(), 3, "{folders:?}");
+    for folder in &folders {
+        let mode = fs::metadata(folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o022, 0, "{}", folder.display());
+    }
     for folder in folders.iter().chain([&root]) {
         set(folder, 0o755);
     }
