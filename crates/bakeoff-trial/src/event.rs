@@ -35,6 +35,8 @@ pub enum Event<'a> {
     SystemAsked { system: &'a str, endpoints: &'a str },
     /// A system's servers start, outside of a trial.
     SystemStarting { system: &'a str },
+    /// Servers of a system outside of a trial ended, or run again.
+    ServersChanged { what: &'a str },
     /// A server can be reached from another machine.
     Exposed { warning: &'a str },
     /// Relays cut the network, because the kernel refuses namespaces.

@@ -267,6 +267,7 @@ impl Reporter for Messages {
                 self.line(&format!("{system}: querying {endpoints}"));
             }
             Event::SystemStarting { system } => self.line(&format!("{system}: starting")),
+            Event::ServersChanged { what } => self.line(what),
             Event::Exposed { warning } => self.complain(warning),
             Event::CutsByRelays { why } => self.complain(&format!(
                 "{why}: relays cut the network instead (docs/faults.md says what they cannot do)"

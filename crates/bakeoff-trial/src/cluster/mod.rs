@@ -548,7 +548,7 @@ impl ReadyCluster {
     }
 
     /// Returns true if the system and its parts serve. The probe opens what starts closed.
-    pub(crate) fn all_serve(&self) -> bool {
+    pub fn all_serve(&self) -> bool {
         self.members().all(|member| member.system.probe(&member.nodes).is_ok())
     }
 

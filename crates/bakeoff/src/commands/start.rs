@@ -4,14 +4,18 @@
 //! up, but no keys are written and nothing is loaded. It prints the clients' addresses once all is ready, and never
 //! prints secrets.
 //!
-//! It stops everything on a signal, after `--for`, or if a server ends.
+//! It stops everything on a signal, after `--for`, or once no server is left. If some servers end, the others run on:
+//! that is how a failover is rehearsed by hand. A line on standard input restarts them.
 //!
 //! Not here: starting (`bakeoff_trial::cluster`), loading (`run`, `load`).
 
+mod stdin;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
@@ -19,8 +23,8 @@ use bakeoff_core::units::duration_text;
 use bakeoff_engine::tls::CaPem;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_files as files;
-use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::{LimitsApplied, Process};
 use bakeoff_host::{NodeDisk, RemovedIfKilled};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, ClientToken};
@@ -29,6 +33,7 @@ use bakeoff_trial::cluster::{self, ReadyCluster, Starting};
 use bakeoff_trial::event::{Event, Reporter};
 use serde_json::{Value, json};
 
+use self::stdin::RestartRequests;
 use crate::cli::StartArgs;
 use crate::commands::study_file::load_study;
 use crate::failure::Failure;
@@ -38,6 +43,8 @@ use bakeoff_fleet::machines::fleet::Fleet;
 
 /// Interval between checks for a reason to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Interval between probes after a restart.
+const PROBE_EVERY: Duration = Duration::from_millis(500);
 /// Seed of injected faults.
 const SEED: u64 = 1;
 
@@ -148,22 +155,32 @@ fn serve(
     let mut started = describe(contender, &cluster, dir)?;
     started["workload"] = json!(workload.map(|workload| &workload.name));
     messages::output(&if args.json { started.to_string() } else { text(&started, args.time) });
-    let ended = wait(&cluster, args.time, interrupted);
+    let ended = wait(&cluster, args.time, interrupted, reporter);
     cluster.stop();
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Waits for a signal or the end of `time`. Fails if a server ended, and names it.
+/// Waits for a signal, the end of `time`, or until no server is left. Reports servers that end, and restarts them on
+/// request.
 fn wait(
     cluster: &ReadyCluster,
     time: Option<Duration>,
     interrupted: &AtomicBool,
+    reporter: &mut dyn Reporter,
 ) -> Result<(), Failure> {
     let began = clock::now();
+    let mut requests = RestartRequests::default();
+    let mut watch = Watch { cluster, reported: BTreeSet::new(), probe_at: None };
     while !interrupted.load(Ordering::Relaxed) {
-        if let Some(died) = cluster.died().first() {
-            return Err(Failure::unreachable(format!("{died}; bakeoff stopped everything else")));
+        let ended = cluster.died();
+        if let (Some(first), true) = (ended.first(), cluster.processes().count() == ended.len()) {
+            return Err(Failure::unreachable(format!("{first}; bakeoff stopped everything else")));
         }
+        watch.report_ended(requests.can_come(), reporter);
+        if let Some(line) = requests.next() {
+            watch.restart(line.trim(), reporter);
+        }
+        watch.probe(reporter);
         let left = time.map(|time| time.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
             break;
@@ -171,6 +188,68 @@ fn wait(
         std::thread::sleep(left.unwrap_or(CHECK_EVERY).min(CHECK_EVERY));
     }
     Ok(())
+}
+
+/// Watches the servers of a started system.
+struct Watch<'a> {
+    cluster: &'a ReadyCluster,
+    /// Names of ended servers that were reported.
+    reported: BTreeSet<String>,
+    /// Time of the next probe after a restart; `None` once all serve.
+    probe_at: Option<Instant>,
+}
+
+impl Watch<'_> {
+    /// Reports each ended server once.
+    fn report_ended(&mut self, can_restart: bool, reporter: &mut dyn Reporter) {
+        for process in self.cluster.processes() {
+            let Some(ending) = process.ending() else { continue };
+            if !self.reported.insert(process.name().to_owned()) {
+                continue;
+            }
+            let hint = if can_restart { "; press Enter to restart it" } else { "" };
+            let what = format!("`{}` {ending}; the other servers run on{hint}", process.name());
+            reporter.report(&Event::ServersChanged { what: &what });
+        }
+    }
+
+    /// Restarts the server with this name, or all that ended for an empty line.
+    fn restart(&mut self, name: &str, reporter: &mut dyn Reporter) {
+        let asked = |process: &&Process| name.is_empty() || process.name() == name;
+        let ended = self.cluster.processes().filter(|process| !process.is_alive());
+        let ended: Vec<&Process> = ended.filter(asked).collect();
+        if ended.is_empty() {
+            let what = match name {
+                "" => "no server has ended".to_owned(),
+                name => format!("no server `{name}` has ended"),
+            };
+            return reporter.report(&Event::ServersChanged { what: &what });
+        }
+        for process in ended {
+            let what = match process.restart() {
+                Ok(()) => {
+                    self.reported.remove(process.name());
+                    self.probe_at = Some(clock::now());
+                    let pid = process.pid().map_or_else(String::new, |pid| format!(", pid {pid}"));
+                    format!("`{}` was restarted{pid}", process.name())
+                }
+                Err(why) => format!("cannot restart `{}`: {why}", process.name()),
+            };
+            reporter.report(&Event::ServersChanged { what: &what });
+        }
+    }
+
+    /// Probes the system after a restart, which also opens what starts closed, and reports that all serve.
+    fn probe(&mut self, reporter: &mut dyn Reporter) {
+        if !self.reported.is_empty() || self.probe_at.is_none_or(|at| at > clock::now()) {
+            return;
+        }
+        self.probe_at = Some(clock::now() + PROBE_EVERY);
+        if self.cluster.all_serve() {
+            self.probe_at = None;
+            reporter.report(&Event::ServersChanged { what: "all servers serve again" });
+        }
+    }
 }
 
 /// Returns the addresses as JSON. Writes the CA certificate and the client token to files, and names only the files.

@@ -126,8 +126,50 @@ fn stops_after_its_time() {
     crate::support::nothing_runs_in(bench.path());
 }
 
+/// Reads lines until one contains this text.
+fn read_until(lines: &mut impl Iterator<Item = std::io::Result<String>>, expected: &str) -> String {
+    let mut seen = Vec::new();
+    for line in lines {
+        let line = line.unwrap();
+        if line.contains(expected) {
+            return line;
+        }
+        seen.push(line);
+    }
+    panic!("no `{expected}` in {seen:?}")
+}
+
 #[test]
-fn ended_server_stops_everything() {
+fn killed_server_is_reported_and_restarted_on_request() {
+    let bench = Bench::new(STUDY);
+    let mut command = start(&bench, &["gated", "--json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut json = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut json).unwrap();
+    let json: Value = serde_json::from_str(&json).expect(&json);
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let mut requests = process.stdin.take().unwrap();
+    let mut pid = json["nodes"][0]["pid"].as_i64().unwrap() as i32;
+    // Twice: an empty line restarts all, a name that server.
+    for request in ["\n", "gated-backend-1\n"] {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        let line = read_until(&mut lines, "`gated-backend-1` was killed by SIGKILL");
+        assert!(line.ends_with("the other servers run on; press Enter to restart it"), "{line}");
+        requests.write_all(request.as_bytes()).unwrap();
+        let line = read_until(&mut lines, "`gated-backend-1` was restarted, pid ");
+        pid = line.rsplit(' ').next().unwrap().parse().unwrap();
+        read_until(&mut lines, "all servers serve again");
+        let client = text(&json["clients"][0]["address"]);
+        assert!(get(client, "/health").starts_with("HTTP/1.1 200"));
+    }
+    let started = Started { process, json };
+    assert_eq!(started.ends_by(Signal::TERM), Some(0));
+    crate::support::nothing_runs_in(bench.path());
+}
+
+#[test]
+fn last_server_that_ends_stops_everything() {
     let bench = Bench::new(STUDY);
     let ran = Ran::run(&mut start(&bench, &["mortal"])).ends_with(4);
     ran.complains(&["`mortal-1` ended with exit code", "bakeoff stopped everything else"]);
