@@ -48,6 +48,11 @@ impl Ledger {
         self.0.is_empty()
     }
 
+    /// Returns the number of objects.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Lists the objects for a message, a few by name.
     pub(super) fn shown(&self) -> String {
         const SHOWN: usize = 8;

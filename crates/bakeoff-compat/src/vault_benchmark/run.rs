@@ -14,7 +14,9 @@ use std::time::Duration;
 use bakeoff_core::check;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::ERRORS_MAX;
-use bakeoff_core::units::{count_text, duration_text, figure_text, latency_text};
+use bakeoff_core::units::{
+    count_text, duration_text, figure_text, latency_text, plural, rate_text,
+};
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Pem, PemText};
 use serde_json::json;
@@ -24,7 +26,7 @@ use super::client::{CLEAN_UP_AFTER_SIGNAL, Client};
 use super::config::Config;
 use super::fields::Environment;
 use super::interrupts::Interrupts;
-use super::load::{self, Loaded, Outcome, Settings};
+use super::load::{self, Loaded, Outcome, Settings, TestFigures};
 use super::options::{LogLevel, Options, RunFlags};
 use super::profiles::Profiles;
 use super::report;
@@ -290,7 +292,11 @@ impl Run<'_> {
             return true;
         }
         if !self.options.cleanup {
-            self.log(LogLevel::Debug, &format!("left on the server: {}", ledger.shown()));
+            let made = plural(ledger.len() as u64, "object");
+            let stays = ledger.shown();
+            let what =
+                format!("{made} stay on the server: {stays}; `-cleanup` removes what a run makes");
+            self.log(LogLevel::Warn, &what);
             return true;
         }
         let within = duration_text(CLEAN_UP_AFTER_SIGNAL);
@@ -360,6 +366,7 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             kinds.join(", ")
         ));
     }
+    notes.extend(outcome.tests.iter().filter_map(|test| rate_of_few(test, address)));
     if let Some(why) = check::gave_out(measured) {
         notes.push(format!("`{address}`: {why}"));
     } else if let Some(share) = measured.stood_still() {
@@ -374,6 +381,25 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
         measured.notes_on_the_network().into_iter().chain(check::generator_throttled(measured));
     notes.extend(findings.map(|note| format!("`{address}`: {note}")));
     notes
+}
+
+/// Explains a rate that says nothing: all requests were sent before most answers came. The original divides their
+/// number by the time from the first to the last one.
+fn rate_of_few(test: &TestFigures, address: &str) -> Option<String> {
+    let sent = test.last_sent.saturating_sub(test.first_sent);
+    let waited = test.last_done.saturating_sub(test.last_sent);
+    if test.requests == 0 || sent.is_zero() || sent >= waited {
+        return None;
+    }
+    Some(format!(
+        "`{address}`: the rate of `{}`, {}, is of {} that were sent within {}, while the last answer took {} more: it \
+         is the rate of sending, and `throughput` that of the answers. Load for longer",
+        test.name,
+        rate_text(test.requests as f64 / sent.as_secs_f64()),
+        plural(test.requests, "request"),
+        latency_text(sent),
+        latency_text(waited)
+    ))
 }
 
 /// Returns true if the result is valid by the rules of `bakeoff load`.

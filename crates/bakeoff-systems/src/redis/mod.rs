@@ -188,6 +188,12 @@ impl System for Redis {
                         hint: "name the primary as the only endpoint".to_owned(),
                     });
                 }
+                (None, _) if field("redis_mode") == Some("sentinel") => {
+                    return Err(NotReady::Never {
+                        seen: format!("`{name}` is a Redis Sentinel, which holds no keys"),
+                        hint: sentinel_hint(&text),
+                    });
+                }
                 (None, _) => return Err(format!("`{name}` does not report its role").into()),
             }
             let online = text
@@ -410,6 +416,19 @@ fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
     }
 }
 
+/// Returns which endpoint to give in place of a Sentinel, by its list of primaries:
+/// `master0:name=mymaster,status=ok,address=10.0.0.1:6379,slaves=2,sentinels=3`.
+fn sentinel_hint(info: &str) -> String {
+    let primary = info.lines().find_map(|line| {
+        let fields = line.strip_prefix("master")?.split_once(':')?.1;
+        fields.split(',').find_map(|field| field.strip_prefix("address="))
+    });
+    match primary {
+        Some(address) => format!("give the primary that it watches as the endpoint: `{address}`"),
+        None => "give the primary that it watches as the endpoint".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bakeoff_core::log_findings::Tally;
@@ -431,6 +450,19 @@ mod tests {
         let noticed = "3012:M 23 Nov 2026 04:42:30.113 * Synchronization with replica 127.0.0.1:7001 succeeded";
         assert_eq!(level(noticed), None);
     }
+
+    #[test]
+    fn sentinel_names_the_primary_to_give_instead() {
+        let info = "# Sentinel\r\nsentinel_masters:1\r\n\
+            master0:name=mymaster,status=ok,address=10.0.0.1:6379,slaves=2,sentinels=3\r\n";
+        let hint = "give the primary that it watches as the endpoint: `10.0.0.1:6379`";
+        assert_eq!(sentinel_hint(info), hint);
+        assert_eq!(
+            sentinel_hint("sentinel_masters:0\r\n"),
+            "give the primary that it watches as the endpoint"
+        );
+    }
+
     #[test]
     fn node_on_the_network_answers_other_machines() {
         let system = crate::testing::asked("redis", 2, &[]);
