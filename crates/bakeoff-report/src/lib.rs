@@ -23,6 +23,7 @@ pub mod verify;
 
 pub use derive::comparison::is_answered;
 pub use derive::{fairness, machine_baseline, method};
+pub use document::linearizability::history_text;
 pub use document::report::Report;
 pub use render::compared;
 pub use render::csv::csv;

@@ -53,8 +53,10 @@ pub(crate) enum Command {
     Start(StartArgs),
     /// Render a run's report again from its record
     Report(ReportArgs),
-    /// Check that a record is consistent and that its reports match it
+    /// Check that a record is consistent and that its reports and histories match it
     Verify(VerifyArgs),
+    /// Judge whether a history of operations is linearizable: one of bakeoff, or of a Jepsen register
+    Judge(JudgeArgs),
     /// Run a recorded study again on this machine, and check which of its claims replicate
     Reproduce(ReproduceArgs),
     /// List the stored runs with their date, study, state and result
@@ -164,6 +166,7 @@ impl Command {
         match self {
             Self::Report(_)
             | Self::Verify(_)
+            | Self::Judge(_)
             | Self::History(_)
             | Self::Site(_)
             | Self::Compare(_)
@@ -386,6 +389,16 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "SHA256")]
     pub(crate) head: Option<String>,
     /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct JudgeArgs {
+    /// History: a trial's `history.jsonl`, the log of a Jepsen register test, or Jepsen's `history.edn`
+    pub(crate) history: PathBuf,
+    /// Print the verdict as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

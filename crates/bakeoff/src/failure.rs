@@ -13,8 +13,9 @@ Exit codes:
   4    servers could not be started or reached
   5    this machine refused a resource: files, disk space or sockets
   6    compare, gate: a condition of --fail-if is proven; verify: the record is inconsistent;
-       reproduce: a claim is contradicted
+       judge: the history is not linearizable; reproduce: a claim is contradicted
   7    compare, gate: no condition is proven, and at least one is inconclusive;
+       judge: the history could not be decided;
        reproduce: no claim is contradicted, but not all are replicated
   130  interrupted; results so far are stored";
 

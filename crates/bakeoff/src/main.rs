@@ -129,6 +129,7 @@ fn watched(
         }
         Command::Report(args) => commands::report::report(args)?,
         Command::Verify(args) => return commands::verify::run(args),
+        Command::Judge(args) => return commands::judge::run(args),
         Command::History(args) => commands::history::history(args)?,
         Command::Site(args) => commands::site::write(args)?,
         Command::Compare(args) => return commands::compare::run(args),

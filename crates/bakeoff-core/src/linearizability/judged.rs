@@ -38,9 +38,22 @@ pub struct JudgedHistory {
     /// Violation with the fewest operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<ShownViolation>,
-    /// File with the whole history, relative to the run's folder; `None` if it was not kept.
+    /// File with the whole history; `None` if it was not kept.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptHistory>,
+}
+
+/// A history that was kept in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptHistory {
+    /// Path relative to the run's folder.
+    pub file: String,
+    /// Size in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub file_bytes: u64,
+    /// SHA-256 in hexadecimal; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
+    pub file_sha256: Option<String>,
 }
 
 /// Verdict on a history.
@@ -148,7 +161,7 @@ pub struct ShownOperation {
 }
 
 /// One line of an exported history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryLine {
     /// Name of the key.
     pub key: String,
@@ -160,7 +173,7 @@ pub struct HistoryLine {
     #[serde(flatten)]
     pub action: ShownAction,
     /// Place in the store's own order of writes, of a delete or a missing key.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<Witness>,
     /// Outcome.
     pub outcome: OperationOutcome,

@@ -11,11 +11,16 @@
 //!
 //! `history` judges all keys of a load with it, and `judged` holds the verdict.
 //!
-//! Not here: recording histories (the engine), which delete a read of a missing key saw (`deletes`).
+//! If several writes have the same value, as in histories of other tools, `search` decides instead.
+//!
+//! Not here: recording histories (the engine), which delete a read of a missing key saw (`deletes`), histories in files
+//! (`import`).
 
 mod deletes;
 pub mod history;
+pub mod import;
 pub mod judged;
+mod search;
 
 use std::collections::BTreeMap;
 
@@ -95,6 +100,8 @@ pub enum ViolationKind {
     AfterReplaced,
     /// Two writes must each precede the other.
     Disordered,
+    /// No order explains every answer, in a history whose writes share values.
+    NoOrder,
 }
 
 impl ViolationKind {
@@ -107,6 +114,7 @@ impl ViolationKind {
             Self::LostUpdate => "two compare-and-sets replaced the same value",
             Self::AfterReplaced => "a value was met after the one that replaced it",
             Self::Disordered => "two writes must each precede the other",
+            Self::NoOrder => "no order of these operations explains every answer",
         }
     }
 }
@@ -190,7 +198,10 @@ impl Blocks {
 pub fn judge(history: &[KeyOperation]) -> Linearizability {
     match judged(history) {
         Linearizability::Violated(violation) => {
-            Linearizability::Violated(smallest(history, violation))
+            Linearizability::Violated(match has_repeated_values(history) {
+                true => search::smallest(history, violation),
+                false => smallest(history, violation),
+            })
         }
         verdict => verdict,
     }
@@ -234,6 +245,20 @@ fn smallest(
         shown_by.remove(place);
     }
     violation(history, kind, &shown_by)
+}
+
+/// Returns true if two writes that may have happened have the same value.
+fn has_repeated_values(history: &[KeyOperation]) -> bool {
+    let mut values: Vec<u64> = history
+        .iter()
+        .filter(|one| !matches!(one.end, KeyEnd::Failed(_)))
+        .filter_map(|one| match one.action {
+            KeyAction::Write(value) | KeyAction::CompareAndSet { value, .. } => Some(value),
+            KeyAction::Read(_) => None,
+        })
+        .collect();
+    values.sort_unstable();
+    values.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn judged(history: &[KeyOperation]) -> Linearizability {
@@ -297,7 +322,7 @@ fn blocks(history: &[KeyOperation]) -> Result<Blocks, Linearizability> {
     }
     blocks.sort_by_key(|one| one.0);
     if blocks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err(Linearizability::Undecided("two writes have the same value"));
+        return Err(search::judged(history));
     }
     let mut blocks = Blocks(blocks);
     for (index, one) in history.iter().enumerate() {

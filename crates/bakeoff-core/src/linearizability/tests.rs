@@ -194,6 +194,57 @@ fn unknown_outcomes_accuse_nobody() {
     }
     let back = [first, unknown, done(10, 11, Read(Some(2))), done(12, 13, Read(Some(1)))];
     assert!(matches!(judge(&back), Linearizability::Violated(_)));
-    let twice = [first, done(2, 3, Write(1))];
-    assert!(matches!(judge(&twice), Linearizability::Undecided(_)));
+}
+
+/// Number of random histories with repeated values.
+const REPEATED: u64 = 100_000;
+
+#[test]
+fn search_with_memory_agrees_with_a_search_through_all_orders() {
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(20_261_129);
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..REPEATED {
+        let mut history = random(&mut generator);
+        let values = generator.random_range(1..=3);
+        let fold = |value: &mut u64| *value %= values;
+        for one in &mut history {
+            match &mut one.action {
+                KeyAction::Write(value) => fold(value),
+                KeyAction::Read(value) => value.iter_mut().for_each(fold),
+                KeyAction::CompareAndSet { expected, value } => {
+                    expected.iter_mut().for_each(fold);
+                    fold(value);
+                }
+            }
+        }
+        let found = search::judged(&history);
+        let expected = by_search(&history);
+        assert_eq!(found == Linearizability::Linearizable, expected, "{found:?}\n{history:#?}");
+        assert_eq!(judge(&history) == Linearizability::Linearizable, expected, "{history:#?}");
+        *if expected { &mut right } else { &mut wrong } += 1;
+        if let Linearizability::Violated(LinearizabilityViolation { shown_by, .. }) =
+            judge(&history)
+        {
+            let shown: Vec<KeyOperation> = shown_by.iter().map(|&index| history[index]).collect();
+            assert!(!by_search(&shown), "{shown:#?}\n{history:#?}");
+        }
+    }
+    assert!(right > REPEATED / 10 && wrong > REPEATED / 10, "{right} right, {wrong} wrong");
+}
+
+#[test]
+fn long_history_with_repeated_values_is_judged() {
+    use KeyAction::{Read, Write};
+    let round = |at: u64| {
+        let value = at % 5;
+        [done(4 * at, 4 * at + 1, Write(value)), done(4 * at + 2, 4 * at + 3, Read(Some(value)))]
+    };
+    let mut history: Vec<KeyOperation> = (0..5_000).flat_map(round).collect();
+    // Its outcome is unknown for as long as the history lasts.
+    history.push(KeyOperation { start: 1, end: KeyEnd::Unknown, action: Write(3) });
+    assert_eq!(judge(&history), Linearizability::Linearizable);
+    history.push(done(30_000, 30_001, Read(Some(1))));
+    let Linearizability::Violated(found) = judge(&history) else { panic!("a stale read") };
+    assert_eq!(found.kind, ViolationKind::NoOrder);
+    assert!(found.shown_by.contains(&10_001) && found.shown_by.len() < 9, "{found:?}");
 }

@@ -5,12 +5,13 @@
 //! Not here: one generator's work (`generator`), the halves of a read/write split (`split_load`).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::linearizability::judged::JudgedHistory;
+use bakeoff_core::linearizability::judged::{JudgedHistory, KeptHistory};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
@@ -19,9 +20,9 @@ use bakeoff_engine::works::keyed::Keyed;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, ReadBackAsk, StageAsk, Start,
-    Unread,
+    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start, Unread,
 };
+use super::history_file::HistoryFile;
 use super::local::LocalGenerator;
 use super::remote::RemoteGenerator;
 use super::split_load::slower;
@@ -146,12 +147,32 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
+    pub fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {
         let mut all = JudgedHistory::default();
         for one in &self.each {
-            all += one.judge_history(file)?;
+            all += one.judge_history()?;
         }
         Ok(all.concluded())
+    }
+
+    /// Writes the judged histories of all generators into a file, one operation a line. Creates the file's folder.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or a machine is lost.
+    pub fn keep_history(&self, path: &Path) -> Result<KeptHistory, GeneratorError> {
+        let mut file = HistoryFile::create(path).map_err(GeneratorError::History)?;
+        for one in &self.each {
+            one.export_history(Some(&mut file))?;
+        }
+        file.finish(path).map_err(GeneratorError::History)
+    }
+
+    /// Frees the memory of the judged histories.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub fn forget_history(&self) -> Result<(), GeneratorError> {
+        self.each.iter().try_for_each(|one| one.export_history(None))
     }
 
     /// Reads back acknowledged keys, each by the generator that wrote it; at most `keys_max` keys in all.

@@ -32,6 +32,9 @@ pub enum GeneratorError {
     /// The received histogram is invalid.
     #[error("cannot decode a generator's figures: {0}")]
     Histogram(HistogramError),
+    /// A history could not be written.
+    #[error("cannot write the history: {0}")]
+    History(std::io::Error),
     /// Access to the nodes cannot be passed to a remote generator.
     #[error("{0}")]
     Access(SystemError),
@@ -68,9 +71,9 @@ impl From<GeneratorError> for FleetError {
             GeneratorError::Agent(error) => error.into(),
             GeneratorError::Load(error) => error.into(),
             GeneratorError::FewClients { .. } => Self::bad_input(error.to_string()),
-            GeneratorError::Histogram(_) | GeneratorError::Access(_) => {
-                Self::machine(error.to_string())
-            }
+            GeneratorError::Histogram(_)
+            | GeneratorError::History(_)
+            | GeneratorError::Access(_) => Self::machine(error.to_string()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: the generator in this process (`local`), behind a pipe (`remote`), all of a trial (`all`).
 
-use std::path::PathBuf;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -47,16 +47,11 @@ pub(crate) trait Generator: Sync {
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError>;
 
-    /// Judges the history of its keys, and ends recording. Only a generator in this process keeps it in a file.
-    fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError>;
-}
+    /// Judges the history of its keys, and ends recording. Holds the history for [`Self::export_history`].
+    fn judge_history(&self) -> Result<JudgedHistory, GeneratorError>;
 
-/// The file for a history.
-pub struct HistoryFile {
-    /// Path of the file. Its folder is created.
-    pub path: PathBuf,
-    /// True to keep a history without a violation, too.
-    pub always: bool,
+    /// Writes the judged history, one operation a line, and frees its memory. `None` only frees it.
+    fn export_history(&self, to: Option<&mut dyn Write>) -> Result<(), GeneratorError>;
 }
 
 /// A result that is decoded on demand: the encoded form takes a tenth of the memory.

@@ -4,11 +4,9 @@
 //!
 //! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), CPU affinity (`machines::affinity`).
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::ledger::audited;
@@ -29,12 +27,11 @@ use bakeoff_systems::declaration::fitting_clients;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, ReadBackAsk, StageAsk, Start,
+    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start,
 };
 use super::http;
 use super::split_load::{self, SplitLoad};
 use crate::machines::order::{LedgerSize, NEWEST, ReadBack};
-use crate::warnings;
 
 /// Time ahead at which this process sets the start of its load.
 const LEAD: Duration = Duration::from_millis(5);
@@ -49,12 +46,14 @@ const ERRORS_MAX: usize = 3;
 pub(crate) struct LocalGenerator {
     keyed: Arc<Keyed>,
     workload: Arc<Workload>,
+    /// The judged history, until it is exported.
+    judged: Arc<Mutex<Option<History>>>,
 }
 
 impl LocalGenerator {
     /// Creates a generator that owns these keys, its share of the workload's keys.
     pub(crate) fn new(keyed: Arc<Keyed>, workload: Workload) -> Self {
-        Self { keyed, workload: Arc::new(workload) }
+        Self { keyed, workload: Arc::new(workload), judged: Arc::default() }
     }
 
     pub(super) fn keyed(&self) -> &Arc<Keyed> {
@@ -150,29 +149,37 @@ impl LocalGenerator {
         LedgerSize { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
     }
 
-    /// Judges the history of its keys, and ends recording. Keeps it in `file` if it has a violation or must be kept.
-    pub(super) fn judge_keys(&self, file: Option<&HistoryFile>) -> JudgedHistory {
+    /// Returns the name of a key in a history.
+    fn key_name(&self, key: u32) -> String {
+        self.keyed.space.short_name(key.into())
+    }
+
+    fn judged(&self) -> MutexGuard<'_, Option<History>> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges the history of its keys, and ends recording. Holds the history for [`Self::write_history`].
+    pub(super) fn judge_keys(&self) -> JudgedHistory {
         let Some(recorded) = self.keyed.history() else {
             let why = "the generator recorded no history".to_owned();
             let verdict = HistoryVerdict::NotChecked(why);
             return JudgedHistory { verdict, ..JudgedHistory::default() };
         };
-        let name = |key: u32| self.keyed.space.short_name(key.into());
         let mut history = recorded.take();
-        let mut judged = history.judge(&name);
-        let violated = judged.verdict == HistoryVerdict::Violated;
-        if let Some(HistoryFile { path, always }) = file
-            && (violated || *always)
-        {
-            match write_history(path, &history, &name) {
-                Ok(()) => judged.file = Some(path.display().to_string()),
-                Err(why) => {
-                    let path = path.display();
-                    warnings::warn(&format!("cannot keep the history in `{path}`: {why}"));
-                }
-            }
+        let verdict = history.judge(&|key| self.key_name(key));
+        *self.judged() = Some(history);
+        verdict
+    }
+
+    /// Writes the judged history, one operation a line, and frees its memory. `None` only frees it.
+    pub(super) fn write_history(&self, to: Option<&mut dyn Write>) -> Result<(), GeneratorError> {
+        let (Some(history), Some(to)) = (self.judged().take(), to) else { return Ok(()) };
+        for line in history.lines(&|key| self.key_name(key)) {
+            let mut line = serde_json::to_vec(&line).unwrap_or_default();
+            line.push(b'\n');
+            to.write_all(&line).map_err(GeneratorError::History)?;
         }
-        judged
+        Ok(())
     }
 
     /// Reads back each of its acknowledged keys once, or the `keys_max` chosen by [`audited::choose`].
@@ -251,26 +258,13 @@ impl Generator for LocalGenerator {
         Ok(self.read_keys(ask, stop)?)
     }
 
-    fn judge_history(&self, file: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
-        Ok(self.judge_keys(Some(file)))
+    fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {
+        Ok(self.judge_keys())
     }
-}
 
-/// Writes a history, one operation a line.
-fn write_history(
-    path: &Path,
-    history: &History,
-    name: &dyn Fn(u32) -> String,
-) -> Result<(), io::Error> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    fn export_history(&self, to: Option<&mut dyn Write>) -> Result<(), GeneratorError> {
+        self.write_history(to)
     }
-    let mut file = BufWriter::new(File::create(path)?);
-    for line in history.lines(name) {
-        serde_json::to_writer(&mut file, &line)?;
-        file.write_all(b"\n")?;
-    }
-    file.flush()
 }
 
 /// Returns the settings for a stage, without arrivals, threads and share.

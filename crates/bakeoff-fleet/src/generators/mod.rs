@@ -9,6 +9,7 @@ pub mod all;
 mod begin;
 pub mod error;
 pub mod generator;
+mod history_file;
 mod http;
 pub mod local;
 pub mod remote;

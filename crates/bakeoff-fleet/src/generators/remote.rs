@@ -2,6 +2,7 @@
 //!
 //! Not here: the agent's end (`serve`), the orders (`order`), the pipe (`bakeoff_agent`).
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +19,7 @@ use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, HistoryFile, Loaded, ReadBackAsk, StageAsk,
-    Start,
+    Control, Driven, Fill, Generator, GeneratorResult, Loaded, ReadBackAsk, StageAsk, Start,
 };
 use crate::machines::Machine;
 use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageResult, To};
@@ -176,8 +176,24 @@ impl Generator for RemoteGenerator<'_> {
         Ok(exchange.read_answer(&body)?)
     }
 
-    fn judge_history(&self, _: &HistoryFile) -> Result<JudgedHistory, GeneratorError> {
+    fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {
         Ok(crate::machines::order::duty(self.agent, &Order::JudgeHistory)?)
+    }
+
+    fn export_history(&self, to: Option<&mut dyn Write>) -> Result<(), GeneratorError> {
+        let order = Order::ExportHistory { wanted: to.is_some() };
+        let exchange = self.agent.open(&order.request())?;
+        let mut to = to;
+        loop {
+            match (exchange.next()?, &mut to) {
+                (Incoming::Data(bytes), Some(to)) => {
+                    to.write_all(&bytes).map_err(GeneratorError::History)?;
+                }
+                (Incoming::Answer(_), _) => return Ok(()),
+                (Incoming::Refusal(refusal), _) => return Err(exchange.refused(refusal).into()),
+                _ => {}
+            }
+        }
     }
 }
 

@@ -4,12 +4,12 @@
 //!
 //! Not here: the pipe (`bakeoff_agent`), driving (`local`), the sum of all shares (`all`).
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Duties, Hello, Line, Workshop};
+use bakeoff_agent::{AgentRefusal, Back, Duties, Hello, Line, Workshop};
 use bakeoff_engine::Live;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
@@ -90,7 +90,8 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
-            Order::JudgeHistory => to_json(&self.keys()?.judge_keys(None)),
+            Order::JudgeHistory => to_json(&self.keys()?.judge_keys()),
+            Order::ExportHistory { wanted } => export_history(&self.keys()?, wanted, line),
             Order::ReleaseFiles { folders } => {
                 folders.iter().for_each(|folder| page_cache::release(folder));
                 Ok(Value::Null)
@@ -133,6 +134,30 @@ impl Generator {
     fn keys(&self) -> Result<LocalGenerator, AgentRefusal> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.clone().ok_or_else(|| AgentRefusal::new("no trial has begun"))
+    }
+}
+
+/// Bytes of a history per frame.
+const HISTORY_PART: usize = 256 << 10;
+
+/// Sends the judged history of the keys to the coordinator if it is wanted, and frees its memory.
+fn export_history(keys: &LocalGenerator, wanted: bool, line: &Line) -> Result<Value, AgentRefusal> {
+    let mut to = BufWriter::with_capacity(HISTORY_PART, HistoryPipe(&line.back));
+    keys.write_history(wanted.then_some(&mut to as &mut dyn Write)).map_err(refused)?;
+    to.flush().map_err(AgentRefusal::new)?;
+    Ok(Value::Null)
+}
+
+/// Sends written bytes to the coordinator as data.
+struct HistoryPipe<'a>(&'a Back);
+
+impl Write for HistoryPipe<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.data(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) enum Order {
     ReadBack { to: To, keys_max: u64, seed: u64 },
     /// Judges the history of its keys, and ends recording.
     JudgeHistory,
+    /// Sends the judged history as data if it is wanted, and frees its memory.
+    ExportHistory { wanted: bool },
     /// Drops the files in these folders from the page cache.
     ReleaseFiles { folders: Vec<PathBuf> },
     /// Reads the limits of its container.

@@ -6,7 +6,7 @@ use bakeoff_core::linearizability::judged::{
     HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction, ShownOperation,
     ShownViolation,
 };
-use bakeoff_core::units::{count_text, plural, trials_text};
+use bakeoff_core::units::{count_text, harmless, plural, trials_text};
 
 use super::table::{Column, Table};
 use super::words::AuditLine;
@@ -84,8 +84,8 @@ fn violated_text(number: u32, of: &JudgedHistory) -> String {
     if of.unguaranteed {
         text.push_str("; this breaks no guarantee: such reads may be stale");
     }
-    if let Some(file) = &of.file {
-        text.push_str(&format!("; history: {file}"));
+    if let Some(kept) = &of.kept {
+        text.push_str(&format!("; history: {}", kept.file));
     }
     text
 }
@@ -127,8 +127,7 @@ fn table(system: &str, number: u32, of: &ShownViolation) -> Table {
         head: vec!["interval".to_owned()],
         cells: drawn.into_iter().map(Into::into).collect(),
     };
-    let mut labels: Vec<String> =
-        all.iter().map(|one| format!("client {} at {}", one.client, one.node)).collect();
+    let mut labels: Vec<String> = all.iter().map(client).collect();
     let mut columns = vec![
         column("operation", &|one| action_text(one)),
         column("from, ms", &|one| format!("{:.3}", one.start_ms)),
@@ -167,35 +166,156 @@ fn action_text(of: &ShownOperation) -> String {
     }
 }
 
-/// Draws the intervals on a common scale. An operation of unknown outcome has no end.
+/// The operations that show a violation, drawn on a common scale.
 ///
 /// Moments, not times, are evenly spaced: one fill may lie seconds before two overlapping reads.
-fn intervals(of: &[ShownOperation]) -> Vec<String> {
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    /// `etcd, trial 01: write 1 was read after write 2, which began after it had ended (key a)`.
+    pub(crate) title: String,
+    /// Operations by start.
+    pub(crate) rows: Vec<DrawnOperation>,
+    /// Position of the last moment; the first one is 0.
+    pub(crate) last: usize,
+    /// Number of further operations.
+    pub(crate) more: u64,
+}
+
+/// One drawn operation.
+#[derive(Debug, Clone)]
+pub(crate) struct DrawnOperation {
+    /// `client 4 at etcd-2`.
+    pub(crate) client: String,
+    /// `write 17`.
+    pub(crate) action: String,
+    /// Position of its start.
+    pub(crate) from: usize,
+    /// Position of its end; `None` if its outcome is unknown.
+    pub(crate) to: Option<usize>,
+}
+
+/// Longest name of a key in a title.
+const KEY_MAX: usize = 26;
+/// Most operations of a drawing on the first screen.
+const ROWS_MAX: usize = 5;
+
+impl Drawing {
+    /// Draws a violation. `place`: a clause about its system and trial, or empty.
+    pub(crate) fn new(of: &ShownViolation, place: &str) -> Self {
+        let (from_to, last) = positions(&of.operations);
+        let rows = of.operations.iter().zip(from_to).map(|(one, (from, to))| DrawnOperation {
+            client: client(one),
+            action: action_text(one),
+            from,
+            to,
+        });
+        let key = super::words::shortened(&of.key, KEY_MAX);
+        let title = format!("{place}{} (key {key})", of.text());
+        Self { title, rows: rows.collect(), last, more: of.more }
+    }
+
+    /// Returns at most five operations, and the number of the others.
+    pub(crate) fn first_rows(&self) -> (&[DrawnOperation], u64) {
+        let shown = self.rows.len().min(ROWS_MAX);
+        (&self.rows[..shown], self.more + (self.rows.len() - shown) as u64)
+    }
+
+    /// Draws at most five operations as text, within `width` columns if they suffice.
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
+        let (rows, more) = self.first_rows();
+        let widest = |text: &dyn Fn(&DrawnOperation) -> usize| rows.iter().map(text).max();
+        let actions = widest(&|one| one.action.chars().count()).unwrap_or(0);
+        let room = width.saturating_sub(actions + 4 + DRAWN / 2).max(8);
+        let clients = widest(&|one| one.client.chars().count()).unwrap_or(0).min(room);
+        let drawn = width.saturating_sub(clients + actions + 4).clamp(DRAWN / 2, DRAWN);
+        let line = |one: &DrawnOperation| {
+            let client = super::words::shortened(&one.client, clients);
+            let bar = bar(one.from, one.to, self.last, drawn);
+            format!("{client:clients$}  {:>actions$}  {bar}", one.action)
+        };
+        let mut lines: Vec<String> = rows.iter().map(line).collect();
+        if more > 0 {
+            lines.push(format!("and {}", plural(more, "more operation")));
+        }
+        lines
+    }
+}
+
+/// Returns a judged history in words, with the smallest violation drawn. `width`: columns of the terminal, if it is one.
+pub fn history_text(of: &JudgedHistory, width: Option<u16>) -> String {
+    let keys = |count| plural(count, "key");
+    let verdict = match &of.verdict {
+        HistoryVerdict::Linearizable => {
+            format!("linearizable: some order explains every answer about {}", keys(of.keys))
+        }
+        HistoryVerdict::Violated => format!(
+            "not linearizable: no order explains every answer about {} of {}",
+            count_text(of.keys_violated),
+            keys(of.keys)
+        ),
+        HistoryVerdict::Undecided(why) => format!("not decided: {why}"),
+        HistoryVerdict::NotChecked(why) => format!("not judged: {why}"),
+    };
+    let mut counts = vec![plural(of.operations, "operation")];
+    let parts = [(of.unknown, "of unknown outcome"), (of.refused, "refused")];
+    counts.extend(
+        parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", plural(*count, "write"))),
+    );
+    if of.keys_deleted > 0 {
+        counts.push(format!("not judged: {} with deletes", keys(of.keys_deleted)));
+    }
+    let mut lines = vec![verdict, counts.join("; ")];
+    if let Some(shown) = &of.violation {
+        let drawing = Drawing::new(shown, "");
+        lines.extend([drawing.title.clone(), legal_text(&shown.legal), String::new()]);
+        lines.extend(drawing.lines(width.map_or(100, usize::from)));
+    }
+    lines.iter().map(|line| format!("{}\n", harmless(line))).collect()
+}
+
+/// Returns the positions of the starts and ends among all moments, and the last position.
+fn positions(of: &[ShownOperation]) -> (Vec<(usize, Option<usize>)>, usize) {
     let mut moments: Vec<f64> =
         of.iter().flat_map(|one| [Some(one.start_ms), one.end_ms]).flatten().collect();
     moments.sort_unstable_by(f64::total_cmp);
     moments.dedup();
     let never = usize::from(of.iter().any(|one| one.end_ms.is_none()));
     let last = (moments.len() + never).saturating_sub(1).max(1);
-    let column = |at: f64| moments.partition_point(|one| *one < at) * (DRAWN - 1) / last;
-    let draw = |one: &ShownOperation| {
-        let from = column(one.start_ms);
-        let to = one.end_ms.map_or(DRAWN - 1, column).max(from);
-        let char = |place: usize| match place {
-            _ if place < from || place > to => '·',
-            _ if place == from => '├',
-            _ if place == to => {
-                if one.end_ms.is_some() {
-                    '┤'
-                } else {
-                    '▸'
-                }
-            }
-            _ => '─',
-        };
-        (0..DRAWN).map(char).collect()
+    let position = |at: f64| moments.partition_point(|one| *one < at);
+    let each = of.iter().map(|one| (position(one.start_ms), one.end_ms.map(position)));
+    (each.collect(), last)
+}
+
+/// Draws an interval in `width` characters. An operation of unknown outcome has no end.
+fn bar(from: usize, to: Option<usize>, last: usize, width: usize) -> String {
+    let column = |position: usize| position * (width - 1) / last;
+    let from = column(from);
+    let end = to.map_or(width - 1, column).max(from);
+    let char = |place: usize| match place {
+        _ if place < from || place > end => '·',
+        _ if place == from => '├',
+        _ if place == end && to.is_some() => '┤',
+        _ if place == end => '▸',
+        _ => '─',
     };
-    of.iter().map(draw).collect()
+    (0..width).map(char).collect()
+}
+
+/// Draws the intervals on a common scale.
+fn intervals(of: &[ShownOperation]) -> Vec<String> {
+    let (from_to, last) = positions(of);
+    from_to.into_iter().map(|(from, to)| bar(from, to, last, DRAWN)).collect()
+}
+
+/// Returns `client 4 at etcd-2`, or `client 4` in a history without nodes.
+fn client(of: &ShownOperation) -> String {
+    match of.node.as_str() {
+        "" | "-" => format!("client {}", of.client),
+        node => format!("client {} at {node}", of.client),
+    }
 }
 
 #[cfg(test)]

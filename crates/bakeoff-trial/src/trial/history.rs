@@ -6,13 +6,13 @@
 //! Not here: recording (`bakeoff_engine`), judging (`bakeoff_core::linearizability`), reading keys back (`audit`).
 
 use bakeoff_core::check::{CheckName, Verdict};
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
+use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory, KeptHistory};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::record::{Check, Freshness};
 use bakeoff_core::study::{LinearizabilityCheck, Operation, Study, Workload};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_fleet::generators::all::Generators;
-use bakeoff_fleet::generators::generator::HistoryFile;
+use bakeoff_fleet::warnings;
 
 use super::TrialRunner;
 
@@ -36,13 +36,26 @@ impl TrialRunner<'_, '_> {
         self.phase(PhaseName::JudgingHistory);
         let path = self.own.join(FILE);
         let always = study.linearizability == LinearizabilityCheck::KeepingHistory;
-        let judged = generators.judge_history(&HistoryFile { path: path.clone(), always });
+        let judged = generators.judge_history();
         let mut judged = judged.unwrap_or_else(|why| JudgedHistory {
             verdict: HistoryVerdict::NotChecked(format!("lost the generator with it: {why}")),
             ..JudgedHistory::default()
         });
-        let in_run = path.strip_prefix(self.context.run_dir).unwrap_or(&path);
-        judged.file = judged.file.map(|_| in_run.display().to_string());
+        let kept = match always || judged.verdict == HistoryVerdict::Violated {
+            true => generators.keep_history(&path).map(Some),
+            false => generators.forget_history().map(|()| None),
+        };
+        match kept {
+            Ok(kept) => {
+                let in_run = path.strip_prefix(self.context.run_dir).unwrap_or(&path);
+                let file = in_run.display().to_string();
+                judged.kept = kept.map(|kept| KeptHistory { file, ..kept });
+            }
+            Err(why) => {
+                let path = path.display();
+                warnings::warn(&format!("cannot keep the history in `{path}`: {why}"));
+            }
+        }
         let freshness = contender.system.freshness(&contender.found, workload.reads);
         judged.unguaranteed = freshness != Freshness::Linearizable;
         self.record.checks.push(Check::new(CheckName::Linearizability, verdict(&judged)));

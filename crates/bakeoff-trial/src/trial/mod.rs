@@ -468,6 +468,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let driven = Driven { to: Towards::Nodes(&nodes), generators };
         let ended = self.drive(&driven);
         self.sampling.load_ends();
+        if let Err(Ended::Failed(_)) = ended {
+            self.judge_history(generators);
+        }
         ended?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
@@ -478,10 +481,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
-        let cluster = self.inject(cluster, &driven)?;
+        let injected = self.inject(cluster, &driven);
         drop(affinity);
-
-        self.judge_history(generators);
+        // A fault that could not be injected ends the trial, and the answers before it stay proven.
+        if !matches!(injected, Err(Ended::Interrupted)) {
+            self.judge_history(generators);
+        }
+        let cluster = injected?;
         let cluster = self.audit(cluster, &nodes, generators)?;
         if self.context.study.bit_flip.is_some() && workload.writes() {
             let audit = self.flip_a_bit(&cluster, generators)?;

@@ -11,6 +11,7 @@ pub(crate) mod dbtester;
 pub(crate) mod doctor;
 pub(crate) mod gate;
 pub(crate) mod history;
+pub(crate) mod judge;
 pub(crate) mod load;
 pub(crate) mod manifests;
 mod new_file;

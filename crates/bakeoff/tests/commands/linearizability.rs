@@ -4,12 +4,16 @@
 //!
 //! Not here: judging a history (`bakeoff_core::linearizability`), porcupine's verdicts (`tests/servers/porcupine`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, bakeoff, record, text};
+use crate::support::{
+    Bench, NETWORKS, Ran, array, bakeoff, can_refuse_namespaces, record, skipped, text,
+    without_namespaces,
+};
 
 /// Few keys, so that operations on one overlap. Without a fill, which any failure would end.
 const WORK: &str = "{mix: {put: 50, get: 50}, keys: {count: 5}, values: {size: 64}, fill: false}";
@@ -77,8 +81,7 @@ impl Checked {
         assert!((1..=6).contains(&operations.len()), "{system}: {shown}");
         let legal = |name: &str| shown["legal"][name].as_u64().unwrap();
         assert!(legal("operations") < legal("of"), "{shown}");
-        let file = self.folder().join(text(&judged["file"]));
-        assert_eq!(lines(&file).len() as u64, judged["operations"].as_u64().unwrap(), "{file:?}");
+        is_kept(&self.folder(), judged);
         operations.iter().map(|one| text(&one["action"]).to_owned()).collect()
     }
 
@@ -245,22 +248,128 @@ fn history_is_kept_on_request_with_the_witnesses_of_deletes() {
     assert!(first.is_some_and(|line| line["end_ns"].as_u64() > line["start_ns"].as_u64()));
 }
 
-#[test]
-fn agent_judges_the_keys_that_it_owns() {
-    for (options, found) in [("", "linearizable"), (", lose: 5%", "violated")] {
-        let bench = Bench::new(&format!(
-            "title: A canary\nsystems: {{canary: {{kind: canary, options: {{sync: none{options}}}}}}}\n\
-             workloads: {{work: {WORK}}}\nloads: {{load: {LOAD}}}\n\
-             audit: {{kill: at-rest, linearizability: true}}\ntrials: 1\n"
-        ));
-        let places = bench.path().join("places.yaml");
-        let here = "machines: {me: {here: true, servers: true, generator: true}}\n";
-        std::fs::write(&places, here).unwrap();
-        let ran = Ran::run(bench.command().arg("--on").arg(places));
-        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-        let trial = &record(&bench.runs()[0])[1];
-        let judged = &trial["linearizability"];
-        assert_eq!(judged["found"], found, "{judged}");
-        assert_eq!(judged["keys"], 5, "{judged}");
+/// Asserts that a trial's whole history is in its file, with the recorded size and hash. Returns the file.
+#[track_caller]
+fn is_kept(run: &Path, judged: &Value) -> PathBuf {
+    let file = run.join(text(&judged["file"]));
+    assert_eq!(lines(&file).len() as u64, judged["operations"].as_u64().unwrap(), "{file:?}");
+    let bytes = std::fs::read(&file).unwrap();
+    assert_eq!(judged["file_bytes"], bytes.len() as u64);
+    assert_eq!(text(&judged["file_sha256"]), bakeoff_core::record::chain::sha256(&bytes));
+    file
+}
+
+/// Runs a canary with these options, on the machines of `places` if it is not empty. Returns the bench and the trial.
+fn checked_on(places: &str, options: &str, more: &str) -> (Bench, Value) {
+    checked_by(&|command| command, places, options, more)
+}
+
+/// Runs a canary by a changed command.
+fn checked_by(
+    by: &dyn Fn(Command) -> Command,
+    places: &str,
+    options: &str,
+    more: &str,
+) -> (Bench, Value) {
+    // A closed load sends nothing while its clients wait, so faults need an open one.
+    let open = LOAD.replace("1s}", "2s}, rate: 500/s");
+    let load = if more.is_empty() { LOAD } else { &open };
+    let bench = Bench::new(&format!(
+        "title: A canary\nsystems: {{canary: {{kind: canary, nodes: 3, options: {{sync: none{options}}}}}}}\n\
+         workloads: {{work: {WORK}}}\nloads: {{load: {load}}}\n{more}\
+         audit: {{kill: at-rest, linearizability: true}}\ntrials: 1\n"
+    ));
+    let mut command = bench.command();
+    if !places.is_empty() {
+        let file = bench.path().join("places.yaml");
+        std::fs::write(&file, places).unwrap();
+        command.arg("--on").arg(file);
     }
+    let ran = Ran::run(&mut by(command));
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let trial = record(&bench.runs()[0])[1].clone();
+    (bench, trial)
+}
+
+#[test]
+fn history_is_kept_wherever_its_operations_were_sent_from() {
+    let here = "machines: {me: {here: true, servers: true, generator: true}}\n";
+    let cut = "faults: {cut: {isolate: node-3, at: 1s, for: 300ms}}\n";
+    let lose = ", lose: 5%";
+    // In this process, by an agent, and by an agent in a network of its own.
+    for (places, more) in [("", ""), (here, ""), ("", cut)] {
+        let (_, trial) = checked_on(places, "", more);
+        let judged = &trial["linearizability"];
+        assert_eq!((&judged["found"], &judged["keys"]), (&"linearizable".into(), &5.into()));
+        assert!(judged.get("file").is_none(), "{judged}");
+        let (bench, trial) = checked_on(places, lose, more);
+        let judged = &trial["linearizability"];
+        assert_eq!((&judged["found"], &judged["keys"]), (&"violated".into(), &5.into()));
+        let file = is_kept(&bench.runs()[0], judged);
+        let again = Ran::run(bakeoff().args(["judge", "--json"]).arg(file)).ends_with(6).stdout;
+        let again: Value = serde_json::from_str(&again).unwrap();
+        for name in ["found", "operations", "keys", "keys_violated"] {
+            assert_eq!(again[name], judged[name], "{name}");
+        }
+    }
+    match can_refuse_namespaces(NETWORKS) {
+        Ok(()) => {
+            let by = |command: Command| without_namespaces(NETWORKS, &command);
+            let (bench, trial) = checked_by(&by, "", lose, cut);
+            is_kept(&bench.runs()[0], &trial["linearizability"]);
+        }
+        Err(why) => skipped(&why),
+    }
+}
+
+#[test]
+fn verify_notices_a_history_that_was_altered_or_is_missing() {
+    let (bench, trial) = checked_on("", ", lose: 5%", "");
+    let run = &bench.runs()[0];
+    let file = is_kept(run, &trial["linearizability"]);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let verify = |code: i32, seen: &str| {
+        let ran = Ran::run(bakeoff().arg("verify").arg(run)).ends_with(code);
+        let line = ran.stdout.lines().find(|line| line.contains("  histories "));
+        assert!(line.is_some_and(|line| line.contains(seen)), "`{seen}`: {}", ran.stdout);
+    };
+    verify(0, "1 history with the recorded hash and verdict");
+    let fewer: Vec<&str> = whole.lines().skip(3).collect();
+    std::fs::write(&file, fewer.join("\n")).unwrap();
+    verify(6, " bytes instead of ");
+    let altered = whole.replacen("\"outcome\":\"done\"", "\"outcome\":\"gone\"", 1);
+    std::fs::write(&file, altered).unwrap();
+    verify(6, "was altered");
+    std::fs::remove_file(&file).unwrap();
+    verify(6, "is missing");
+    let made = Command::new("mkfifo").arg(&file).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    verify(6, "not a regular file");
+}
+
+#[test]
+fn judge_draws_the_violation_and_names_invalid_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("history");
+    let judge = |text: &str, code: i32| {
+        std::fs::write(&file, text).unwrap();
+        Ran::run(bakeoff().arg("judge").arg(&file)).ends_with(code)
+    };
+    let event = |process: u32, event: &str| format!("INFO  jepsen.util - {process} :{event}\n");
+    let write = |value: u32| {
+        event(0, &format!("invoke :write {value}")) + &event(0, &format!("ok :write {value}"))
+    };
+    let read = |value: u32| event(1, "invoke :read nil") + &event(1, &format!("ok :read {value}"));
+    judge(&(write(1) + &write(2) + &read(2)), 0);
+    let stale = judge(&(write(1) + &write(2) + &read(1)), 6).stdout;
+    for part in ["not linearizable", "write 1 was read after write 2", "client 1   read 1  ·", "├"]
+    {
+        assert!(stale.contains(part), "`{part}` is not in:\n{stale}");
+    }
+    let wrong = judge(&(write(1) + &event(1, "ok :read 1")), 2).stderr;
+    assert!(wrong.contains("line 3: process 1 ends an operation"), "{wrong}");
+    let long = judge(&"x".repeat(1 << 20), 2).stderr;
+    assert!(long.contains("line 1 is longer than 64 KiB"), "{long}");
+    let folder = Ran::run(bakeoff().arg("judge").arg(folder.path())).ends_with(2).stderr;
+    assert!(folder.contains("is a directory"), "{folder}");
 }
