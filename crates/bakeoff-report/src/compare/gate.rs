@@ -27,6 +27,7 @@ use crate::derive::durability;
 use crate::derive::judgement::{self, better, clients, subjects};
 use crate::derive::leader::deciding;
 use crate::model::contender::Contender;
+use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
 /// Confidence: one minus [`LEVEL`].
@@ -122,6 +123,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: Some(asked.clone()),
             own_failures: record.trials.iter().any(failed_by_itself),
+            broken: Contest::broken_promises(comparisons.iter().map(|one| &**one)),
             weaker: weaker(&comparisons),
             fewest_rounds: fewest_rounds(&questions),
             shortfall: lacking.into_iter().max_by_key(|lacks| lacks.rounds),
@@ -164,6 +166,9 @@ impl Compared {
             matches!(outcome, FailIfOutcome::Proven(_)).then(|| condition.clone())
         };
         let proven: Vec<String> = self.outcomes.iter().filter_map(proven).collect();
+        if !self.broken.is_empty() {
+            return Some(format!("stop: {}", [self.broken.clone(), proven].concat().join("; ")));
+        }
         Some(match self.passed()? {
             Passed::No => {
                 format!("stop: proven for the new build of {system}: {}", proven.join("; "))

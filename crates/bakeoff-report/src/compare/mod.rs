@@ -58,6 +58,8 @@ pub struct Compared {
     pub(crate) own_failures: bool,
     /// Guarantees and checks that favour the new one, as clauses.
     pub(crate) weaker: Vec<String>,
+    /// Promises that a gate's builds broke, a sentence each.
+    pub(crate) broken: Vec<String>,
     /// Fewest rounds of a judged ratio of a gate.
     pub(crate) fewest_rounds: Option<usize>,
     /// Rounds that a gate lacks.
@@ -121,6 +123,11 @@ impl Compared {
         weaker.dedup();
         let mut found = differences(["base run", "new run"], base, new, &before, &after);
         found.splice(0..0, weaker.iter().cloned());
+        let broken = [("base run", &before), ("new run", &after)].map(|(run, contests)| {
+            let all = Contest::broken_promises(contests.iter()).into_iter();
+            all.map(|one| format!("{run}: {one}")).collect::<Vec<_>>()
+        });
+        found.splice(0..0, broken.concat());
         let mut compared = Self {
             base: named(base),
             new: named(new),
@@ -134,6 +141,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: None,
             own_failures: false,
+            broken: Vec::new(),
             weaker,
             fewest_rounds: None,
             shortfall: None,

@@ -1,6 +1,6 @@
 //! Words the answer of a run: one sentence for its heading, and a few that support it.
 //!
-//! Acknowledged writes that a power cut took come first. A difference that is not proven is not in the heading. A
+//! Broken promises come first: wrong answers, lost writes, histories without an order. A difference that is not proven is not in the heading. A
 //! condition that favours the winner is in it. A run without an answer starts with `Not decided`.
 //!
 //! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
@@ -16,6 +16,7 @@ use super::outages;
 use super::power_cuts::{self, PowerLosses};
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
+use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
 /// Most names in a list; beyond this, only their number is given.
@@ -44,13 +45,15 @@ pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
         [only] => of_one(only),
         _ => of_several(of, &run),
     };
+    let mut broken = Contest::broken_promises(run.iter().map(|one| &***one));
     match power_cuts::losses(&run) {
-        Some(PowerLosses::Lost(who)) if with_faults.is_none() => {
-            let instead = std::mem::replace(&mut found.verdict, who);
-            found.support.insert(0, instead);
-        }
-        Some(PowerLosses::Lost(who) | PowerLosses::Kept(who)) => found.support.push(who),
+        Some(PowerLosses::Lost(who)) => broken.push(who),
+        Some(PowerLosses::Kept(who)) => found.support.push(who),
         None => {}
+    }
+    if !broken.is_empty() {
+        let instead = std::mem::replace(&mut found.verdict, broken.join("; "));
+        found.support.insert(0, instead);
     }
     found.support.extend(scale.map(|scale| format!("counts {scale}")));
     let verdict = std::mem::take(&mut found.verdict);
@@ -97,8 +100,9 @@ fn of_one(of: &Comparison) -> Headline {
     if let [only] = &of.contenders[..] {
         return alone(of, only.left_out(&of.place(), false));
     }
-    let left_out: Vec<String> =
-        of.contenders.iter().filter_map(|one| one.left_out(&of.place(), false)).collect();
+    // The heading names broken promises already.
+    let others = of.contenders.iter().filter(|one| one.broken.is_none());
+    let left_out: Vec<String> = others.filter_map(|one| one.left_out(&of.place(), false)).collect();
     let mut support = Vec::new();
     let answers: Vec<Answer> =
         leader::deciding(of).into_iter().filter_map(|quantity| answer(of, quantity)).collect();

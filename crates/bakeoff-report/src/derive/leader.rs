@@ -184,6 +184,9 @@ pub(super) fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
             "one trial per system, nothing is compared".to_owned()
         }
         _ if of.contenders.len() == 1 => "one system, nothing is compared".to_owned(),
+        (0, _) if of.contenders.iter().any(|one| one.valid_count() > 0) => {
+            "no system can be ranked, nothing is compared".to_owned()
+        }
         (0, _) => "no system has a valid trial, nothing is compared".to_owned(),
         (1, _) => "one system alone can be ranked, nothing is compared".to_owned(),
         (_, Some(why)) => format!("{} not compared: {why}", deciding_text(of)),

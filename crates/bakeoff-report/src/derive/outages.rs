@@ -51,6 +51,8 @@ pub(crate) struct SystemOutages {
     /// Index in the study, which sets colour and mark.
     pub(crate) look: usize,
     pub(crate) injections: Vec<InjectionFigures>,
+    /// True if it broke a promise in the run. It is shown and never ranked.
+    pub(crate) broken: bool,
     /// 95 % interval of the outage; `None` with too few injections.
     pub(crate) interval: Option<(f64, f64)>,
     /// Published outages in seconds, the shortest first.
@@ -241,15 +243,15 @@ impl FaultOutages {
                 _ => false,
             })
         };
-        let places = 0..self.systems.len();
-        places
-            .clone()
-            .find(|&a| self.systems.len() > 1 && places.clone().all(|b| a == b || beats(a, b)))
+        let places: Vec<usize> =
+            (0..self.systems.len()).filter(|&place| !self.systems[place].broken).collect();
+        let beats_all = |&a: &usize| places.iter().all(|&b| a == b || beats(a, b));
+        places.iter().copied().find(|place| places.len() > 1 && beats_all(place))
     }
 
     /// Returns true if further injections could add nothing: each pair of systems has an answer.
     pub(crate) fn is_answered(&self) -> bool {
-        let systems = self.systems.len();
+        let systems = self.systems.iter().filter(|one| !one.broken).count();
         self.pairs.len() == systems * systems.saturating_sub(1) / 2
             && self.pairs.iter().all(|(.., answer)| sequential::is_answered(answer))
     }
@@ -273,6 +275,9 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
     for (number, of) in all.iter().enumerate() {
         for (a, one) in of.systems.iter().enumerate() {
             for (b, other) in of.systems.iter().enumerate().skip(a + 1) {
+                if one.broken || other.broken {
+                    continue;
+                }
                 let trials = Trials::Apart(one.lengths(), other.lengths());
                 questions.push(Question { trials, leading: true, scale: Scale::Ratio });
                 places.push((number, a, b));
@@ -321,7 +326,8 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         clause + &details
     });
     let clauses: Vec<String> = clauses.collect();
-    let undecided = match (measured.len() > 1, of.pairs.is_empty(), of.any_proven()) {
+    let ranked = measured.iter().filter(|one| !one.broken).count();
+    let undecided = match (ranked > 1, of.pairs.is_empty(), of.any_proven()) {
         (true, true, _) => "; too few injections to compare",
         (true, false, false) => "; no difference is shown",
         _ => "",
@@ -388,6 +394,8 @@ fn lost_text(of: &[&SystemOutages]) -> String {
         (false, ..) => losers.join(", "),
         // Workloads that write nothing lose nothing.
         (true, true, all) if unread == all => return String::new(),
+        // The heading has what was lost, or read older, at another time.
+        (true, ..) if of.iter().any(|one| one.broken) => return String::new(),
         (true, true, _) => "whether writes were lost is not checked for all".to_owned(),
         (true, false, 1) => "no acknowledged write was lost".to_owned(),
         (true, false, 2) => "neither lost an acknowledged write".to_owned(),
@@ -449,7 +457,8 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
         let mut notes: Vec<String> = published.filter_map(|one| one.note.clone()).collect();
         notes.dedup();
         let (interval, published) = (None, seconds);
-        let all = SystemOutages { system, look, injections, interval, published, notes };
+        let broken = one.broken.is_some();
+        let all = SystemOutages { system, look, injections, broken, interval, published, notes };
         SystemOutages { interval: interval_alone(&all.lengths(), Scale::Ratio), ..all }
     });
     let systems = systems.collect();

@@ -24,6 +24,7 @@ use bakeoff_core::units::plural;
 
 use crate::derive::fairness::Weight;
 use crate::derive::findings::{Cause, Finding};
+use crate::document::linearizability::Drawing;
 use crate::document::report::Report;
 use table::{Table, Tone};
 
@@ -37,6 +38,8 @@ pub(crate) enum Block {
     /// A list item with a mark.
     Item(Item),
     Table(Table),
+    /// Operations that show a violation.
+    Violation(Drawing),
     Warnings(Vec<Warnings>),
     /// A fold with its summary line.
     Fold(String, Vec<Block>),
@@ -92,6 +95,7 @@ pub(crate) const PICTURES: usize = 2;
 pub(crate) fn first(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Text(Tone::Strong, report.headline.verdict.clone())];
     blocks.push(Block::Text(Tone::Plain, report.headline.support.join(" ")));
+    blocks.extend(report.violations.iter().cloned().map(Block::Violation));
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
     let figures = key_figures(report);
     let legends = legends(report, &figures);

@@ -5,6 +5,7 @@
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 use bakeoff_core::units::capitalized;
 
+use super::linearizability::Drawing;
 use super::picture::{self, Picture};
 use super::sentences;
 use crate::compare::Compared;
@@ -12,6 +13,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::headline::{self, Headline};
 use crate::derive::{durability, fairness, leader, machine_baseline, method};
+use crate::model::contest::Contest;
 
 /// Everything that a report shows, computed once from a record.
 #[derive(Debug, Clone)]
@@ -27,6 +29,10 @@ pub struct Report {
     pub(crate) comparisons: Vec<Comparison>,
     /// The answer, as every format begins.
     pub(crate) headline: Headline,
+    /// Sentences about broken promises, a system each.
+    pub(crate) broken: Vec<String>,
+    /// The smallest violation of each system whose history no order explains.
+    pub(crate) violations: Vec<Drawing>,
     pub(crate) pictures: Vec<Picture>,
     pub(crate) sentences: Vec<String>,
     pub(crate) sentence: String,
@@ -60,6 +66,14 @@ impl Report {
         let mut summary = leader::summary(&comparisons);
         let scale = sentences::scale(&record.header.study);
         let mut headline = headline::headline(&comparisons, scale);
+        let run: Vec<&Comparison> = comparisons.iter().filter(|one| one.was_run()).collect();
+        let contests = || run.iter().map(|one| &***one);
+        let broken = Contest::broken_promises(contests());
+        let violations = Contest::violations(contests()).into_iter().filter_map(|one| {
+            let (number, shown) = one.violation.as_ref()?;
+            Some(Drawing::new(shown, &format!("{}, trial {number:02}: ", one.system)))
+        });
+        let violations = violations.collect();
         // A gate has its own rules. Its run has one verdict in every format.
         if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
             (sentences, summary) = (vec![verdict.clone()], vec![verdict.clone()]);
@@ -81,6 +95,8 @@ impl Report {
             answered_after: record.answered_after(),
             trials_run: record.trials.iter().filter(|trial| !trial.not_tried).count(),
             headline,
+            broken,
+            violations,
             pictures: picture::pictures(&comparisons, record.header.gate.is_some()),
             summary,
             comparisons,

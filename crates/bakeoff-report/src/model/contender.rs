@@ -17,6 +17,7 @@ use bakeoff_core::study::{Load, Operation, Workload};
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
 use crate::model::contradicted;
+use crate::model::promises::{self, BrokenPromises};
 use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
@@ -43,6 +44,8 @@ pub(crate) struct Contender {
     pub(crate) published_of: BTreeMap<(Operation, Quantity), f64>,
     /// Notes on the published figures.
     pub(crate) notes: Vec<String>,
+    /// Promises that it broke in any trial of the run.
+    pub(crate) broken: Option<BrokenPromises>,
     /// Evidence against the rate that its searches found.
     pub(crate) contradicted: Option<String>,
     /// Description of a latency far below the objective at the rate found.
@@ -178,6 +181,9 @@ impl Contender {
         if self.trials.is_empty() {
             return Some(format!("{name} did not run under {place}"));
         }
+        if let Some(broken) = &self.broken {
+            return Some(format!("{name} is not ranked: it {}", broken.text()));
+        }
         if self.valid_count() == 0 {
             let first = self.trials[0].validity.invalid_because.join("; ");
             let more = if self.trials.len() > 1 { ", …" } else { "" };
@@ -275,6 +281,7 @@ pub(super) fn contender(
             .cloned()
             .unwrap_or_default(),
         look,
+        broken: promises::broken(record, system),
         contradicted: contradicted::by(record, system, workload, load),
         far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),

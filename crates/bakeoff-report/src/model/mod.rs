@@ -12,6 +12,7 @@ pub(crate) mod drawn;
 pub(crate) mod events;
 pub(crate) mod figures;
 pub(crate) mod nodes;
+pub(crate) mod promises;
 pub(crate) mod quantity;
 pub(crate) mod throttling;
 pub(crate) mod trial;

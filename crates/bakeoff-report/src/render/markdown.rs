@@ -7,7 +7,10 @@ use std::fmt::Write as _;
 use crate::document::report::Report;
 use crate::document::table::{Cell, Table, Tone};
 use crate::document::{self, Block, Item, Warnings, words};
-use bakeoff_core::units::is_harmful;
+use bakeoff_core::units::{harmless, is_harmful};
+
+/// Columns of a drawing.
+const MONOSPACED: usize = 100;
 
 /// Returns a report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
@@ -60,6 +63,13 @@ impl Page {
                         self.paragraph(&format!("### {}", escape(title)));
                     }
                     self.paragraph(&table(of));
+                }
+                Block::Violation(drawing) => {
+                    self.paragraph(&format!("**{}**", escape(&drawing.title)));
+                    // Names of clients come from records: an indented block has no end that they could forge.
+                    let lines = drawing.lines(MONOSPACED).into_iter();
+                    let lines = lines.map(|line| format!("    {}", harmless(&line)));
+                    self.paragraph(&lines.collect::<Vec<_>>().join("\n"));
                 }
                 Block::Warnings(groups) => {
                     self.paragraph("## Warnings, by cause");

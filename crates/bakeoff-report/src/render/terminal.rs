@@ -9,6 +9,7 @@ use bakeoff_core::units::harmless;
 use bakeoff_core::units::plural;
 
 use crate::derive::method;
+use crate::document::linearizability::Drawing;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
 use crate::document::words::shortened;
@@ -104,6 +105,10 @@ impl Page {
                     self.gap();
                     self.table(table);
                 }
+                Block::Violation(drawing) => {
+                    self.gap();
+                    self.violation(drawing, usize::MAX);
+                }
                 Block::Warnings(groups) => {
                     self.heading("warnings, by cause");
                     for group in groups {
@@ -137,6 +142,9 @@ impl Page {
         }
         support.retain(|line| !line.is_empty());
         support.iter().for_each(|line| self.push(Tone::Plain, line));
+        if let Some(drawing) = report.violations.first() {
+            self.violation(drawing, width);
+        }
         let figures = document::key_figures(report);
         if !figures.is_empty() {
             self.gap();
@@ -214,6 +222,13 @@ impl Page {
             let left = plural(left as u64, "more warning");
             self.push(Tone::Alarm, &format!("! {left}: `--all`"));
         }
+    }
+
+    /// Draws the operations of a violation below its title, which is cut at `width`.
+    fn violation(&mut self, of: &Drawing, width: usize) {
+        self.push(Tone::Strong, &shortened(&of.title, width));
+        let width = self.style.width.map_or(WIDE_ENOUGH, |_| self.width());
+        of.lines(width).iter().for_each(|line| self.push(Tone::Plain, line));
     }
 
     fn heading(&mut self, text: &str) {

@@ -169,9 +169,14 @@ fn older_values_are_not_called_lost() {
         audit.verdict = Verdict::Failed("read back".into());
     };
     lost(&mut record, 0, 7, 7);
-    assert!(verdict(&record).contains("; etcd returned older values for 7 acknowledged keys"));
+    let older = "etcd returned older values for 7 of 1,000 acknowledged keys after injection ";
+    assert!(verdict(&record).starts_with(older), "{}", verdict(&record));
+    let support = report::json(&Report::new(&record))["support"][0].to_string();
+    assert!(support.contains("; etcd returned older values for 7 acknowledged keys"));
     lost(&mut record, 1, 7, 7);
-    let says = verdict(&record);
+    let both = "etcd lost 1 and returned older values for 7 of 1,000 acknowledged keys after ";
+    assert!(verdict(&record).starts_with(both), "{}", verdict(&record));
+    let says = report::json(&Report::new(&record))["support"][0].to_string();
     let words = "; etcd lost 1 acknowledged key and returned older values for 7";
     assert!(says.contains(words), "{says}");
     lost(&mut record, 0, 9, 7);
@@ -321,8 +326,23 @@ fn lost_write_is_in_the_verdict_although_its_trial_is_not_valid() {
     let audit = record.trials[1].injections[1].audit.as_mut().expect("an audit");
     audit.lost = 12;
     audit.verdict = bakeoff_core::check::Verdict::Failed("12 are lost".into());
-    let verdict = verdict(&record);
-    assert!(verdict.ends_with("; consul lost 12 acknowledged keys."), "{verdict}");
+    let promise = "consul lost 12 of 1,000 acknowledged keys after injection 1 of leader-paused.";
+    assert_eq!(verdict(&record), promise);
+    let json = report::json(&Report::new(&record));
+    let outages = json["support"][0].as_str().unwrap();
+    assert!(outages.ends_with("; consul lost 12 acknowledged keys."), "{outages}");
+    // It leads nothing, however short its outage.
+    for one in record.trials.iter_mut().flat_map(|trial| &mut trial.injections) {
+        one.audit.iter_mut().for_each(|audit| audit.verdict = Verdict::Passed);
+    }
+    let shortest = |record: &Record| {
+        let json = report::json(&Report::new(record));
+        json["comparisons"][0]["faults"][0]["shortest"].clone()
+    };
+    assert_eq!(shortest(&record), "etcd");
+    let audit = record.trials[0].injections[0].audit.as_mut().expect("an audit");
+    (audit.lost, audit.verdict) = (1, Verdict::Failed("1 is lost".into()));
+    assert!(shortest(&record).is_null());
 }
 
 #[test]

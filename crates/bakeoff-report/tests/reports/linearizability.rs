@@ -1,13 +1,14 @@
 //! Tests how a report shows the verdicts on histories, and the operations of a violation.
 
-use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::linearizability::ViolationKind;
 use bakeoff_core::linearizability::judged::{
-    HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction, ShownOperation,
-    ShownViolation,
+    HistoryVerdict, JudgedHistory, KeptHistory, LegalPrefix, OperationOutcome, ShownAction,
+    ShownOperation, ShownViolation,
 };
+use bakeoff_core::measurement::{ErrorKind, Errors};
 use bakeoff_core::record::{Check, Record};
-use bakeoff_report::{Report, html, json, markdown};
+use bakeoff_report::{Extent, Report, card, html, json, markdown, terminal};
 
 use super::{NARROW, full, repeated};
 
@@ -43,7 +44,10 @@ fn violated() -> JudgedHistory {
         verdict: HistoryVerdict::Violated,
         keys_violated: 1,
         violation: Some(ShownViolation { key, kind, operations, more: 2, legal }),
-        file: Some("trials/01/history.jsonl".to_owned()),
+        kept: Some(KeptHistory {
+            file: "trials/01/history.jsonl".to_owned(),
+            ..KeptHistory::default()
+        }),
         ..linearizable()
     }
 }
@@ -73,6 +77,66 @@ fn violation_is_shown_in_every_form() {
     let trial = &json(&report)["comparisons"][0]["systems"][0]["trials"][0]["linearizability"];
     assert_eq!(trial["found"], "violated");
     assert_eq!(trial["violation"]["operations"][2]["value"], 7);
+}
+
+/// Returns each form of a report, by its name.
+fn forms(record: &Record) -> Vec<(&'static str, String)> {
+    let report = Report::new(record);
+    vec![
+        ("glance", terminal(&report, &NARROW, Extent::Glance)),
+        ("terminal", full(&report, &NARROW)),
+        ("markdown", markdown(&report)),
+        ("html", html(&report, record)),
+        ("image", card(&report)),
+        ("json", json(&report)["verdict"].to_string()),
+    ]
+}
+
+/// Asserts that each form begins with a broken promise of etcd, which is the fastest, and ranks it nowhere.
+#[track_caller]
+fn leads_with(record: &Record, promise: &str) {
+    for (form, text) in forms(record) {
+        let plain = text.replace("</tspan>", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let place = plain.find(promise).unwrap_or_else(|| panic!("{form} lacks it:\n{text}"));
+        for later in ["sustained", "is not ranked", "nothing is compared", "was out for"] {
+            assert!(plain.find(later).is_none_or(|later| place < later), "{form}: {later}\n{text}");
+        }
+    }
+    let glance = terminal(&Report::new(record), &NARROW, Extent::Glance);
+    assert!(glance.lines().count() <= 17, "{glance}");
+    let json = json(&Report::new(record));
+    assert!(text(&json["broken_promises"][0]).contains(promise), "{json}");
+    let of = &json["comparisons"][0];
+    assert!(of["best"].is_null() && of["fastest_under_unequal_conditions"].is_null(), "{of}");
+}
+
+fn text(of: &serde_json::Value) -> &str {
+    of.as_str().unwrap_or_default()
+}
+
+#[test]
+fn broken_promise_leads_every_form_and_is_never_ranked() {
+    assert_eq!(json(&Report::new(&repeated()))["comparisons"][0]["best"], "etcd");
+    let violated = with(violated(), Verdict::Failed("1 of 9 keys".to_owned()));
+    leads_with(&violated, "etcd is not linearizable: 1 of 9 keys (in 1 of 3 trials)");
+    let mut stale = repeated();
+    let figures = stale.trials[0].stages[0].measurement.operations.values_mut().next().unwrap();
+    let errors = Errors { count: 3, ..Errors::default() };
+    figures.errors.insert(ErrorKind::StaleValue, errors);
+    leads_with(&stale, "etcd gave 3 stale answers");
+    let mut lost = repeated();
+    let failed = Audit::new("after the load", Verdict::Failed("2 lost".to_owned()));
+    lost.trials[0].audits.push(Audit { lost: 2, read: 1000, ..failed });
+    leads_with(&lost, "etcd lost 2 of 1,000 acknowledged keys after the load");
+}
+
+#[test]
+fn what_nothing_guarantees_is_no_broken_promise() {
+    let allowed = JudgedHistory { unguaranteed: true, ..violated() };
+    let report = Report::new(&with(allowed, Verdict::NotChecked("so".to_owned())));
+    let json = json(&report);
+    assert_eq!(json["broken_promises"], serde_json::json!([]));
+    assert_eq!(json["comparisons"][0]["best"], "etcd");
 }
 
 #[test]

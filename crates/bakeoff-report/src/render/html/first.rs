@@ -11,7 +11,7 @@ use crate::document::report::Report;
 use crate::document::{self, PICTURES, Warnings, verified, words};
 
 use super::page::{Section, details, escape, list, paragraph, table};
-use super::{curve, picture};
+use super::{curve, picture, violation};
 
 /// Longest part of a warning in its line; the rest is folded.
 const WARNING: usize = 111;
@@ -26,6 +26,7 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
         escape(&report.headline.verdict)
     );
     html.push_str(&paragraph("support", &report.headline.support.join(" ")));
+    html.extend(report.violations.iter().map(violation::figure));
     html.push_str(&charts.drawn);
     let tables = document::key_figures(report);
     if !tables.is_empty() {

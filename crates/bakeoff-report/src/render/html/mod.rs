@@ -33,6 +33,7 @@ mod sweep;
 mod timeline;
 mod trend;
 mod trials;
+mod violation;
 
 use bakeoff_core::record::Record;
 use bakeoff_core::units::trials_text;
