@@ -37,7 +37,7 @@ fn record_parser_never_panics() {
     let short = [header, RECORD.as_bytes()].concat();
     let words = ["\"line\":\"trial\"", "null", "{", "[", "\"", "\\u0000", "\n", "1e999"];
     bakeoff_fuzz::run("record", &[&short, RECORD.as_bytes()], &words, |input| {
-        record::read(&String::from_utf8_lossy(input)).ok();
+        record::read(input).ok();
         record::chain::check(input);
     });
 }

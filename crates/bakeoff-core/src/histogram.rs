@@ -2,7 +2,11 @@
 //!
 //! Uses HdrHistogram from 1 ns to 1 hour. Longer latencies count as saturated and are shown as such, never as a
 //! number. Records store the V2 encoding, compressed and in base64, which other HdrHistogram tools can read.
+//!
+//! A histogram in memory has 280 KB, its text a hundredth of that or less. So a distribution that was read stays a text
+//! until values are added to it, and each question about it decodes the text for a moment.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -41,16 +45,30 @@ static NOTHING: LazyLock<String> = LazyLock::new(|| deflated(&empty()));
 /// Holds a distribution of latencies. Allocates its 280 KB with the first recorded value.
 #[derive(Clone, Default)]
 pub struct Latencies {
-    histogram: Option<hdrhistogram::Histogram<u64>>,
+    values: Values,
     saturated: u64,
 }
 
-fn empty() -> hdrhistogram::Histogram<u64> {
-    hdrhistogram::Histogram::new_with_bounds(LOWEST, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
+/// Values of a distribution in the form that they are needed in.
+#[derive(Clone, Default)]
+enum Values {
+    /// None was recorded yet.
+    #[default]
+    None,
+    /// A valid text that was read, and the number of its values, at least one.
+    Packed(Box<str>, u64),
+    /// Counts that values can be added to.
+    Counted(Box<Histogram>),
+}
+
+type Histogram = hdrhistogram::Histogram<u64>;
+
+fn empty() -> Histogram {
+    Histogram::new_with_bounds(LOWEST, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
         .expect("the bounds are constants that HdrHistogram accepts")
 }
 
-fn deflated(histogram: &hdrhistogram::Histogram<u64>) -> String {
+fn deflated(histogram: &Histogram) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
         .serialize(histogram, &mut bytes)
@@ -61,7 +79,7 @@ fn deflated(histogram: &hdrhistogram::Histogram<u64>) -> String {
 impl PartialEq for Latencies {
     fn eq(&self, other: &Self) -> bool {
         // A cleared histogram is empty but still has its memory.
-        self.saturated == other.saturated && self.filled() == other.filled()
+        self.saturated == other.saturated && self.filled().as_deref() == other.filled().as_deref()
     }
 }
 
@@ -88,17 +106,60 @@ impl Latencies {
         if nanoseconds > LATENCY_MAX_NS {
             self.saturated += count;
         }
-        self.histogram.get_or_insert_with(empty).saturating_record_n(nanoseconds, count);
+        self.counted().saturating_record_n(nanoseconds, count);
     }
 
-    /// Returns the histogram unless it is empty.
-    fn filled(&self) -> Option<&hdrhistogram::Histogram<u64>> {
-        self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
+    /// Returns the counts to add values to.
+    #[inline]
+    fn counted(&mut self) -> &mut Histogram {
+        if !matches!(self.values, Values::Counted(_)) {
+            self.count_values();
+        }
+        let Values::Counted(histogram) = &mut self.values else {
+            unreachable!("its values were counted just now")
+        };
+        histogram
+    }
+
+    /// Allocates the counts, and fills them from a text if there is one.
+    #[cold]
+    fn count_values(&mut self) {
+        let histogram = self.filled().map_or_else(empty, Cow::into_owned);
+        self.values = Values::Counted(Box::new(histogram));
+    }
+
+    /// Returns the histogram unless it is empty. Decodes a text, in some 20 microseconds.
+    fn filled(&self) -> Option<Cow<'_, Histogram>> {
+        match &self.values {
+            Values::None => None,
+            Values::Packed(text, _) => {
+                Some(Cow::Owned(histogram(text).expect("the text was decoded when it was read")))
+            }
+            Values::Counted(histogram) => {
+                Some(&**histogram).filter(|histogram| !histogram.is_empty()).map(Cow::Borrowed)
+            }
+        }
+    }
+
+    /// Returns the distribution in the form that answers many questions quickly.
+    pub fn unpacked(of: Cow<'_, Self>) -> Cow<'_, Self> {
+        match &of.values {
+            Values::Packed(..) => {
+                let mut owned = of.into_owned();
+                owned.count_values();
+                Cow::Owned(owned)
+            }
+            Values::None | Values::Counted(_) => of,
+        }
     }
 
     /// Returns the number of recorded latencies, including saturated ones.
     pub fn count(&self) -> u64 {
-        self.histogram.as_ref().map_or(0, hdrhistogram::Histogram::len)
+        match &self.values {
+            Values::None => 0,
+            Values::Packed(_, count) => *count,
+            Values::Counted(histogram) => histogram.len(),
+        }
     }
 
     /// Returns the number of latencies beyond one hour.
@@ -108,16 +169,17 @@ impl Latencies {
 
     /// Returns true if nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.filled().is_none()
+        self.count() == 0
     }
 
     /// Adds all values of `other` exactly.
     pub fn merge(&mut self, other: &Self) {
-        let Some(theirs) = other.filled() else { return };
-        match &mut self.histogram {
-            Some(ours) => ours.add(theirs).expect("all histograms here have the same bounds"),
-            ours @ None => *ours = Some(theirs.clone()),
+        if self.is_empty() && !matches!(self.values, Values::Counted(_)) {
+            *self = other.clone();
+            return;
         }
+        let Some(theirs) = other.filled() else { return };
+        self.counted().add(&*theirs).expect("all histograms here have the same bounds");
         self.saturated += other.saturated;
     }
 
@@ -126,8 +188,9 @@ impl Latencies {
         if self.is_empty() {
             return; // usual, because nothing failed
         }
-        if let Some(histogram) = &mut self.histogram {
-            histogram.reset();
+        match &mut self.values {
+            Values::Counted(histogram) => histogram.reset(),
+            values => *values = Values::None,
         }
         self.saturated = 0;
     }
@@ -168,13 +231,14 @@ impl Latencies {
 
     /// Returns every recorded latency and its count, ascending, within the histogram's precision. Saturated values
     /// count as the longest.
-    pub fn recorded(&self) -> Box<dyn Iterator<Item = (Duration, u64)> + '_> {
-        // The box makes the histogram's own iterator compile once, here.
-        Box::new(self.filled().into_iter().flat_map(|histogram| {
-            histogram.iter_recorded().map(|step| {
+    pub fn recorded(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
+        let steps: Vec<_> = self.filled().map_or_else(Vec::new, |histogram| {
+            let steps = histogram.iter_recorded().map(|step| {
                 (Duration::from_nanos(step.value_iterated_to()), step.count_since_last_iteration())
-            })
-        }))
+            });
+            steps.collect()
+        });
+        steps.into_iter()
     }
 
     /// Removes and returns the `count` slowest values, or all if there are fewer.
@@ -196,7 +260,10 @@ impl Latencies {
 
     /// Returns the V2 encoding, deflated and in base64, as `HistogramLogProcessor` and similar tools read it.
     pub fn encode(&self) -> String {
-        self.filled().map_or_else(|| NOTHING.clone(), deflated)
+        match &self.values {
+            Values::Packed(text, _) => text.clone().into(),
+            _ => self.filled().map_or_else(|| NOTHING.clone(), |histogram| deflated(&histogram)),
+        }
     }
 
     /// Returns the encoded form.
@@ -204,30 +271,40 @@ impl Latencies {
         PackedLatencies { hdr: self.encode(), saturated: self.saturated }
     }
 
-    /// Decodes a text of [`Self::encode`].
+    /// Reads a text of [`Self::encode`], and keeps it as it is.
+    ///
+    /// # Errors
+    /// Fails if the text is not a histogram of latencies, or has fewer values than saturated ones.
     pub fn decode(text: &str, saturated: u64) -> Result<Self, HistogramError> {
-        if text.len() > TEXT_MAX {
-            return Err(HistogramError::Foreign("it is too long"));
-        }
         if text == *NOTHING && saturated == 0 {
             return Ok(Self::default());
         }
-        let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
-        let bytes = inflated(&bytes)?;
-        let histogram: hdrhistogram::Histogram<u64> =
-            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)?;
-        let mut count = 0u64;
-        for step in histogram.iter_recorded() {
-            let added = count.checked_add(step.count_at_value());
-            count = added
-                .filter(|&count| count <= COUNT_MAX)
-                .ok_or(HistogramError::Foreign("its counts are too large"))?;
-        }
+        let count = histogram(text)?.len();
         if saturated > count {
             return Err(HistogramError::Foreign("it has more values beyond an hour than values"));
         }
-        Ok(Self { histogram: Some(histogram), saturated })
+        let values = if count == 0 { Values::None } else { Values::Packed(text.into(), count) };
+        Ok(Self { values, saturated })
     }
+}
+
+/// Decodes a text to counts.
+fn histogram(text: &str) -> Result<Histogram, HistogramError> {
+    if text.len() > TEXT_MAX {
+        return Err(HistogramError::Foreign("it is too long"));
+    }
+    let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
+    let bytes = inflated(&bytes)?;
+    let histogram: Histogram =
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)?;
+    let mut count = 0u64;
+    for step in histogram.iter_recorded() {
+        let added = count.checked_add(step.count_at_value());
+        count = added
+            .filter(|&count| count <= COUNT_MAX)
+            .ok_or(HistogramError::Foreign("its counts are too large"))?;
+    }
+    Ok(histogram)
 }
 
 /// Inflates a histogram's encoding up to the maximum size, and checks its header. HdrHistogram allocates memory by

@@ -89,7 +89,11 @@ impl<'a> Ranked<'a> {
     /// there are more waits than failures, each wait counts as a failure.
     pub fn new(successes: Cow<'a, Latencies>, waits: Cow<'a, Latencies>, failures: u64) -> Self {
         let failures = failures.max(waits.count());
-        Self { successes, waits, failures }
+        Self {
+            successes: Latencies::unpacked(successes),
+            waits: Latencies::unpacked(waits),
+            failures,
+        }
     }
 
     /// Ranks values that cannot fail, such as a schedule lag.

@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Trial;
 use crate::stats::judge::FALSE_ALARMS;
 use crate::stats::sequential;
-use crate::study::NAMES_MAX;
 use crate::verdict::CheckName;
+
+use bounds::{OutOfBounds, Sums};
 
 pub use durability::{Durability, NodeSyncs};
 pub use header::{
@@ -70,14 +71,14 @@ impl RecordLine {
     /// # Errors
     /// Fails for a text that is not a line of a record, or holds an impossible number.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        Self::read(text, &mut 0)
+        Self::read(text.as_bytes(), &mut Sums::default())
     }
 
-    /// Parses a line of a record whose numbers so far add up to `sum`.
+    /// Parses a line of a record. `sums` are those of the lines before it.
     ///
     /// Reads the tag first and then the rest as that kind. A derived reader of tagged variants buffers each line, and
     /// its code was a tenth of the program.
-    fn read(text: &str, sum: &mut u64) -> Result<Self, serde_json::Error> {
+    fn read(text: &[u8], sums: &mut Sums) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
         enum Kind {
@@ -91,14 +92,14 @@ impl RecordLine {
         struct Tag {
             line: Kind,
         }
-        bounds::check(text, sum).map_err(serde::de::Error::custom)?;
-        let Tag { line } = serde_json::from_str(text)?;
+        sums.add(text).map_err(serde::de::Error::custom)?;
+        let Tag { line } = serde_json::from_slice(text)?;
         Ok(match line {
-            Kind::Run => Self::Run(serde_json::from_str(text)?),
-            Kind::Trial => Self::Trial(serde_json::from_str(text)?),
-            Kind::Resumed => Self::Resumed(serde_json::from_str(text)?),
-            Kind::Extended => Self::Extended(serde_json::from_str(text)?),
-            Kind::End => Self::End(serde_json::from_str(text)?),
+            Kind::Run => Self::Run(serde_json::from_slice(text)?),
+            Kind::Trial => Self::Trial(serde_json::from_slice(text)?),
+            Kind::Resumed => Self::Resumed(serde_json::from_slice(text)?),
+            Kind::Extended => Self::Extended(serde_json::from_slice(text)?),
+            Kind::End => Self::End(serde_json::from_slice(text)?),
         })
     }
 }
@@ -187,12 +188,18 @@ impl Record {
         self.trials.push(trial);
     }
 
-    /// Adds trials to the order.
-    fn extend(&mut self, by: RunExtended) {
-        self.header.study.trials = by.trials;
+    /// Adds trials to the order, unless there are too many.
+    fn extend(&mut self, by: RunExtended) -> Result<(), OutOfBounds> {
+        let ordered = self.header.order.len() + by.order.len();
+        let before = std::mem::replace(&mut self.header.study.trials, by.trials);
+        if let Err(error) = bounds::check_plan(&self.header, ordered) {
+            self.header.study.trials = before;
+            return Err(error);
+        }
         self.header.order.extend(by.order.iter().cloned());
         self.extended.push(by);
         self.end = None;
+        Ok(())
     }
 
     /// Ends the run. Trials behind the last round of a run that stopped early are no longer part of it.
@@ -255,33 +262,36 @@ pub fn write_line(line: &RecordLine) -> String {
 }
 
 /// Parses a record as far as possible. Without a valid first line it fails.
-pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
-    let mut lines = (1..).zip(text.split_inclusive('\n'));
+pub fn read(text: impl AsRef<[u8]>) -> Result<(Record, Vec<Complaint>), Complaint> {
+    let mut lines = (1..).zip(text.as_ref().split_inclusive(|&byte| byte == b'\n'));
     let (_, first) =
         lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
-    let mut sum = 0;
-    let header = read_header(first, &mut sum)
+    let mut sums = Sums::default();
+    let header = read_header(first, &mut sums)
         .map_err(|error| Complaint { line: 1, what: error.to_string() })?;
     let mut record =
         Record { header, trials: Vec::new(), resumed: Vec::new(), extended: Vec::new(), end: None };
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
-        match RecordLine::read(line, &mut sum) {
+        match RecordLine::read(line, &mut sums) {
             Ok(RecordLine::Trial(trial)) => record.take(trial),
             // The run that ended here was continued.
             Ok(RecordLine::Resumed(resumed)) => {
                 record.resumed.push(resumed);
                 record.end = None;
             }
-            Ok(RecordLine::Extended(extended)) => record.extend(extended),
+            Ok(RecordLine::Extended(extended)) => match record.extend(extended) {
+                Ok(()) => {}
+                Err(error) => complaints.push(complaint(error.to_string())),
+            },
             Ok(RecordLine::End(end)) => record.finish(end),
             Ok(RecordLine::Run(_)) => {
                 // The trials of a second run do not belong to this one.
                 complaints.push(complaint("a second run begins here; the rest is ignored".into()));
                 break;
             }
-            Err(_) if !line.ends_with('\n') => {
+            Err(_) if !line.ends_with(b"\n") => {
                 complaints.push(complaint("torn: the run was killed while it was written".into()));
             }
             Err(error) => complaints.push(complaint(format!("not a line of a record: {error}"))),
@@ -302,8 +312,6 @@ enum HeaderError {
     NewerFormat(u32),
     #[error("a record begins with its run, and this line is something else")]
     OtherLine,
-    #[error("the run has more than {NAMES_MAX} {0}, and no study has so many")]
-    TooMany(&'static str),
     /// The line is not a line of a record.
     #[error("the run's description cannot be read: {0}")]
     Unreadable(#[source] serde_json::Error),
@@ -317,20 +325,21 @@ fn no_record(error: &serde_json::Error, to: &mut fmt::Formatter<'_>) -> fmt::Res
     write!(to, "{error}")
 }
 
-fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, HeaderError> {
+fn read_header(line: &[u8], sums: &mut Sums) -> Result<RunHeader, HeaderError> {
     #[derive(Deserialize)]
     struct Peek {
         format: u32,
     }
-    let peek: Peek = serde_json::from_str(line).map_err(HeaderError::NoRecord)?;
+    let peek: Peek = serde_json::from_slice(line).map_err(HeaderError::NoRecord)?;
     if peek.format > FORMAT {
         return Err(HeaderError::NewerFormat(peek.format));
     }
-    match RecordLine::read(line, sum) {
-        Ok(RecordLine::Run(header)) => match header.too_many() {
-            Some(what) => Err(HeaderError::TooMany(what)),
-            None => Ok(header),
-        },
+    match RecordLine::read(line, sums) {
+        Ok(RecordLine::Run(header)) => {
+            bounds::check_plan(&header, header.order.len())
+                .map_err(|error| HeaderError::Unreadable(serde::de::Error::custom(error)))?;
+            Ok(header)
+        }
         Ok(_) => Err(HeaderError::OtherLine),
         Err(error) => Err(HeaderError::Unreadable(error)),
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SystemRecord;
 use crate::plan::Trial;
-use crate::study::{NAMES_MAX, Study, shipped};
+use crate::study::{Study, shipped};
 use crate::units::ByteCount;
 
 /// Describes a run: its study, systems, machine and order of trials.
@@ -43,17 +43,6 @@ pub struct RunHeader {
 }
 
 impl RunHeader {
-    /// Returns the things of which it has more than any study may have. Pages grow with each pair of them.
-    pub(super) fn too_many(&self) -> Option<&'static str> {
-        let Study { systems, workloads, loads, .. } = &self.study;
-        let counts = [
-            ("systems", systems.len().max(self.systems.len())),
-            ("workloads", workloads.len()),
-            ("loads", loads.len()),
-        ];
-        counts.into_iter().find(|(_, count)| *count > NAMES_MAX).map(|(what, _)| what)
-    }
-
     /// Returns the command that repeats the run. One that did not come from a shipped study is repeated from its
     /// record.
     pub fn repeat_command(&self) -> String {

@@ -94,7 +94,7 @@ pub(super) enum Form {
 /// User-chosen name: lower-case letters, digits and hyphens, because it becomes part of file names.
 pub(super) const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
 /// Maximum number of systems, workloads or loads in a study.
-pub(crate) const NAMES_MAX: usize = 64;
+pub const NAMES_MAX: usize = 64;
 /// Maximum number of stages in a sweep.
 pub(super) const STAGES_MAX: usize = 100;
 

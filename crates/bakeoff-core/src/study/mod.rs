@@ -31,7 +31,7 @@ mod write;
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use disk_fault::DiskFault;
 pub use fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
-pub(crate) use fields::NAMES_MAX;
+pub use fields::NAMES_MAX;
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{
     CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,

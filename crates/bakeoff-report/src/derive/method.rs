@@ -6,9 +6,10 @@
 //!
 //! Not here: the checks (`check`), tests of samples (`stats::samples`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audited, CheckName, Verdict};
+use bakeoff_core::plan::Trial;
 use bakeoff_core::ranked::Ranked;
 use bakeoff_core::record::{Record, StageRecord, TrialRecord};
 use bakeoff_core::stats::samples::{
@@ -308,25 +309,22 @@ impl Run<'_> {
 
     /// Returns the largest difference between how often a system had one place of a round and another.
     fn unevenness(&self) -> usize {
-        let order = &self.record.header.order;
-        let mut most = 0;
-        for one in order.iter().filter(|trial| trial.round == 0) {
-            let together = |round: u32| {
-                order.iter().filter(move |trial| {
-                    trial.round == round && trial.workload == one.workload && trial.load == one.load
-                })
-            };
-            let rounds: BTreeSet<u32> = order.iter().map(|trial| trial.round).collect();
-            let places: Vec<usize> = rounds
-                .into_iter()
-                .filter_map(|round| together(round).position(|trial| trial.system == one.system))
-                .collect();
-            let count = |place: usize| places.iter().filter(|&&at| at == place).count();
-            let counts = (0..together(0).count()).map(count);
-            let (least, largest) = counts.fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
-            most = most.max(largest - least.min(largest));
+        // Systems of each round so far, and how often a system had each place.
+        let mut begun: BTreeMap<(u32, &str, &str), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(&str, &str, &str), BTreeMap<usize, usize>> = BTreeMap::new();
+        for Trial { round, workload, load, system, .. } in &self.record.header.order {
+            let place = begun.entry((*round, workload, load)).or_default();
+            let of = counts.entry((workload, load, system)).or_default();
+            *of.entry(*place).or_default() += 1;
+            *place += 1;
         }
-        most
+        let difference = |((workload, load, _), of): (&(&str, &str, &str), &BTreeMap<_, usize>)| {
+            let places = begun.get(&(0, *workload, *load)).copied().unwrap_or(0);
+            let had_all = of.len() >= places;
+            let least = of.values().min().filter(|_| had_all).copied().unwrap_or(0);
+            of.values().max().copied().unwrap_or(0) - least
+        };
+        counts.iter().map(difference).max().unwrap_or(0)
     }
 
     fn restarted(&self) -> (Met, String) {

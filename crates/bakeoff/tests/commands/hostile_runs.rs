@@ -118,13 +118,74 @@ fn rejects_a_histogram_that_demands_memory() {
     alter(&run, 1, |trial| {
         trial["stages"][0]["measurement"]["slip"] = json!({ "hdr": hdr });
     });
-    let ran = Ran::run(
-        std::process::Command::new("sh")
-            .args(["-c", "ulimit -v 2000000 && exec \"$0\" report \"$1\""])
-            .arg(env!("CARGO_BIN_EXE_bakeoff"))
-            .arg(&run),
-    );
+    let ran = within(2000, "report", &run);
     ran.ends_with(0).complains(&["line 2: not a line of a record: not a histogram of latencies"]);
+}
+
+/// Runs a command on a run with at most this many MiB of data in memory.
+fn within(mebibytes: u64, command: &str, run: &Path) -> Ran {
+    let limited = format!("ulimit -d {} && exec \"$0\" {command} \"$1\"", mebibytes << 10);
+    let program = env!("CARGO_BIN_EXE_bakeoff");
+    Ran::run(std::process::Command::new("sh").args(["-c", &limited, program]).arg(run))
+}
+
+#[test]
+fn no_record_needs_much_more_memory_than_its_size() {
+    let many = |value: &Value, count: usize| json!(vec![value; count]);
+    let bare = |trial: &Value| {
+        let mut stage = trial["stages"][0].clone();
+        let measured = stage["measurement"].as_object_mut().unwrap();
+        measured["operations"] = json!({});
+        measured["seconds"] = json!([]);
+        stage
+    };
+    type Alter<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(&str, Alter<'_>); 6] = [
+        ("stages", &|trial| trial["stages"] = many(&bare(trial), 20_000)),
+        ("operations", &|trial| {
+            let mut stage = trial["stages"][0].take();
+            stage["measurement"]["seconds"] = json!([]);
+            trial["stages"] = many(&stage, 8000);
+        }),
+        ("seconds", &|trial| {
+            let seconds = &mut trial["stages"][0]["measurement"]["seconds"];
+            *seconds = many(&seconds[0], 100_000);
+        }),
+        ("checks", &|trial| trial["checks"] = many(&trial["checks"][0], 100_000)),
+        ("audits", &|trial| trial["audits"] = many(&trial["audits"][0], 100_000)),
+        ("numbers", &|trial| {
+            let node = &mut trial["observed"]["nodes"][0];
+            node["at"] = many(&json!(0), 1_000_000);
+            for column in node["columns"].as_object_mut().unwrap().values_mut() {
+                *column = many(&json!(0), 1_000_000);
+            }
+        }),
+    ];
+    for (name, change) in cases {
+        let (_dir, run) = run();
+        alter(&run, 1, change);
+        let size = fs::metadata(run.join("record.jsonl")).unwrap().len() >> 20;
+        for command in ["verify", "report --format html"] {
+            let ran = within(512 + 2 * size, command, &run);
+            assert!(ran.code.is_some_and(|code| code <= 6), "{name}, {command}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn ordinary_trials_need_little_memory() {
+    let (_dir, run) = run();
+    let file = run.join("record.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let trial = text.lines().nth(1).unwrap();
+    let more = (1..300).map(|number| {
+        let mut trial: Value = serde_json::from_str(trial).unwrap();
+        trial["trial"]["number"] = json!(number);
+        format!("{trial}\n")
+    });
+    fs::write(&file, more.fold(text.clone(), |all, line| all + &line)).unwrap();
+    let ran = within(400, "report", &run);
+    assert!(ran.code == Some(0) && ran.stdout.contains("Report: "), "{}", ran.stderr);
 }
 
 #[test]
@@ -144,7 +205,12 @@ fn rejects_impossible_numbers() {
         let system = header["study"]["systems"][0].clone();
         header["study"]["systems"] = json!(vec![system; 5000]);
     });
-    report(&run).ends_with(2).complains(&["the run has more than 64 systems"]);
+    let why = "the study has 5000 systems, and at most 64 are possible";
+    report(&run).ends_with(2).complains(&[why]);
+    let (_dir, run) = self::run();
+    alter(&run, 0, |header| header["study"]["trials"] = json!(50_001));
+    let why = "the study has 100002 planned trials, and at most 100000 are possible";
+    report(&run).ends_with(2).complains(&[why]);
     let (_dir, run) = self::run();
     alter(&run, 0, |header| header["study"]["trials"] = json!(u32::MAX));
     report(&run).ends_with(2).complains(&["`trials` is 4294967295, and at most 100000000"]);

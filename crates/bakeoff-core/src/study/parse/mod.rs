@@ -34,7 +34,8 @@ use super::{
     BitFlipOf, Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
     SAMPLE_EVERY_MIN, Study,
 };
-use crate::units::{duration_text, shown};
+use crate::plan;
+use crate::units::{count_text, duration_text, shown};
 
 /// Parses the study `name` from `text`. `file` is its source in messages; `kinds` declares the abilities of each kind
 /// of system.
@@ -117,7 +118,7 @@ fn study(
         .and_then(|publication| self::publication(sink, &publication));
     let faults = read_faults.faults.as_deref();
     let published = published::read(sink, &top, &systems, &workloads, &loads, faults);
-    Some(Study {
+    let study = Study {
         name: name.to_owned(),
         title: title?,
         description,
@@ -137,7 +138,14 @@ fn study(
         publication,
         published,
         scale: 1.0,
-    })
+    };
+    let planned = plan::planned(&study);
+    if planned > plan::TRIALS_MAX {
+        let (planned, most) = (count_text(planned), count_text(plan::TRIALS_MAX));
+        let what = format!("the study plans {planned} trials, and at most {most} are possible");
+        sink.hint(top.value_at("trials"), what, "lower `trials`, or give workloads fewer `loads`");
+    }
+    Some(study)
 }
 
 /// Reads whether histories are checked, and kept.

@@ -19,6 +19,21 @@ fn huge_study_is_rejected_unread() {
 }
 
 #[test]
+fn more_trials_than_a_year_has_time_for_are_rejected() {
+    let named = |what: &str, text: &str| {
+        (0..64).fold(format!("{what}:\n"), |all, n| format!("{all}  n{n}: {text}\n"))
+    };
+    let text = format!(
+        "title: too many\n{}{}{}trials: 1\n",
+        named("systems", "{kind: etcd}"),
+        named("workloads", "{mix: {put: 1}, keys: {count: 10}}"),
+        named("loads", "{clients: 1, stop: {after: 1s}}"),
+    );
+    let why = "error: the study plans 262,144 trials, and at most 100,000 are possible";
+    assert_eq!(first_line(&text), why);
+}
+
+#[test]
 fn deep_nesting_is_rejected() {
     let deep = "error: this is nested too deeply";
     let flow = first_line(&"[".repeat(100_000));
