@@ -29,7 +29,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::record::chain::Chain;
-use bakeoff_core::record::{Record, RecordLine, TrialOutcome};
+use bakeoff_core::record::{RecordLine, TrialOutcome};
 use bakeoff_core::study::{Operation, Stop};
 use bakeoff_report::{self as report, Report};
 use base64::Engine as _;
@@ -194,13 +194,9 @@ impl Browser {
     }
 }
 
-fn page(record: &Record) -> String {
-    report::html(&Report::new(record), record)
-}
-
-static LARGE: LazyLock<String> = LazyLock::new(|| page(&large::large()));
-static SMALL: LazyLock<String> = LazyLock::new(|| page(&large::under("c64")));
-static HOSTILE: LazyLock<String> = LazyLock::new(|| page(&large::hostile()));
+static LARGE: LazyLock<String> = LazyLock::new(|| building::page_of(&large::large()));
+static SMALL: LazyLock<String> = LazyLock::new(|| building::page_of(&large::under("c64")));
+static HOSTILE: LazyLock<String> = LazyLock::new(|| building::page_of(&large::hostile()));
 
 fn a_large_page_opens_without_a_word_on_the_console() {
     let mut browser = Browser::start();

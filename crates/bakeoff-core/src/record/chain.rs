@@ -57,9 +57,7 @@ impl Chain {
 pub struct Links {
     /// Number of complete lines.
     pub lines: usize,
-    /// Number of lines that hold a hash.
-    pub linked: usize,
-    /// Lines whose hash does not match the previous line, and lines without one after a linked line.
+    /// Lines whose hash does not match the previous line, and lines after the first without a hash.
     pub broken: Vec<Complaint>,
     /// SHA-256 of the last complete line, in hexadecimal; empty if there is none.
     pub head: String,
@@ -72,7 +70,7 @@ pub fn check(text: &[u8]) -> Links {
         #[serde(rename = "previous_sha256")]
         previous: Option<String>,
     }
-    let mut links = Links { lines: 0, linked: 0, broken: Vec::new(), head: String::new() };
+    let mut links = Links { lines: 0, broken: Vec::new(), head: String::new() };
     let whole = text.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for (number, line) in (1..).zip(whole) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -85,10 +83,9 @@ pub fn check(text: &[u8]) -> Links {
             Some(previous) if *previous != links.head => {
                 broken("the line before it is not the one that it was written after");
             }
-            None if links.linked > 0 => broken("it is not linked to the line before it"),
+            None if number > 1 => broken("it is not linked to the line before it"),
             _ => {}
         }
-        links.linked += usize::from(previous.is_some());
         links.lines = number;
         links.head = sha256(line);
     }
@@ -131,7 +128,7 @@ mod tests {
     fn each_line_is_linked_to_the_one_before() {
         let lines = record();
         let links = check(lines.concat().as_bytes());
-        assert_eq!((links.lines, links.linked, &links.broken[..]), (4, 3, &[][..]));
+        assert_eq!((links.lines, &links.broken[..]), (4, &[][..]));
         assert_eq!(links.head, sha256(lines[3].trim_end().as_bytes()));
         for line in &lines {
             RecordLine::parse(line).unwrap();
@@ -153,10 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn old_record_without_links_is_not_broken() {
-        let text = [write_line(&resumed("a")), write_line(&resumed("b"))].concat();
-        let links = check(text.as_bytes());
-        assert_eq!((links.lines, links.linked, links.broken.len()), (2, 0, 0));
+    fn record_without_links_is_broken_from_its_second_line_on() {
+        let lines = ["a", "b", "c"].map(|by| write_line(&resumed(by)));
+        assert_eq!(broken(&lines), [2, 3]);
         assert_eq!(check(b"").lines, 0);
         assert_eq!(check(b"torn").lines, 0);
         assert_eq!(check(b"\xff\n{}\n").lines, 2);

@@ -12,13 +12,13 @@ use libfuzzer_sys::fuzz_target;
 const PLAIN: Style = Style { width: Some(80), colour: false };
 
 fuzz_target!(|input: &[u8]| {
-    let Ok((record, complaints)) = record::read(&String::from_utf8_lossy(input)) else { return };
+    let Ok((record, complaints)) = record::read(input) else { return };
     let read = Report::new(&record);
     for text in [report::terminal(&read, &PLAIN, Extent::Full), report::markdown(&read)] {
         assert!(!text.contains(|c| is_harmful(c) && c != '\n'), "{text:?}");
     }
     report::csv(&read);
-    report::html(&read, &record);
+    report::html(&read, &record, input);
     report::json(&read);
     verify::verify(&record::chain::check(input), &record, &complaints);
     Reproduction::new(&record, &record).text();

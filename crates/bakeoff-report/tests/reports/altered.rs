@@ -18,7 +18,7 @@ use bakeoff_report::{self as report, Extent, Report, verify};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::old_records::lines_of;
+use super::building::{lines_of, page_of};
 use super::{NARROW, all};
 
 /// Replacements for numbers.
@@ -92,7 +92,7 @@ fn render(text: &str) -> bool {
     }
     assert!(!harmful(&report::markdown(&read)));
     // Tabs separate the numbers in its charts.
-    assert!(!harmful(&report::html(&read, &record).replace('\t', "")));
+    assert!(!harmful(&page_of(&record).replace('\t', "")));
     report::json(&read);
     let compared = Compared::new(&record, &record, &[], &[]);
     compared::terminal(&compared, &NARROW);

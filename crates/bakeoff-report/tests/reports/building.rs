@@ -9,17 +9,38 @@ use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
 use bakeoff_core::plan;
+use bakeoff_core::record::chain::Chain;
 use bakeoff_core::record::{
     Acknowledged, BaselineAppends, BaselineRoundTrips, Check, Environment, FORMAT, Freshness,
-    Guarantees, MachineBaseline, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord,
-    TrialOutcome, TrialRecord, Usage,
+    Guarantees, MachineBaseline, Record, RecordLine, RunEnd, RunHeader, Setting, StageRecord,
+    SystemRecord, TrialOutcome, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, LinearizabilityCheck, Load, Operation, Payload,
     ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes, Workload,
 };
+use bakeoff_report::{Report, html};
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
+
+/// Returns the lines of a record as in its file.
+pub(crate) fn lines_of(record: &Record) -> Vec<String> {
+    let mut lines = vec![RecordLine::Run(record.header.clone())];
+    lines.extend(record.trials.iter().cloned().map(RecordLine::Trial));
+    lines.extend(record.end.clone().map(RecordLine::End));
+    let mut chain = Chain::default();
+    lines.iter().map(|line| chain.link(line)).collect()
+}
+
+/// Returns the text of a record's file.
+pub(crate) fn text_of(record: &Record) -> String {
+    lines_of(record).concat()
+}
+
+/// Renders a record as a page.
+pub(crate) fn page_of(record: &Record) -> String {
+    html(&Report::new(record), record, text_of(record).as_bytes())
+}
 
 /// Returns a study of these systems with one workload and load.
 pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u32) -> Study {

@@ -14,7 +14,7 @@ use bakeoff_report::{self as report, Extent, Report};
 use serde_json::Value;
 
 use super::after_title;
-use super::building::{Trials as _, closed, failing, measured, record, study, workload};
+use super::building::{Trials as _, closed, failing, measured, page_of, record, study, workload};
 use super::{PLAIN, full, millis, put};
 
 /// Returns a record of three rounds in which `quick` has 1.7 times the throughput of `safe`.
@@ -52,7 +52,7 @@ fn is_conditional(record: &Record, condition: &str) {
     assert!(!glance.contains(" * "), "{glance}");
     let heading = after_title(&glance).lines().next().unwrap_or_default();
     assert!(heading.contains(&format!(", but {condition}")), "{heading}");
-    for text in [&glance, &report::markdown(&report), &report::html(&report, record)] {
+    for text in [&glance, &report::markdown(&report), &page_of(record)] {
         assert!(text.contains(condition), "no `{condition}` in\n{text}");
     }
     let json = report::json(&report);
@@ -254,7 +254,7 @@ fn every_output_names_the_kind_of_load() {
     let report = Report::new(&record);
     let kind = "closed load, 16 clients";
     let glance = report::terminal(&report, &PLAIN, Extent::Glance);
-    let page = report::html(&report, &record);
+    let page = page_of(&record);
     for text in [&report.sentence().to_owned(), &glance, &full(&report, &PLAIN), &page] {
         assert!(text.contains(kind), "{text}");
     }

@@ -14,7 +14,7 @@ use bakeoff_core::units::ByteCount;
 use bakeoff_report::fairness::{Fact, Row, Weight};
 use bakeoff_report::{self as report, Extent, Report};
 
-use super::building::{Trials as _, closed, failing, measured, record, study, workload};
+use super::building::{Trials as _, closed, failing, measured, page_of, record, study, workload};
 use super::{NARROW, PLAIN, full, millis, repeated};
 
 /// Returns the only row with this name.
@@ -578,6 +578,6 @@ fn many_settings_do_not_fill_a_line() {
     assert!(!line.contains("an-option-59"), "{line}");
     // The full output has one line for each setting.
     assert!(text.contains("set an-option-59 = a-value-of-some-length: its default is another"));
-    let page = report::html(&report, &record);
+    let page = page_of(&record);
     assert!(page.contains("an-option-59"), "it can be unfolded");
 }

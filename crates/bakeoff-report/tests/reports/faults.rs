@@ -18,7 +18,7 @@ use bakeoff_report::fairness::Weight;
 use bakeoff_report::{self as report, Extent, Report, verify};
 use serde_json::Value;
 
-use super::building::{Trials as _, audit, closed, measured, record, study, workload};
+use super::building::{Trials as _, audit, closed, measured, page_of, record, study, workload};
 use super::fairness::{row, texts};
 use super::{PLAIN, after_title};
 
@@ -216,7 +216,7 @@ fn published_outages_stand_beside_measured_ones() {
     let row = text.lines().find(|line| line.contains("outage, published")).expect("a row");
     assert!(row.trim_end().ends_with("2.50 to 3.10 s"), "{row}");
     assert!(text.contains("published for consul, leader-paused: out for 2.50 to 3.10 s (issue 7)"));
-    let page = report::html(&report, &record);
+    let page = page_of(&record);
     assert_eq!(page.matches("<title>published for consul: ").count(), 2, "a mark for each end");
 }
 
@@ -238,13 +238,13 @@ fn outage_that_ended_with_a_stall_of_the_generator_does_not_count() {
     assert!((median - 1.15).abs() < 1e-9, "{median}");
     let why = system["injections"][2]["left_out"].as_str().expect("a reason");
     assert!(why.starts_with("the generator stood still for 1,800 ms"), "{why}");
-    let html = report::html(&Report::new(&record), &record);
+    let html = page_of(&record);
     assert!(html.contains("2 of 3"), "the table says how many count");
 }
 
 /// Returns the cell of the only system in the table of the first fault.
 fn cell(record: &Record, figure: &str) -> String {
-    let html = report::html(&Report::new(record), record);
+    let html = page_of(record);
     let row = html.split("<tr").find(|row| row.contains(figure)).expect("a row");
     let cell = row.split("<td").nth(1).expect("a cell");
     let (_, text) = cell.split_once('>').expect("a tag");
@@ -305,7 +305,7 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
     }
     assert_eq!(cell(&record, "outage in leader-paused, median"), "1.20 s");
     // Each chart has a band for each fault, and one in its legend.
-    let html = report::html(&Report::new(&record), &record);
+    let html = page_of(&record);
     let chart = html.split("<figure").find(|one| one.contains("staircase: successes")).unwrap();
     assert_eq!(chart.matches("class=\"band\"").count(), 3, "{chart}");
     assert_eq!(cell(&record, "outage in kept, median"), "0.25 s");
@@ -465,7 +465,7 @@ fn failed_requests_are_shown_by_the_change_that_cost_them() {
     assert!(verdict.starts_with("Routes changed 3 times, every 1s: etcd was out for"), "{verdict}");
     assert!(verdict.contains("; changes arrived after 0.25 s in etcd"), "{verdict}");
     // Each chart has a band for each change, and one in its legend.
-    let html = report::html(&Report::new(&record), &record);
+    let html = page_of(&record);
     let chart = html.split("<figure").find(|one| one.contains("leader-paused: successes")).unwrap();
     assert_eq!(chart.matches("class=\"band\"").count(), 4, "{chart}");
     let json = report::json(&Report::new(&record));

@@ -8,8 +8,9 @@ use bakeoff_core::linearizability::judged::{
 };
 use bakeoff_core::measurement::{ErrorKind, Errors};
 use bakeoff_core::record::{Check, Record};
-use bakeoff_report::{Extent, Report, card, html, json, markdown, terminal};
+use bakeoff_report::{Extent, Report, card, json, markdown, terminal};
 
+use super::building::page_of;
 use super::{NARROW, full, repeated};
 
 fn operation(client: u32, action: ShownAction, times: (f64, Option<f64>)) -> ShownOperation {
@@ -67,7 +68,7 @@ fn violation_is_shown_in_every_form() {
     let report = Report::new(&record);
     let terminal = full(&report, &NARROW).replace("\n  ", " ");
     let page = markdown(&report);
-    let html = html(&report, &record);
+    let html = page_of(&record);
     for (form, text) in [("terminal", &terminal), ("markdown", &page), ("html", &html)] {
         for part in ["client 1 at etcd-1", "write 7", "4.250", "├", "▸", "and 2 more"] {
             assert!(text.contains(part), "{form} lacks `{part}`:\n{text}");
@@ -86,7 +87,7 @@ fn forms(record: &Record) -> Vec<(&'static str, String)> {
         ("glance", terminal(&report, &NARROW, Extent::Glance)),
         ("terminal", full(&report, &NARROW)),
         ("markdown", markdown(&report)),
-        ("html", html(&report, record)),
+        ("html", page_of(record)),
         ("image", card(&report)),
         ("json", json(&report)["verdict"].to_string()),
     ]

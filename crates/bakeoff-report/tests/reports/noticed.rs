@@ -12,7 +12,7 @@ use bakeoff_core::study::{Limits, Operation, Stop};
 use bakeoff_report::{self as report, Report};
 
 use super::PLAIN;
-use super::building::{Trials as _, closed, measured, record, study, workload};
+use super::building::{Trials as _, closed, measured, page_of, record, study, workload};
 use super::full;
 
 /// Returns the findings about an etcd with these measurements in its three trials.
@@ -251,7 +251,7 @@ fn log_findings_are_shown_with_their_count_and_an_example() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(report::markdown(&report).contains("80 × error in 2 trials"));
-    let page = report::html(&report, &record);
+    let page = page_of(&record);
     assert!(page.contains("<section id=\"nodes\""), "there is a section of nodes");
     assert!(page.contains("lua tcp socket read timed out &lt;b&gt;1&lt;/b&gt;"));
     assert_eq!(

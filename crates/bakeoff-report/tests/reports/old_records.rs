@@ -1,22 +1,11 @@
 //! Tests old records and damaged ones.
 
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::record::{self, BaselineAppends, Record, RecordLine};
+use bakeoff_core::record::{self, BaselineAppends, Record};
 use bakeoff_report::{self as report, Report};
 
+use super::building::text_of;
 use super::{NARROW, check, full, incomplete};
-
-fn text_of(record: &Record) -> String {
-    lines_of(record).concat()
-}
-
-/// Returns the lines of a record as in its file.
-pub(crate) fn lines_of(record: &Record) -> Vec<String> {
-    let mut lines = vec![RecordLine::Run(record.header.clone())];
-    lines.extend(record.trials.iter().cloned().map(RecordLine::Trial));
-    lines.extend(record.end.clone().map(RecordLine::End));
-    lines.iter().map(record::write_line).collect()
-}
 
 /// Records that older versions wrote, with their numbers of trials. Do not regenerate them.
 const KEPT: [(&str, &str, usize); 2] = [

@@ -9,7 +9,7 @@ use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop};
 use bakeoff_report::{self as report, Report};
 
 use super::PLAIN;
-use super::building::{Trials as _, closed, measured, record, study, workload};
+use super::building::{Trials as _, closed, measured, page_of, record, study, workload};
 use super::full;
 
 fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> Tried {
@@ -113,7 +113,7 @@ fn highest_rate_has_a_row_and_a_column_and_its_tries_a_table() {
         assert!(text.contains(words), "no `{words}` in\n{text}");
     }
     assert!(report::markdown(&report).contains("### rates tried in each system"));
-    assert!(report::html(&report, &record).contains("highest rate that keeps p99 &lt; 50ms"));
+    assert!(page_of(&record).contains("highest rate that keeps p99 &lt; 50ms"));
     let csv = report::csv(&report);
     let column =
         csv.lines().next().unwrap().split(',').position(|one| one == "highest_rate_per_second");

@@ -240,45 +240,48 @@ fn newest(out: &Path, back: usize) -> Option<PathBuf> {
 /// Length of the time in a folder's name: `2026-11-21-202450`.
 const BEGAN_LENGTH: usize = 17;
 
-/// Reads the record of a run: its bytes, its content, and complaints about unreadable lines.
+/// A run that was read from its record.
+pub struct ReadRun {
+    /// Bytes of the record.
+    pub text: Vec<u8>,
+    /// Content of the record.
+    pub record: Record,
+    /// Complaints about unreadable lines.
+    pub complaints: Vec<Complaint>,
+}
+
+/// Reads the record of a run.
 ///
 /// # Errors
 /// If the record cannot be read or its first line is invalid.
-pub fn read_with_text(run: &Path) -> Result<(Vec<u8>, Record, Vec<Complaint>), FleetError> {
+pub fn read(run: &Path) -> Result<ReadRun, FleetError> {
     let file = record_file(run);
     let text = read_file(&file)?;
     let (record, complaints) = parse(&file, &text)?;
-    Ok((text, record, complaints))
+    Ok(ReadRun { text, record, complaints })
 }
 
 /// Reads a run, and warns about damage and alterations. Returns its bytes too.
 ///
 /// # Errors
-/// As [`read_with_text`].
-pub fn read_and_warn(run: &Path) -> Result<(Vec<u8>, Record), FleetError> {
-    let (text, record, complaints) = read_with_text(run)?;
+/// As [`read`].
+pub fn read_and_warn(run: &Path) -> Result<ReadRun, FleetError> {
+    let read = read(run)?;
+    let ReadRun { text, record, complaints } = &read;
     let shown = run.display();
     complaints.iter().for_each(|complaint| warnings::warn(&format!("{shown}: {complaint}")));
-    let found = verify::verify(&chain::check(&text), &record, &complaints);
+    let found = verify::verify(&chain::check(text), record, complaints);
     for fault in found.iter().filter(|one| one.outcome == Outcome::Fails) {
         let (what, seen) = (&fault.what, &fault.seen);
         warnings::warn(&format!(
             "{shown} is inconsistent: {what}: {seen}; `bakeoff verify` checks all of it"
         ));
     }
-    Ok((text, record))
-}
-
-/// Reads the record of a run, with complaints about unreadable lines.
-///
-/// # Errors
-/// As [`read_with_text`].
-pub fn read(run: &Path) -> Result<(Record, Vec<Complaint>), FleetError> {
-    read_with_text(run).map(|(_, record, complaints)| (record, complaints))
+    Ok(read)
 }
 
 fn parse(file: &Path, text: &[u8]) -> Result<(Record, Vec<Complaint>), FleetError> {
-    record::read(&String::from_utf8_lossy(text)).map_err(|complaint| {
+    record::read(text).map_err(|complaint| {
         FleetError::input(format!("`{}`: {complaint}", file.display()), RUN_HINT)
     })
 }

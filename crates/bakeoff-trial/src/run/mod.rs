@@ -282,7 +282,7 @@ impl Runner<'_> {
         mut progress: Progress<'_>,
         folder: &mut RunFolder,
     ) -> Result<bool, FleetError> {
-        while let Some(more) = extra_rounds(&folder::read(&folder.path)?.0) {
+        while let Some(more) = extra_rounds(&folder::read(&folder.path)?.record) {
             let order = more.order.clone();
             let total = order.last().map_or(0, |last| last.number as usize + 1);
             self.extend(more, run.prepared.study, &progress, folder)?;
@@ -437,7 +437,7 @@ fn describe(
 
 /// Returns true if the run may stop after this number of rounds.
 fn is_answered(run: &Path, rounds: u32) -> Result<bool, FleetError> {
-    let (mut record, _) = folder::read(run)?;
+    let mut record = folder::read(run)?.record;
     let (ended, complete) = (String::new(), true);
     record.finish(RunEnd { ended, complete, answered_after: Some(rounds) });
     Ok(bakeoff_report::is_answered(&record))

@@ -36,8 +36,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 
 /// Compares, and adds a case for each condition.
 fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
-    let (_, base) = folder::read_and_warn(&args.base)?;
-    let (_, new) = folder::read_and_warn(&args.new)?;
+    let base = folder::read_and_warn(&args.base)?.record;
+    let new = folder::read_and_warn(&args.new)?.record;
     if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(
             format!("`{}` of --history is not a folder", folder.display()),

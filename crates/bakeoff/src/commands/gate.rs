@@ -62,7 +62,7 @@ fn judged(
     let began = clock::now();
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {
-            let (record, _) = folder::read(run)?;
+            let record = folder::read(run)?.record;
             if record.header.gate.is_none() {
                 return Err(Failure::input(
                     format!("`{}` is not a run of `bakeoff gate`", run.display()),
@@ -116,7 +116,7 @@ impl MoreTrials {
 ///
 /// Ignores the observed change: deciding by it would stop merges by chance.
 fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
-    let (record, _) = folder::read(run)?;
+    let record = folder::read(run)?.record;
     let header = &record.header;
     let Some((gate, most)) =
         header.gate.clone().and_then(|gate| Some((gate.clone(), gate.trials_max?)))
@@ -282,7 +282,7 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
         true => folder.to_owned(),
         false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
     };
-    let rendering = Rendering::new(folder::read_and_warn(&folder)?.1);
+    let rendering = Rendering::new(folder::read_and_warn(&folder)?);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
     let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;

@@ -202,7 +202,7 @@ pub(crate) fn of_the_same_study(
         folders(folder)?.into_iter().filter_map(header).collect();
     found.sort_unstable();
     let newest = found.into_iter().rev().take(most);
-    Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.0)).collect())
+    Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.record)).collect())
 }
 
 /// Returns the folders of a folder that hold a record.

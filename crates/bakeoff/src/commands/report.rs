@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::Record;
 use bakeoff_files as files;
 use bakeoff_report::{self as report, Extent, Report, Style};
-use bakeoff_trial::run::folder::{self, PAGE};
+use bakeoff_trial::run::folder::{self, PAGE, ReadRun};
 
 use crate::cli::{Format, ReportArgs};
 use crate::failure::Failure;
@@ -23,17 +23,17 @@ pub(crate) const FILES: [(&str, Format); 5] = [
 ];
 
 pub(crate) struct Rendering {
-    record: Record,
+    run: ReadRun,
     report: Report,
 }
 
 impl Rendering {
-    pub(crate) fn new(record: Record) -> Self {
-        Self { report: Report::new(&record), record }
+    pub(crate) fn new(run: ReadRun) -> Self {
+        Self { report: Report::new(&run.record), run }
     }
 
     pub(crate) fn record(&self) -> &Record {
-        &self.record
+        &self.run.record
     }
 
     /// Renders the report as text. `extent` applies to the terminal format.
@@ -41,7 +41,7 @@ impl Rendering {
         match format {
             Format::Terminal => report::terminal(&self.report, style, extent),
             Format::Markdown => report::markdown(&self.report),
-            Format::Html => report::html(&self.report, &self.record),
+            Format::Html => report::html(&self.report, &self.run.record, &self.run.text),
             Format::Csv => report::csv(&self.report),
             Format::Json => messages::json(&report::json(&self.report)) + "\n",
             Format::Svg | Format::Png => report::card(&self.report),
@@ -88,8 +88,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
 ///
 /// Without a format, prints the terminal report and writes the page beside the record.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
-    let (_, record) = folder::read_and_warn(&args.run)?;
-    let rendering = Rendering::new(record);
+    let rendering = Rendering::new(folder::read_and_warn(&args.run)?);
     if args.method {
         messages::output_styled(&report::demands(&rendering.report, &messages::style()));
         return Ok(());

@@ -14,7 +14,7 @@ use bakeoff_files as files;
 use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
 use bakeoff_systems as systems;
 use bakeoff_trial::event::{Event, Reporter};
-use bakeoff_trial::run::folder;
+use bakeoff_trial::run::folder::{self, ReadRun};
 use bakeoff_trial::run::trust::{self, RecordTrust};
 use bakeoff_trial::run::{Runner, seeded_plan};
 
@@ -33,9 +33,9 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let (text, there) = folder::read_and_warn(&args.run)?;
+    let ReadRun { text, record: there, .. } = folder::read_and_warn(&args.run)?;
     if let Some(with) = &args.with {
-        let (_, here) = folder::read_and_warn(with)?;
+        let here = folder::read_and_warn(with)?.record;
         if here.header.study.name != there.header.study.name {
             return Err(Failure::input(
                 format!("`{}` and `{}` ran different studies", args.run.display(), with.display()),
@@ -59,7 +59,7 @@ pub(crate) fn run(
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     let (folder_path, on) = (&*folder.path, options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
-    let rendering = Rendering::new(folder::read(&folder.path)?.0);
+    let rendering = Rendering::new(folder::read(&folder.path)?);
     let page = rendering.write_all(&folder.path)?;
     let found = Reproduction::new(&there, rendering.record());
     let file = folder.path.join(FILE);

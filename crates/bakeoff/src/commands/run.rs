@@ -67,7 +67,7 @@ const TRY_EVERY: Duration = Duration::from_secs(10);
 
 /// Returns true if the run ended because a machine was lost.
 fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
-    let (record, _) = folder::read(&folder.path)?;
+    let record = folder::read(&folder.path)?.record;
     let last = record.trials.last();
     Ok(last.is_some_and(|trial| matches!(trial.outcome, TrialOutcome::MachineLost(_))))
 }
@@ -98,7 +98,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// Renders a run from its record, prints the report and the folder, and returns the exit code.
 pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<ExitCode, Failure> {
-    let rendering = Rendering::new(folder::read(&folder.path)?.0);
+    let rendering = Rendering::new(folder::read(&folder.path)?);
     let page = rendering.write_all(&folder.path)?;
     let form = if json { Format::Json } else { Format::Terminal };
     let extent = report::extent(all);

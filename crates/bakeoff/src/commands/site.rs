@@ -75,8 +75,8 @@ fn read(path: &Path) -> Result<ReadRun, String> {
     if is_held(&file) {
         return Err("the run is in progress".to_owned());
     }
-    let (text, record, complaints) =
-        folder::read_with_text(path).map_err(|failure| failure.headline())?;
+    let folder::ReadRun { text, record, complaints } =
+        folder::read(path).map_err(|failure| failure.headline())?;
     let links = chain::check(&text);
     let faults = verify::verify(&links, &record, &complaints);
     let fault = faults.iter().find(|one| one.outcome == Outcome::Fails);

@@ -26,12 +26,12 @@ use crate::messages;
 
 /// Verifies a run and prints the results. The exit code says whether all hold.
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let (text, record, complaints) = folder::read_with_text(&args.run)?;
-    let links = chain::check(&text);
-    let mut found = verify::verify(&links, &record, &complaints);
+    let run = folder::read(&args.run)?;
+    let links = chain::check(&run.text);
+    let mut found = verify::verify(&links, &run.record, &run.complaints);
     let head = links.head;
     found.extend(args.head.as_deref().map(|published| published_head(published, &head)));
-    let rendering = Rendering::new(record);
+    let rendering = Rendering::new(run);
     let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
     found.extend(folder.into_iter().flat_map(|folder| reports(&rendering, folder)));
     found.extend(folder.and_then(|folder| histories(rendering.record(), folder)));

@@ -20,7 +20,7 @@ pub(super) struct VerdictSoFar {
 
 /// Returns the verdict on the record in this folder; `None` without a readable record or a trial.
 pub(super) fn verdict(folder: &Path) -> Option<VerdictSoFar> {
-    let (record, _) = folder::read(folder).ok()?;
+    let record = folder::read(folder).ok()?.record;
     let trials = record.trials.len();
     let is_final = record.end.is_some() && record.is_complete();
     let sentences = || Report::new(&record).answer();

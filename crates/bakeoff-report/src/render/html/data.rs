@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::record::{Record, RecordLine, TrialRecord, write_line};
+use bakeoff_core::record::{Record, TrialRecord};
 use bakeoff_core::units::harmless_json;
 use serde_json::{Value, json};
 
@@ -34,8 +34,13 @@ struct Saved {
     content: String,
 }
 
-/// Returns the section, and the blocks with the files. `used`: bytes of the page so far.
-pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String, String) {
+/// Returns the section, and the blocks with the files. `bytes` are those of the record, `used` is the page's size so far.
+pub(super) fn section(
+    report: &Report,
+    record: &Record,
+    bytes: &[u8],
+    used: usize,
+) -> (String, String) {
     let study = &report.header.study.name;
     let text = |text: &str| Value::from(text).to_string();
     let mut files = vec![
@@ -60,7 +65,7 @@ pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String,
     ];
     let so_far: usize = files.iter().map(|file| file.content.len()).sum();
     let room = PAGE_MAX.saturating_sub(used + so_far).min(RECORD_MAX);
-    files.extend(record_file(record, study, room));
+    files.extend(record_file(record, bytes, study, room));
 
     let mut list = String::from("<ul class=\"files\">");
     let mut blocks = String::new();
@@ -86,19 +91,15 @@ fn plain(json: &str) -> String {
     harmless_json(json).replace('<', "\\u003c")
 }
 
-/// Returns as much of the record as fits.
-fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
-    if packed(record) < room {
-        let text = whole(record);
-        if text.len() < room {
-            return Some(Saved {
-                id: "file-record",
-                name: format!("{study}-record.jsonl"),
-                what: "the run's record, from which bakeoff can render this report again"
-                    .to_owned(),
-                content: Value::from(text).to_string(),
-            });
-        }
+/// Returns as much of the record as fits. The whole record keeps its bytes, so that its hashes hold.
+fn record_file(record: &Record, bytes: &[u8], study: &str, room: usize) -> Option<Saved> {
+    if let Some(text) = std::str::from_utf8(bytes).ok().filter(|text| text.len() < room) {
+        return Some(Saved {
+            id: "file-record",
+            name: format!("{study}-record.jsonl"),
+            what: "the run's record, from which bakeoff can render this report again".to_owned(),
+            content: Value::from(text).to_string(),
+        });
     }
     for (samples, what) in [
         (true, "the record's trials without histograms, as JSON"),
@@ -116,25 +117,6 @@ fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
         }
     }
     None
-}
-
-/// Returns a lower bound of the record's size as text: the data of its seconds is already compressed.
-fn packed(record: &Record) -> usize {
-    let stages = record.trials.iter().flat_map(|trial| &trial.stages);
-    let seconds = stages.flat_map(|stage| &stage.measurement.seconds);
-    let figures = seconds.flat_map(|second| second.operations.values());
-    figures.map(|figures| figures.response.hdr.len() + figures.service.hdr.len()).sum()
-}
-
-/// Returns the record in the form of its file.
-fn whole(record: &Record) -> String {
-    let mut text = write_line(&RecordLine::Run(record.header.clone()));
-    for trial in &record.trials {
-        text.push_str(&write_line(&RecordLine::Trial(trial.clone())));
-    }
-    text.extend(record.resumed.iter().map(|one| write_line(&RecordLine::Resumed(one.clone()))));
-    text.extend(record.end.iter().map(|one| write_line(&RecordLine::End(one.clone()))));
-    text
 }
 
 /// Returns a trial without its histograms, with the record's field names.

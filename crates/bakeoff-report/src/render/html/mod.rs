@@ -48,9 +48,9 @@ use page::Section;
 pub use live::live_page;
 pub use trend::trend_page;
 
-/// Renders the whole report. `record`: its source, which can be saved from the page.
-pub fn html(report: &Report, record: &Record) -> String {
-    rendered(report, Some(record))
+/// Renders the whole report. `record` is its source, and `text` the bytes of that record, to save from the page.
+pub fn html(report: &Report, record: &Record, text: &[u8]) -> String {
+    rendered(report, Some((record, text)))
 }
 
 /// Renders the whole report for a folder in which `record.jsonl` lies beside it.
@@ -58,7 +58,7 @@ pub fn html_beside_record(report: &Report) -> String {
     rendered(report, None)
 }
 
-fn rendered(report: &Report, record: Option<&Record>) -> String {
+fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
     let charts = first::charts(report);
     let mut sections = Vec::new();
     let mut add = |id, heading, answer: String, body: String| {
@@ -105,7 +105,7 @@ fn rendered(report: &Report, record: Option<&Record>) -> String {
     add("method", "Method", verified::rules(report), method::section(report));
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = match record {
-        Some(record) => data::section(report, record, room),
+        Some((record, text)) => data::section(report, record, text, room),
         None => (data::BESIDE.to_owned(), String::new()),
     };
     let answer = "report, trials and record as files".to_owned();

@@ -38,7 +38,7 @@ pub(super) fn run(
         );
     }
     if let Some(run) = &args.from {
-        let (record, _) = folder::read(run)?;
+        let record = folder::read(run)?.record;
         return from(&file, &databases, &record, args);
     }
     let (seed, order) = seeded_plan(&study, args.options.seed);
@@ -47,7 +47,7 @@ pub(super) fn run(
     let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let code = run::conclude(&folder, false, false)?;
-    let (record, _) = folder::read(&folder.path)?;
+    let record = folder::read(&folder.path)?.record;
     for planned in &databases {
         written(&file, planned, &record, args)?;
     }

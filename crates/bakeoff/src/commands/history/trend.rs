@@ -14,7 +14,7 @@ use bakeoff_core::stats::rounds::Better;
 use bakeoff_files as files;
 use bakeoff_report::compare::{LeftOut, Trend, TrendRun};
 use bakeoff_report::{Style, trend, trend_page};
-use bakeoff_trial::run::folder::{self, RECORD, is_held};
+use bakeoff_trial::run::folder::{self, RECORD, ReadRun, is_held};
 
 use crate::cli::{HistoryArgs, TrendFormat};
 use crate::commands::new_file;
@@ -141,8 +141,8 @@ fn read(run: &Path) -> Result<TrendRun, String> {
     if is_held(&file) {
         return Err("it is in progress".to_owned());
     }
-    let (text, record, complaints) =
-        folder::read_with_text(run).map_err(|failure| failure.headline())?;
+    let ReadRun { text, record, complaints } =
+        folder::read(run).map_err(|failure| failure.headline())?;
     if let Some(complaint) = complaints.first() {
         return Err(format!("its record cannot be read: {}", complaint.what));
     }

@@ -89,7 +89,7 @@ impl Recorded {
             complete,
             answered_after: None,
         }))?;
-        let rendering = Rendering::new(folder::read(&self.folder.path)?.0);
+        let rendering = Rendering::new(folder::read(&self.folder.path)?);
         let page = rendering.write_all(&self.folder.path)?;
         Ok(Some((page, self.folder.path.clone())))
     }
