@@ -46,6 +46,11 @@ pub trait Session {
         let _ = out;
     }
 
+    /// Returns a likely reason why the server closed this connection, from the operations in flight.
+    fn loss_reason(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the idle time after which [`Self::keep_alive`] is due; `None` if the protocol needs none.
     fn keep_alive_every(&self) -> Option<Duration> {
         None

@@ -238,6 +238,12 @@ pub trait System: fmt::Debug + Sync {
         None
     }
 
+    /// Returns how many bytes of answers a server holds for one client before it cuts that client off; `None` if it
+    /// has no such limit.
+    fn pending_max(&self) -> Option<u64> {
+        None
+    }
+
     /// Checks that clients may access keys of `bakeoff/` on a cluster that bakeoff did not start.
     fn may_use(&self, node: &Access) -> Result<(), NotReady> {
         let _ = node;

@@ -393,6 +393,11 @@ impl<W: Work> Worker<'_, W> {
         };
         let connection = std::mem::replace(&mut client.connection, next);
         let slots = client.slots.len();
+        let reason = match &connection {
+            Connection::Up { session, .. } if kind == ErrorKind::Reset => session.loss_reason(),
+            _ => None,
+        };
+        let why = reason.map_or_else(|| why.clone(), |reason| format!("{why}; {reason}"));
         let lost = Lost { connection, kind, why };
         let mut is_closed_idle = false;
         for tag in 0..slots {

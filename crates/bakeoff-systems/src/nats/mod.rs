@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use self::bucket::Bucket;
 use self::greeting::{Greeting, connect};
-use self::session::NatsSession;
+use self::session::{NatsSession, PENDING_MAX};
 use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
@@ -269,6 +269,10 @@ impl System for Nats {
             return Ok(());
         }
         error_of(&info).map_or(Ok(()), |error| Err(SystemError::answered(node, error)))
+    }
+
+    fn pending_max(&self) -> Option<u64> {
+        Some(PENDING_MAX)
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_core::units::ByteCount;
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
@@ -23,6 +24,9 @@ use super::greeting::{Greeting, GreetingError};
 
 /// Number of the only subscription.
 const SUBSCRIPTION: u64 = 1;
+/// Bytes of answers that a server holds for a client before it cuts that client off as a slow consumer, without a word:
+/// `max_pending` by default.
+pub(super) const PENDING_MAX: u64 = 64 << 20;
 /// Most repeats of a request to a consumer that some servers do not know yet.
 const ASKED_AGAIN_MAX: u32 = 1000;
 
@@ -40,6 +44,8 @@ pub(crate) struct NatsSession {
     pending: Vec<Option<Pending>>,
     /// Number of operations so far.
     count: u64,
+    /// Bytes of the longest value so far.
+    longest: usize,
     subject: Vec<u8>,
     reply: String,
 }
@@ -97,6 +103,7 @@ impl NatsSession {
             direct,
             pending: Vec::new(),
             count: 0,
+            longest: 0,
             subject: Vec::new(),
             reply: String::new(),
         }
@@ -216,6 +223,19 @@ impl Session for NatsSession {
         true
     }
 
+    fn loss_reason(&self) -> Option<String> {
+        let is_read = |one: &&Pending| matches!(one.step, Step::Direct | Step::Leader);
+        let reads = self.pending.iter().flatten().filter(is_read).count() as u64;
+        let longest = ByteCount(self.longest as u64);
+        (reads * longest.0 > PENDING_MAX).then(|| {
+            format!(
+                "probably a slow consumer: {reads} reads of up to {longest} were in flight, and the server holds {} \
+                 for a client (`max_pending`)",
+                ByteCount(PENDING_MAX)
+            )
+        })
+    }
+
     fn keep_alive_every(&self) -> Option<Duration> {
         Some(bucket::SILENCE_MAX)
     }
@@ -240,6 +260,7 @@ impl Session for NatsSession {
 impl KvSession for NatsSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         self.count += 1;
+        self.longest = self.longest.max(request.value.len());
         let number = self.count;
         let mut key = Vec::with_capacity(request.key.len() + 16);
         bucket::write_subject(request.key, &mut key);
@@ -300,7 +321,10 @@ impl KvSession for NatsSession {
             }
             Event::Pong => self.open = true,
             Event::Error(error) => wrong = Some(String::from_utf8_lossy(error).into_owned()),
-            Event::Message(message) => self.answered(&message, &mut further, on),
+            Event::Message(message) => {
+                self.longest = self.longest.max(message.payload.len());
+                self.answered(&message, &mut further, on);
+            }
         });
         self.session = session;
         out.append(&mut further);
@@ -453,6 +477,26 @@ mod tests {
         let request = replay::request(operation, key.as_bytes(), b"");
         assert!(session.request(3, &request, &mut Vec::new()));
         session
+    }
+
+    #[test]
+    fn reads_beyond_the_limit_of_a_client_explain_a_lost_connection() {
+        let (mut session, mut out) = (NatsSession::new(true, "{}".to_owned()), Vec::new());
+        session.receive(INFO.as_bytes(), &mut out, &mut |_, _| {}).unwrap();
+        let mut send = |tag, operation, value: &[u8]| {
+            let request = replay::request(operation, b"bakeoff/d1/a", value);
+            session.request(tag, &request, &mut Vec::new());
+            session.loss_reason()
+        };
+        let value = vec![0; 1 << 20];
+        assert_eq!(send(99, Operation::Put, &value), None);
+        let reasons: Vec<_> = (0..65).map(|tag| send(tag, Operation::Get, b"")).collect();
+        assert!(reasons[..64].iter().all(Option::is_none));
+        let reason = reasons[64].as_deref().expect("65 MiB are more than 64");
+        assert!(
+            reason.starts_with("probably a slow consumer: 65 reads of up to 1 MiB"),
+            "{reason}"
+        );
     }
 
     /// Feeds the server's bytes to a session. Returns the answers, and the bytes that the session sends.

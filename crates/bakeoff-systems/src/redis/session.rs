@@ -210,7 +210,11 @@ fn waited(have: i64, wanted: Option<&str>) -> Answer<'static> {
 }
 
 fn failed(error: &[u8]) -> Answer<'static> {
-    Answer::Failed(ErrorKind::Status, String::from_utf8_lossy(error).into_owned())
+    let mut what = String::from_utf8_lossy(error).into_owned();
+    if what.starts_with("READONLY ") {
+        what += " It became a replica: writes that it acknowledged shortly before may be lost, also on the new primary.";
+    }
+    Answer::Failed(ErrorKind::Status, what)
 }
 
 fn unexpected() -> Answer<'static> {

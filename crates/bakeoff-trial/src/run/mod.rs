@@ -9,6 +9,7 @@ pub mod misfits;
 mod origin;
 pub mod progress;
 pub mod refusals;
+mod slow_consumers;
 mod start_failures;
 pub mod trust;
 
@@ -41,6 +42,7 @@ use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::{self, Machines};
+use bakeoff_fleet::warnings;
 use bakeoff_host::network;
 use bakeoff_systems as systems;
 
@@ -127,6 +129,7 @@ impl Runner<'_> {
             connections::check_running(&study, &prepared.contenders, self.interrupted)?;
         }
         contenders::send_programs(&prepared.contenders, fleet)?;
+        slow_consumers::warnings(&study).iter().for_each(|warning| warnings::warn(warning));
         let environment = &mut prepared.environment;
         fleet.describe(environment)?;
         let of = (&study, &*folder.path);
