@@ -2,6 +2,7 @@
 //!
 //! Not here: the contents of a measurement (`crate::measurement`), the judgement of checks (`crate::check`).
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -290,10 +291,10 @@ impl TrialRecord {
     }
 
     /// Returns the combined measurement of the stages in [`Self::figured`]; `None` without one.
-    pub fn measurement(&self) -> Option<Measurement> {
+    pub fn measurement(&self) -> Option<Cow<'_, Measurement>> {
         let (first, later) = self.figured().split_first()?;
-        let mut whole = first.measurement.clone();
-        later.iter().for_each(|stage| whole.append(&stage.measurement));
+        let mut whole = Cow::Borrowed(&first.measurement);
+        later.iter().for_each(|stage| whole.to_mut().append(&stage.measurement));
         Some(whole)
     }
 

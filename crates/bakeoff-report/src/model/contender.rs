@@ -239,7 +239,7 @@ fn found_far_below<'a>(
     let distances = |trial: &TrialRecord| {
         let (rate, broken) =
             (found(trial)?, trial.stages.iter().filter_map(|of| of.tried.as_ref()));
-        let far = far_below(&objective, &trial.measurement()?)?;
+        let far = far_below(&objective, &*trial.measurement()?)?;
         let broken = Tried::broken_above(broken, rate).map(|broken| {
             let why = broken.broken_by.join("; ");
             format!(" ({} broke it: {why})", rate_text(broken.rate))

@@ -134,7 +134,8 @@ impl TrialFigures {
         let system = study.systems.iter().find(|one| one.name == record.trial.system);
         let split = read_write_split::is_split(workload, load).then_some(workload);
         let whole = record.measurement();
-        let total = whole.as_ref().map(Measurement::total);
+        let whole = whole.as_deref();
+        let total = whole.map(Measurement::total);
         let mut invalid_because = record.invalid_because();
         if whole.is_none() && invalid_because.is_empty() {
             invalid_because.push("nothing was measured".to_owned());
@@ -149,16 +150,16 @@ impl TrialFigures {
                 invalid_because,
                 interrupted: record.outcome == TrialOutcome::Interrupted,
                 not_tried: record.not_tried,
-                keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
+                keys_exhausted: whole.is_some_and(|whole| whole.keys_exhausted),
             },
-            measured: Measured::new(record, whole.as_ref(), split),
+            measured: Measured::new(record, whole, split),
             verdicts: Verdicts {
                 audits: record.all_audits().cloned().collect(),
                 checks: record.checks.clone(),
                 history: record.linearizability.clone(),
             },
             errors: TrialErrors {
-                examples: whole.as_ref().map_or_else(Vec::new, examples),
+                examples: whole.map_or_else(Vec::new, examples),
                 error_texts: total.as_ref().map_or_else(Vec::new, |total| {
                     let texts = |(&kind, errors): (&ErrorKind, &Errors)| {
                         errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
@@ -168,8 +169,8 @@ impl TrialFigures {
                 untrue_in_injections: record.injections.iter().map(untrue).sum(),
             },
             anomalies: Anomalies {
-                stall: whole.as_ref().and_then(|whole| anomalies::stall(record, whole)),
-                stood_still: whole.as_ref().and_then(Measurement::stood_still).unwrap_or(0.0),
+                stall: whole.and_then(|whole| anomalies::stall(record, whole)),
+                stood_still: whole.and_then(Measurement::stood_still).unwrap_or(0.0),
                 // Nodes for writes and nodes for reads are not comparable.
                 slow_nodes: whole
                     .as_ref()
@@ -177,18 +178,18 @@ impl TrialFigures {
                     .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
                 bimodal: anomalies::bimodal(record),
                 lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
-                delayed_acks: whole.as_ref().and_then(Measurement::delayed_acks),
-                moved_names: whole.iter().flat_map(Measurement::moved_names).collect(),
+                delayed_acks: whole.and_then(Measurement::delayed_acks),
+                moved_names: whole.into_iter().flat_map(Measurement::moved_names).collect(),
             },
             servers: Servers {
                 leader: record.leader.clone(),
-                nodes: nodes::of_trial(record, whole.as_ref(), system),
+                nodes: nodes::of_trial(record, whole, system),
                 memory_of: figures::memory_of(record),
                 often: churn::of_trial(record),
                 log_findings: record.log_findings.clone(),
-                staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
+                staleness: whole.map_or_else(Vec::new, |whole| whole.staleness.clone()),
             },
-            drawn: Drawn::new(record, (load.warmup, &study.faults), whole.as_ref()),
+            drawn: Drawn::new(record, (load.warmup, &study.faults), whole),
         }
     }
 

@@ -157,7 +157,11 @@ impl Connection {
     /// Fails for a peer that sends too many of them between two responses.
     fn add_overhead(&mut self, frame: Frame<'_>) -> Result<(), ProtocolError> {
         let bytes = FRAME_HEADER + frame.payload.len();
-        self.overhead.add(bytes, "http2 frames").map_err(|error| error.within("http2"))
+        let what = match frame.kind {
+            PING | SETTINGS => "PING and SETTINGS frames",
+            _ => "frames that complete nothing",
+        };
+        self.overhead.add(bytes, what).map_err(|error| error.within("http2"))
     }
 
     fn pinged(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), ProtocolError> {

@@ -465,7 +465,7 @@ fn frames_that_complete_nothing_are_limited() {
     // Of an endless header block, too.
     let unended = Peer::new(&[]).frame(HEADERS, 0, 1, &[]);
     let endless = (0..200_000).fold(unended, |peer, _| peer.frame(CONTINUATION, 0, 1, &[]));
-    check_refused(endless, "more than 1 MiB of http2 frames without an answer");
+    check_refused(endless, "more than 1 MiB of frames that complete nothing without an answer");
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::failure::Failure;
 
 /// Maximum connections at a time; more are answered with 503.
 const CONNECTIONS_MAX: usize = 16;
+/// Maximum times that the kernel's list of sockets is read for one of them.
+const LISTED_TRIES: u32 = 5;
 /// Maximum connections of other users at a time, so that they cannot take all places of this user's browser.
 const OTHERS_MAX: usize = 4;
 /// Maximum bytes of a request.
@@ -144,11 +146,14 @@ fn peer_uid(socket: &TcpStream) -> Option<u32> {
         SocketAddr::V6(_) => None,
     };
     let (theirs, ours) = (written(socket.peer_addr().ok()?)?, written(socket.local_addr().ok()?)?);
-    let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    sockets.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let is_it = fields.get(1) == Some(&&*theirs) && fields.get(2) == Some(&&*ours);
-        fields.get(7).filter(|_| is_it)?.parse().ok()
+    // The kernel may leave a socket out if others come or go while it prints them.
+    (0..LISTED_TRIES).find_map(|_| {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
+        sockets.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let is_it = fields.get(1) == Some(&&*theirs) && fields.get(2) == Some(&&*ours);
+            fields.get(7).filter(|_| is_it)?.parse().ok()
+        })
     })
 }
 

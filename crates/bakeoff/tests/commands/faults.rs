@@ -264,7 +264,7 @@ fn write_lost_in_a_fault_is_found_after_it() {
     assert!(reasons.contains("after injection 1 of killed"), "{reasons}");
     let verdict = text(&run.report["verdict"]);
     // A key that was written before has its older value then.
-    let says = ["canary lost ", "canary returned older values for "];
+    let says = ["lost ", "returned older values for "];
     let says = says.iter().any(|words| verdict.contains(words));
     assert!(says && verdict.contains(" acknowledged key"), "{verdict}");
 }

@@ -208,8 +208,8 @@ fn rejects_impossible_numbers() {
     let why = "the study has 5000 systems, and at most 64 are possible";
     report(&run).ends_with(2).complains(&[why]);
     let (_dir, run) = self::run();
-    alter(&run, 0, |header| header["study"]["trials"] = json!(50_001));
-    let why = "the study has 100002 planned trials, and at most 100000 are possible";
+    alter(&run, 0, |header| header["study"]["trials"] = json!(100_001));
+    let why = "the study has 100001 planned trials, and at most 100000 are possible";
     report(&run).ends_with(2).complains(&[why]);
     let (_dir, run) = self::run();
     alter(&run, 0, |header| header["study"]["trials"] = json!(u32::MAX));

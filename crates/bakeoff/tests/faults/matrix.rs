@@ -199,7 +199,7 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
     },
     Elsewhere {
         fault: "a record was altered",
-        by: "a count, a verdict, a seed, a line taken away, a report edited",
+        by: "a count, a verdict, a seed, a line taken away, a report edited, a history that lost lines or is missing",
         follows: "`bakeoff verify` ends with 6 and names what does not hold",
         test: ("bakeoff/tests/commands/hostile_runs.rs", "altered_record_does_not_verify"),
     },
