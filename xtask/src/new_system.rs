@@ -228,8 +228,7 @@ mod tests {
                 .contains("\n\npub(crate) mod plain_store;\n\npub(crate) mod own_store;\n\nuse ")
         );
         assert!(
-            text("crates/bakeoff-wire/src/lib.rs")
-                .contains("pub mod own_store;\npub mod postgres;")
+            text("crates/bakeoff-wire/src/lib.rs").contains("pub mod nats;\npub mod own_store;\n")
         );
         let folder = text("crates/bakeoff-systems/src/own_store/mod.rs");
         assert!(folder.contains("use bakeoff_wire::own_store::{Reply, Session};"), "{folder}");

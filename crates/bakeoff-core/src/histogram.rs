@@ -153,6 +153,16 @@ impl Latencies {
         }
     }
 
+    /// Returns the distribution in the form that takes little memory.
+    pub fn packed(&self) -> Self {
+        let Values::Counted(histogram) = &self.values else { return self.clone() };
+        let values = match histogram.is_empty() {
+            true => Values::None,
+            false => Values::Packed(deflated(histogram).into(), histogram.len()),
+        };
+        Self { values, saturated: self.saturated }
+    }
+
     /// Returns the number of recorded latencies, including saturated ones.
     pub fn count(&self) -> u64 {
         match &self.values {

@@ -17,7 +17,7 @@ use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::study::{Arrivals, Fault, Load, Stop, Study, Workload};
+use crate::study::{Arrivals, Fault, Load, Stop, Study};
 use crate::units::{plural, rate_text};
 use crate::workload::mix64;
 
@@ -39,19 +39,6 @@ pub struct Trial {
     /// Seed of keys, values and arrivals. Trials of the same round, workload and load share it, so all systems get
     /// the same requests.
     pub seed: u64,
-}
-
-/// Maximum number of planned trials: a year with one in five minutes.
-pub const TRIALS_MAX: u64 = 100_000;
-
-/// Returns the number of trials that a study plans.
-pub fn planned(study: &Study) -> u64 {
-    let of = |workload: &Workload| {
-        let systems = study.systems.iter().filter(|system| workload.is_done_by(system)).count();
-        (systems * workload.loads.len()) as u64
-    };
-    let round: u64 = study.workloads.iter().map(of).sum();
-    round.saturating_mul(study.trials.into())
 }
 
 /// Returns the trials in the order in which they will run.

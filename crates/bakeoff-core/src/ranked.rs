@@ -96,6 +96,13 @@ impl<'a> Ranked<'a> {
         }
     }
 
+    /// Returns the ranking in the form that takes little memory, to keep thousands of them.
+    pub fn packed(&self) -> Ranked<'static> {
+        let packed = |of: &Latencies| Cow::Owned(of.packed());
+        let (successes, waits) = (packed(&self.successes), packed(&self.waits));
+        Ranked { successes, waits, failures: self.failures }
+    }
+
     /// Ranks values that cannot fail, such as a schedule lag.
     pub fn of_values(values: &'a Latencies) -> Self {
         Self::new(Cow::Borrowed(values), Cow::Owned(Latencies::default()), 0)

@@ -243,7 +243,7 @@ const OF_AGENTS: [&str; 2] = ["agents", "sent"];
 /// Removes a folder and returns the size of its files.
 fn remove(folder: &Path) -> io::Result<u64> {
     let size = size_of(folder)?;
-    fs::remove_dir_all(folder)?;
+    files::remove(folder)?;
     Ok(size)
 }
 
@@ -567,7 +567,11 @@ mod tests {
             fs::write(path, [0; 1000]).unwrap();
         };
         let manifest = |folder: &Path| {
-            let manifest = Manifest::new("etcd", "1.0.0".into(), "s".into(), "x");
+            let held = Held { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1000 };
+            let manifest = Manifest {
+                files: vec![held],
+                ..Manifest::new("etcd", "1.0.0".into(), "s".into(), "x")
+            };
             fs::write(folder.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
         };
         file(root.join("agents/bakeoff-00"));

@@ -47,7 +47,7 @@ impl HistoryForm {
     }
 
     /// Recognizes the form by a line; `None` if the line is of none.
-    fn of(line: &str) -> Option<Self> {
+    fn recognized(line: &str) -> Option<Self> {
         let line = line.trim_start();
         match line {
             _ if line.starts_with("{\"") => Some(Self::Bakeoff),
@@ -107,7 +107,7 @@ impl HistoryReader {
         if line.trim().is_empty() {
             return Ok(());
         }
-        let form = match (self.form, HistoryForm::of(line)) {
+        let form = match (self.form, HistoryForm::recognized(line)) {
             (Some(form), _) => form,
             (None, Some(form)) => *self.form.insert(form),
             // A log may begin with other lines, and a vector of maps with its bracket.

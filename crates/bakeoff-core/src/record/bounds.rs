@@ -10,8 +10,7 @@
 use std::fmt;
 
 use super::RunHeader;
-use crate::plan;
-use crate::study::NAMES_MAX;
+use crate::study::{NAMES_MAX, TRIALS_MAX};
 
 /// Maximum magnitude of any field.
 const NUMBER_MAX: u64 = 1_000_000_000_000_000;
@@ -69,10 +68,10 @@ const OF_A_SECOND: u64 = 700;
 /// The same for any other object.
 const OTHER: u64 = 2 << 10;
 /// The same for a number.
-const NUMBER: u64 = 16;
+const NUMBER: u64 = 24;
 
-/// Maximum numbers of one list: samples of eleven days, once a second.
-const LIST_MAX: u64 = 1_000_000;
+/// Maximum numbers of one list: samples of almost three days, once a second.
+const LIST_MAX: u64 = 250_000;
 
 /// Maximum length of a text in bytes: that of a histogram, or of all texts of a study.
 const TEXT_MAX: usize = 1 << 20;
@@ -226,7 +225,7 @@ pub(crate) fn check_plan(header: &RunHeader, ordered: usize) -> Result<(), OutOf
         ("systems", study.systems.len().max(header.systems.len()) as u64, NAMES_MAX as u64),
         ("workloads", study.workloads.len() as u64, NAMES_MAX as u64),
         ("loads", study.loads.len() as u64, NAMES_MAX as u64),
-        ("planned trials", plan::planned(study).max(ordered as u64), plan::TRIALS_MAX),
+        ("planned trials", study.planned_trials().max(ordered as u64), TRIALS_MAX),
     ];
     let too_many = parts.into_iter().find(|(_, count, bound)| count > bound);
     too_many.map_or(Ok(()), |(field, count, bound)| Err(OutOfBounds::Study { field, count, bound }))
@@ -362,8 +361,8 @@ mod tests {
         assert_eq!(text(TEXT_MAX), None);
         assert!(text(TEXT_MAX + 1).unwrap().starts_with("`body` has 1048577 bytes"));
         let list = |count: usize| refused(&format!("{{\"at\":[{}0]}}", "0,".repeat(count - 1)));
-        assert_eq!(list(1_000_000), None);
-        assert_eq!(list(1_000_001).unwrap(), "`at` has more than 1000000 numbers");
+        assert_eq!(list(250_000), None);
+        assert_eq!(list(250_001).unwrap(), "`at` has more than 250000 numbers");
     }
 
     proptest::proptest! {

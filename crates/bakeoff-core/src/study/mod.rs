@@ -117,7 +117,20 @@ impl Study {
     pub fn starts_any(&self) -> bool {
         self.systems.iter().any(System::is_started)
     }
+
+    /// Returns the number of trials that it plans, before any extension.
+    pub fn planned_trials(&self) -> u64 {
+        let of = |workload: &Workload| {
+            let systems = self.systems.iter().filter(|system| workload.is_done_by(system)).count();
+            (systems * workload.loads.len()) as u64
+        };
+        let round: u64 = self.workloads.iter().map(of).sum();
+        round.saturating_mul(self.trials.into())
+    }
 }
+
+/// Maximum number of planned trials: a year with one in five minutes.
+pub const TRIALS_MAX: u64 = 100_000;
 
 fn is_one(count: &u32) -> bool {
     *count == 1

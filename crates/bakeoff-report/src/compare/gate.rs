@@ -123,7 +123,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: Some(asked.clone()),
             own_failures: record.trials.iter().any(failed_by_itself),
-            broken: Contest::broken_promises(comparisons.iter().map(|one| &**one)),
+            broken: Contest::broken_guarantees(comparisons.iter().map(|one| &**one)),
             weaker: weaker(&comparisons),
             fewest_rounds: fewest_rounds(&questions),
             shortfall: lacking.into_iter().max_by_key(|lacks| lacks.rounds),

@@ -58,7 +58,7 @@ pub struct Compared {
     pub(crate) own_failures: bool,
     /// Guarantees and checks that favour the new one, as clauses.
     pub(crate) weaker: Vec<String>,
-    /// Promises that a gate's builds broke, a sentence each.
+    /// Guarantees that a gate's builds broke, a sentence each.
     pub(crate) broken: Vec<String>,
     /// Fewest rounds of a judged ratio of a gate.
     pub(crate) fewest_rounds: Option<usize>,
@@ -124,7 +124,7 @@ impl Compared {
         let mut found = differences(["base run", "new run"], base, new, &before, &after);
         found.splice(0..0, weaker.iter().cloned());
         let broken = [("base run", &before), ("new run", &after)].map(|(run, contests)| {
-            let all = Contest::broken_promises(contests.iter()).into_iter();
+            let all = Contest::broken_guarantees(contests.iter()).into_iter();
             all.map(|one| format!("{run}: {one}")).collect::<Vec<_>>()
         });
         found.splice(0..0, broken.concat());

@@ -1,6 +1,6 @@
 //! Words the answer of a run: one sentence for its heading, and a few that support it.
 //!
-//! Broken promises come first: wrong answers, lost writes, histories without an order. A difference that is not proven is not in the heading. A
+//! Broken guarantees come first: wrong answers, lost writes, histories without an order. A difference that is not proven is not in the heading. A
 //! condition that favours the winner is in it. A run without an answer starts with `Not decided`.
 //!
 //! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
@@ -45,7 +45,7 @@ pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
         [only] => of_one(only),
         _ => of_several(of, &run),
     };
-    let mut broken = Contest::broken_promises(run.iter().map(|one| &***one));
+    let mut broken = Contest::broken_guarantees(run.iter().map(|one| &***one));
     match power_cuts::losses(&run) {
         Some(PowerLosses::Lost(who)) => broken.push(who),
         Some(PowerLosses::Kept(who)) => found.support.push(who),
@@ -100,7 +100,7 @@ fn of_one(of: &Comparison) -> Headline {
     if let [only] = &of.contenders[..] {
         return alone(of, only.left_out(&of.place(), false));
     }
-    // The heading names broken promises already.
+    // The heading names broken guarantees already.
     let others = of.contenders.iter().filter(|one| one.broken.is_none());
     let left_out: Vec<String> = others.filter_map(|one| one.left_out(&of.place(), false)).collect();
     let mut support = Vec::new();

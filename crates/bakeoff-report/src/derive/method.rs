@@ -549,7 +549,7 @@ fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
         .measurement
         .seconds
         .iter()
-        .map(|second| second.responses().ok())
+        .map(|second| Some(second.responses().ok()?.packed()))
         .collect::<Option<_>>()?;
     let interval = quantile_interval(&seconds, QUANTILE)?;
     let (low, high) = (interval.low.as_secs_f64(), interval.high.as_secs_f64());

@@ -51,7 +51,7 @@ pub(crate) struct SystemOutages {
     /// Index in the study, which sets colour and mark.
     pub(crate) look: usize,
     pub(crate) injections: Vec<InjectionFigures>,
-    /// True if it broke a promise in the run. It is shown and never ranked.
+    /// True if it broke a guarantee in the run. It is shown and never ranked.
     pub(crate) broken: bool,
     /// 95 % interval of the outage; `None` with too few injections.
     pub(crate) interval: Option<(f64, f64)>,

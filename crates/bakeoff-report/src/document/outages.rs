@@ -41,7 +41,7 @@ pub(super) fn picture(of: &Comparison) -> Picture {
 fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
     let mut places: Vec<usize> = (0..of.systems.len()).collect();
     let outage = |place: &usize| of.systems[*place].outage().unwrap_or(f64::INFINITY);
-    // A system that broke a promise leads nothing.
+    // A system that broke a guarantee leads nothing.
     let broken = |place: &usize| of.systems[*place].broken;
     places.sort_by(|a, b| broken(a).cmp(&broken(b)).then(outage(a).total_cmp(&outage(b))));
     let leader = places.first().copied().filter(|_| !of.pairs.is_empty());

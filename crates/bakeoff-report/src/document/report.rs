@@ -29,7 +29,7 @@ pub struct Report {
     pub(crate) comparisons: Vec<Comparison>,
     /// The answer, as every format begins.
     pub(crate) headline: Headline,
-    /// Sentences about broken promises, a system each.
+    /// Sentences about broken guarantees, a system each.
     pub(crate) broken: Vec<String>,
     /// The smallest violation of each system whose history no order explains.
     pub(crate) violations: Vec<Drawing>,
@@ -68,7 +68,7 @@ impl Report {
         let mut headline = headline::headline(&comparisons, scale);
         let run: Vec<&Comparison> = comparisons.iter().filter(|one| one.was_run()).collect();
         let contests = || run.iter().map(|one| &***one);
-        let broken = Contest::broken_promises(contests());
+        let broken = Contest::broken_guarantees(contests());
         let violations = Contest::violations(contests()).into_iter().filter_map(|one| {
             let (number, shown) = one.violation.as_ref()?;
             Some(Drawing::new(shown, &format!("{}, trial {number:02}: ", one.system)))

@@ -17,7 +17,7 @@ use bakeoff_core::study::{Load, Operation, Workload};
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
 use crate::model::contradicted;
-use crate::model::promises::{self, BrokenPromises};
+use crate::model::guarantees::{self, BrokenGuarantees};
 use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
@@ -44,8 +44,8 @@ pub(crate) struct Contender {
     pub(crate) published_of: BTreeMap<(Operation, Quantity), f64>,
     /// Notes on the published figures.
     pub(crate) notes: Vec<String>,
-    /// Promises that it broke in any trial of the run.
-    pub(crate) broken: Option<BrokenPromises>,
+    /// Guarantees that it broke in any trial of the run.
+    pub(crate) broken: Option<BrokenGuarantees>,
     /// Evidence against the rate that its searches found.
     pub(crate) contradicted: Option<String>,
     /// Description of a latency far below the objective at the rate found.
@@ -281,7 +281,7 @@ pub(super) fn contender(
             .cloned()
             .unwrap_or_default(),
         look,
-        broken: promises::broken(record, system),
+        broken: guarantees::broken(record, system),
         contradicted: contradicted::by(record, system, workload, load),
         far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),

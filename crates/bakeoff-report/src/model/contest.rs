@@ -10,7 +10,7 @@ use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
 
 use crate::model::contender::{Contender, contender};
-use crate::model::promises::BrokenPromises;
+use crate::model::guarantees::BrokenGuarantees;
 use crate::model::quantity::{Point, Quantity};
 
 /// All systems under one workload and load.
@@ -46,19 +46,19 @@ impl Contest {
         all
     }
 
-    /// Returns the promises that systems broke, each once, in the study's order.
-    pub(crate) fn violations<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<&'a BrokenPromises> {
+    /// Returns the guarantees that systems broke, each once, in the study's order.
+    pub(crate) fn violations<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<&'a BrokenGuarantees> {
         let contenders = all.flat_map(|one| &one.contenders);
-        let mut found: Vec<(usize, &BrokenPromises)> =
+        let mut found: Vec<(usize, &BrokenGuarantees)> =
             contenders.filter_map(|one| Some((one.look, one.broken.as_ref()?))).collect();
         found.sort_by_key(|(look, _)| *look);
         found.dedup_by_key(|(look, _)| *look);
         found.into_iter().map(|(_, one)| one).collect()
     }
 
-    /// Returns a sentence for each system that broke a promise, without a full stop.
-    pub(crate) fn broken_promises<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<String> {
-        Self::violations(all).into_iter().filter_map(BrokenPromises::sentence).collect()
+    /// Returns a sentence for each system that broke a guarantee, without a full stop.
+    pub(crate) fn broken_guarantees<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<String> {
+        Self::violations(all).into_iter().filter_map(BrokenGuarantees::sentence).collect()
     }
 
     /// Returns `create/steady`.

@@ -39,7 +39,7 @@ pub fn json(report: &Report) -> Value {
         "scale": study.scale,
         "verdict": report.headline.verdict,
         "support": report.headline.support,
-        "broken_promises": report.broken,
+        "broken_guarantees": report.broken,
         "summary": report.summary(),
         "sentence": report.sentence,
         "sentences": report.sentences,

@@ -93,12 +93,12 @@ fn forms(record: &Record) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Asserts that each form begins with a broken promise of etcd, which is the fastest, and ranks it nowhere.
+/// Asserts that each form begins with a broken guarantee of etcd, which is the fastest, and ranks it nowhere.
 #[track_caller]
-fn leads_with(record: &Record, promise: &str) {
+fn leads_with(record: &Record, guarantee: &str) {
     for (form, text) in forms(record) {
         let plain = text.replace("</tspan>", " ").split_whitespace().collect::<Vec<_>>().join(" ");
-        let place = plain.find(promise).unwrap_or_else(|| panic!("{form} lacks it:\n{text}"));
+        let place = plain.find(guarantee).unwrap_or_else(|| panic!("{form} lacks it:\n{text}"));
         for later in ["sustained", "is not ranked", "nothing is compared", "was out for"] {
             assert!(plain.find(later).is_none_or(|later| place < later), "{form}: {later}\n{text}");
         }
@@ -106,7 +106,7 @@ fn leads_with(record: &Record, promise: &str) {
     let glance = terminal(&Report::new(record), &NARROW, Extent::Glance);
     assert!(glance.lines().count() <= 17, "{glance}");
     let json = json(&Report::new(record));
-    assert!(text(&json["broken_promises"][0]).contains(promise), "{json}");
+    assert!(text(&json["broken_guarantees"][0]).contains(guarantee), "{json}");
     let of = &json["comparisons"][0];
     assert!(of["best"].is_null() && of["fastest_under_unequal_conditions"].is_null(), "{of}");
 }
@@ -116,7 +116,7 @@ fn text(of: &serde_json::Value) -> &str {
 }
 
 #[test]
-fn broken_promise_leads_every_form_and_is_never_ranked() {
+fn broken_guarantee_leads_every_form_and_is_never_ranked() {
     assert_eq!(json(&Report::new(&repeated()))["comparisons"][0]["best"], "etcd");
     let violated = with(violated(), Verdict::Failed("1 of 9 keys".to_owned()));
     leads_with(&violated, "etcd is not linearizable: 1 of 9 keys (in 1 of 3 trials)");
@@ -132,11 +132,11 @@ fn broken_promise_leads_every_form_and_is_never_ranked() {
 }
 
 #[test]
-fn what_nothing_guarantees_is_no_broken_promise() {
+fn loss_that_nothing_excludes_is_no_broken_guarantee() {
     let allowed = JudgedHistory { unguaranteed: true, ..violated() };
     let report = Report::new(&with(allowed, Verdict::NotChecked("so".to_owned())));
     let json = json(&report);
-    assert_eq!(json["broken_promises"], serde_json::json!([]));
+    assert_eq!(json["broken_guarantees"], serde_json::json!([]));
     assert_eq!(json["comparisons"][0]["best"], "etcd");
 }
 

@@ -24,7 +24,7 @@ enum EventKind {
     Info,
 }
 
-/// What an operation does.
+/// Action of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     Read,

@@ -32,9 +32,8 @@ use super::reading::Fields;
 use super::tree::{self, At, DiagnosticSink, Node};
 use super::{
     BitFlipOf, Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
-    SAMPLE_EVERY_MIN, Study,
+    SAMPLE_EVERY_MIN, Study, TRIALS_MAX,
 };
-use crate::plan;
 use crate::units::{count_text, duration_text, shown};
 
 /// Parses the study `name` from `text`. `file` is its source in messages; `kinds` declares the abilities of each kind
@@ -139,9 +138,9 @@ fn study(
         published,
         scale: 1.0,
     };
-    let planned = plan::planned(&study);
-    if planned > plan::TRIALS_MAX {
-        let (planned, most) = (count_text(planned), count_text(plan::TRIALS_MAX));
+    let planned = study.planned_trials();
+    if planned > TRIALS_MAX {
+        let (planned, most) = (count_text(planned), count_text(TRIALS_MAX));
         let what = format!("the study plans {planned} trials, and at most {most} are possible");
         sink.hint(top.value_at("trials"), what, "lower `trials`, or give workloads fewer `loads`");
     }

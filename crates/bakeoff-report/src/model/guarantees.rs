@@ -1,8 +1,8 @@
-//! Finds the promises that systems are proven to have broken: linearizability, right and fresh answers, acknowledged
+//! Finds the guarantees that systems are proven to have broken: linearizability, right and fresh answers, acknowledged
 //! writes.
 //!
 //! They lead every form of a report. A system that broke one in any trial of a run is not ranked, whatever its speed.
-//! What nothing guarantees is no promise: such losses and stale reads are information.
+//! What a system does not guarantee is no fault: such losses and stale reads are information.
 //!
 //! Not here: the sentence about power cuts (`derive::power_cuts`), the heading (`derive::headline`).
 
@@ -13,9 +13,9 @@ use bakeoff_core::record::{Record, TrialRecord};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
 
-/// The promises that one system broke in a run; at least one.
+/// The guarantees that one system broke in a run; at least one.
 #[derive(Debug, Clone)]
-pub(crate) struct BrokenPromises {
+pub(crate) struct BrokenGuarantees {
     pub(crate) system: String,
     /// Clauses behind the name: `is not linearizable: 18 of 20 keys`.
     pub(crate) clauses: Vec<String>,
@@ -23,8 +23,8 @@ pub(crate) struct BrokenPromises {
     pub(crate) violation: Option<(u32, ShownViolation)>,
 }
 
-impl BrokenPromises {
-    /// Returns a sentence without its full stop; `None` if only a power cut broke a promise.
+impl BrokenGuarantees {
+    /// Returns a sentence without its full stop; `None` if only a power cut broke a guarantee.
     pub(crate) fn sentence(&self) -> Option<String> {
         (!self.clauses.is_empty()).then(|| format!("{} {}", self.system, self.text()))
     }
@@ -41,8 +41,8 @@ impl BrokenPromises {
     }
 }
 
-/// Returns the promises that a system broke in any trial of a run; `None` without one.
-pub(crate) fn broken(record: &Record, system: &str) -> Option<BrokenPromises> {
+/// Returns the guarantees that a system broke in any trial of a run; `None` without one.
+pub(crate) fn broken(record: &Record, system: &str) -> Option<BrokenGuarantees> {
     let trials: Vec<&TrialRecord> =
         record.trials.iter().filter(|one| one.trial.system == system && !one.not_tried).collect();
     let histories: Vec<(u32, &JudgedHistory)> = trials
@@ -63,7 +63,7 @@ pub(crate) fn broken(record: &Record, system: &str) -> Option<BrokenPromises> {
         .iter()
         .flat_map(|one| one.all_audits())
         .any(|audit| audit.power_cuts.is_some() && audit.verdict.failed() && found(audit) > 0);
-    (power || !clauses.is_empty()).then(|| BrokenPromises {
+    (power || !clauses.is_empty()).then(|| BrokenGuarantees {
         system: system.to_owned(),
         clauses,
         violation: violation.map(|(number, one)| (number, one.clone())),
