@@ -373,10 +373,10 @@ impl Search {
         // The words of unknown outcomes come last, always the same number.
         let unknown = self.done..self.operations.len();
         if !unknown.is_empty() {
-            for word in self.done / 64..placed.len() {
+            for (word, placed) in placed.iter().enumerate().skip(self.done / 64) {
                 let from = unknown.start.max(word * 64) - word * 64;
                 let until = unknown.end.min((word + 1) * 64) - word * 64;
-                set.push(placed[word] & bits(from, until));
+                set.push(placed & bits(from, until));
             }
         }
         set.into()

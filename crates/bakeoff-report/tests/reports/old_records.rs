@@ -29,7 +29,7 @@ fn old_records_load_and_render() {
 #[test]
 fn records_survive_writing_and_reading() {
     for (name, written, _) in super::all() {
-        let (read, complaints) = record::read(&text_of(written)).unwrap();
+        let (read, complaints) = record::read(text_of(written)).unwrap();
         assert_eq!(complaints, [], "{name}");
         assert!(read == *written, "{name}");
     }
@@ -68,7 +68,7 @@ fn renamed_fields_load_by_both_names() {
         for text in &texts {
             assert!(!text.contains(&new), "{new} is written");
             let (by_old, _) = record::read(text).unwrap();
-            let (by_new, complaints) = record::read(&text.replace(&old, &new)).unwrap();
+            let (by_new, complaints) = record::read(text.replace(&old, &new)).unwrap();
             assert_eq!(complaints, [], "{new}");
             assert!(by_new == by_old, "{new}");
         }

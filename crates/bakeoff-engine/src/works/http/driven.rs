@@ -29,6 +29,7 @@ pub(crate) struct HttpSession {
 }
 
 /// Selects the protocol. The large variant is boxed to keep clients of HTTP/1.1 small.
+#[allow(clippy::large_enum_variant, reason = "a box would cost each request of HTTP/1.1 a load")]
 enum Speaks {
     One(OneConnection),
     Two(Box<Streams>),
