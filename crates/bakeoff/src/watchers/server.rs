@@ -120,8 +120,8 @@ struct Held {
 impl Held {
     fn take(places: &Arc<Places>, is_other: impl FnOnce() -> bool) -> Option<Self> {
         let all = places.all.fetch_add(1, Ordering::AcqRel);
-        // The owner is looked up only once places get scarce.
-        let is_other = all >= OTHERS_MAX && is_other();
+        // The owner is looked up only once places get scarce: the kernel's list may be long.
+        let is_other = (OTHERS_MAX..CONNECTIONS_MAX).contains(&all) && is_other();
         let others = places.others.fetch_add(usize::from(is_other), Ordering::AcqRel);
         let held = Self { places: Arc::clone(places), is_other };
         let limit = if is_other { OTHERS_MAX } else { CONNECTIONS_MAX };
