@@ -289,7 +289,13 @@ impl Latencies {
         if text == *NOTHING && saturated == 0 {
             return Ok(Self::default());
         }
-        let count = histogram(text)?.len();
+        let mut count = 0u64;
+        for step in histogram(text)?.iter_recorded() {
+            let added = count.checked_add(step.count_at_value());
+            count = added
+                .filter(|&count| count <= COUNT_MAX)
+                .ok_or(HistogramError::Foreign("its counts are too large"))?;
+        }
         if saturated > count {
             return Err(HistogramError::Foreign("it has more values beyond an hour than values"));
         }
@@ -298,23 +304,14 @@ impl Latencies {
     }
 }
 
-/// Decodes a text to counts.
+/// Decodes a text to counts, which may be too large to add up.
 fn histogram(text: &str) -> Result<Histogram, HistogramError> {
     if text.len() > TEXT_MAX {
         return Err(HistogramError::Foreign("it is too long"));
     }
     let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
     let bytes = inflated(&bytes)?;
-    let histogram: Histogram =
-        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)?;
-    let mut count = 0u64;
-    for step in histogram.iter_recorded() {
-        let added = count.checked_add(step.count_at_value());
-        count = added
-            .filter(|&count| count <= COUNT_MAX)
-            .ok_or(HistogramError::Foreign("its counts are too large"))?;
-    }
-    Ok(histogram)
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)
 }
 
 /// Inflates a histogram's encoding up to the maximum size, and checks its header. HdrHistogram allocates memory by

@@ -63,7 +63,7 @@ const OBJECTS: &[(&[u8], u64)] =
 const LINE: u64 = 14 << 10;
 /// The same for the figures of an operation.
 const OPERATION: u64 = 18 << 10;
-/// The same for an object within `seconds`, of which each operation has three.
+/// The same for an object within `seconds`. Each operation has three of them a second.
 const OF_A_SECOND: u64 = 700;
 /// The same for any other object.
 const OTHER: u64 = 2 << 10;
