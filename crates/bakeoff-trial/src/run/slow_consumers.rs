@@ -44,12 +44,12 @@ mod tests {
     #[test]
     fn only_reads_beyond_the_limit_of_a_client_are_reported() {
         let text = "title: t\nsystems: {nats: {kind: nats}, redis: {kind: redis}}\n\
-                    workloads:\n  read: {mix: {get: 1}, keys: {count: 9}, values: {size: 1MB}}\n\
+                    workloads:\n  read: {mix: {get: 1}, reads: default, keys: {count: 9}, values: {size: 1MB}}\n\
                     \x20 write: {mix: {put: 1}, keys: {count: 9}, values: {size: 1MB}}\n\
                     loads:\n  many: {clients: 1, in-flight: 100, stop: {after: 1s}}\n\
                     \x20 few: {clients: 100, in-flight: 67, stop: {after: 1s}}\n";
         let study = study::parse("t", "t.yaml", text, &systems::kinds()).unwrap();
-        let why = "`nats` may cut off clients under read/many: 100 reads of 976.6 KiB in flight are more than the \
+        let why = "`nats` may cut off clients under read/many: 100 reads of 977 KiB in flight are more than the \
                    64 MiB that it holds for a client; lower `in-flight` or `values.size`";
         assert_eq!(warnings(&study), [why]);
     }
