@@ -78,6 +78,7 @@ pub use process::{Process, Server, kill_all, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
 pub use server::Stopped;
+pub use sockets::{SocketOwner, socket_owner};
 pub use syncs::SyncsSeen;
 
 /// Describes one server process to run.

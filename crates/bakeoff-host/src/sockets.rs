@@ -205,10 +205,19 @@ pub(super) fn connections() -> Option<Vec<Ends>> {
     Some(found.into_iter().map(|socket| socket.ends).collect())
 }
 
-/// Returns the inode of the TCP socket with these ends; `None` if none is open or the kernel does not report it.
-pub(super) fn inode(ends: Ends) -> Option<u32> {
-    let found = Kernel::open()?.dump(OPEN)?;
-    found.into_iter().find(|socket| socket.ends == ends).map(|socket| socket.inode)
+/// The owner of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketOwner {
+    /// The number by which descriptors name the socket; 0 once no process holds it.
+    pub inode: u32,
+    /// The user who made the socket.
+    pub uid: u32,
+}
+
+/// Returns the owner of the TCP socket with this local and remote address, in this thread's network namespace; `None`
+/// if there is none or the kernel does not report it. The kernel looks up this one socket and walks no table.
+pub fn socket_owner(local: SocketAddr, remote: SocketAddr) -> Option<SocketOwner> {
+    Kernel::open()?.find((local, remote))
 }
 
 /// A netlink socket to `NETLINK_SOCK_DIAG`.
@@ -231,20 +240,32 @@ impl Kernel {
 
     /// Lists all TCP sockets in one of these states.
     fn dump(&mut self, states: u32) -> Option<Vec<Socket>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let request = request(self.sequence, states);
-        let sent = send(&self.netlink, &request, SendFlags::empty()).ok()?;
-        if sent != request.len() {
-            return None;
-        }
+        let sequence = self.sequence.wrapping_add(1);
+        self.sequence = sequence;
+        self.send(&request(sequence, states))?;
         let mut found = Vec::new();
         loop {
-            let (read, _) = recv(&self.netlink, &mut self.buffer[..], RecvFlags::empty()).ok()?;
-            match parse(self.buffer.get(..read)?, self.sequence, &mut found)? {
+            match parse(self.receive()?, sequence, &mut found)? {
                 Answer::GoesOn => {}
                 Answer::Ended => return Some(found),
             }
         }
+    }
+
+    /// Returns the owner of the TCP socket with these ends.
+    fn find(&mut self, ends: Ends) -> Option<SocketOwner> {
+        self.send(&request_for(ends))?;
+        owner(self.receive()?)
+    }
+
+    fn send(&self, request: &[u8]) -> Option<()> {
+        let sent = send(&self.netlink, request, SendFlags::empty()).ok()?;
+        (sent == request.len()).then_some(())
+    }
+
+    fn receive(&mut self) -> Option<&[u8]> {
+        let (read, _) = recv(&self.netlink, &mut self.buffer[..], RecvFlags::empty()).ok()?;
+        self.buffer.get(..read)
     }
 }
 
@@ -270,6 +291,12 @@ struct Socket {
 const GET: u16 = 18;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const ASK_ALL: u16 = 0x301;
+/// `SOCK_DIAG_BY_FAMILY`: requests a socket of one address family.
+const BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST`.
+const ASK_ONE: u16 = 1;
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -296,6 +323,34 @@ fn request(sequence: u32, states: u32) -> [u8; 76] {
     request[19] = 1 << (INFO - 1);
     request[68..72].copy_from_slice(&states.to_ne_bytes());
     request
+}
+
+/// Encodes a `nlmsghdr` and an `inet_diag_req_v2` (`linux/inet_diag.h`) for the socket with these ends. A cookie of
+/// all ones means any (`INET_DIAG_NOCOOKIE`).
+fn request_for((here, there): Ends) -> [u8; 72] {
+    let mut request = [0; 72];
+    request[0..4].copy_from_slice(&72u32.to_ne_bytes());
+    request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+    request[6..8].copy_from_slice(&ASK_ONE.to_ne_bytes());
+    let family = if here.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    request[16] = family.as_raw() as u8;
+    request[17] = TCP;
+    for (end, port, address) in [(here, 24, 28), (there, 26, 44)] {
+        request[port..port + 2].copy_from_slice(&end.port().to_be_bytes());
+        match end.ip() {
+            IpAddr::V4(ip) => request[address..address + 4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => request[address..address + 16].copy_from_slice(&ip.octets()),
+        }
+    }
+    request[64..72].fill(0xff);
+    request
+}
+
+/// Parses an answer to `request_for`; `None` if it is an error or malformed.
+fn owner(datagram: &[u8]) -> Option<SocketOwner> {
+    let message = datagram.get(HEADER..HEADER + MESSAGE)?;
+    let is_it = u16_at(datagram, 4)? == BY_FAMILY;
+    is_it.then_some(SocketOwner { inode: u32_at(message, 68)?, uid: u32_at(message, 64)? })
 }
 
 enum Answer {
@@ -459,6 +514,22 @@ mod tests {
     }
 
     #[test]
+    fn owner_of_one_socket_is_found_by_its_ends() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (local, remote) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            let owner = socket_owner(local, remote).expect("the kernel knows the socket");
+            assert_eq!(owner.uid, rustix::process::geteuid().as_raw());
+            assert!(procfs::sockets(std::process::id() as i32).contains(&owner.inode));
+            let other = SocketAddr::new(local.ip(), local.port() ^ 1);
+            assert_ne!(socket_owner(other, remote), Some(owner));
+            drop(client);
+            assert!(socket_owner(local, remote).is_none_or(|owner| owner.inode == 0), "nobody holds it");
+        }
+    }
+
+    #[test]
     fn malformed_answer_is_rejected() {
         let mut found = Vec::new();
         let mut error = request(5, OPEN);
@@ -471,5 +542,7 @@ mod tests {
         }
         assert!(socket(&[0; 80]).is_none() && socket(&[0xff; 90]).is_none());
         assert!(found.is_empty());
+        assert_eq!(owner(&error), None);
+        assert_eq!(owner(&[0xff; 87]), None);
     }
 }

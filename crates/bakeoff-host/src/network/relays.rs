@@ -30,7 +30,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
 use super::{CutConnections, NetworkReply};
-use crate::{procfs, sockets};
+use crate::procfs;
+use crate::sockets::{self, SocketOwner};
 
 /// Name of the internal command.
 pub(crate) const COMMAND: &str = "__relays";
@@ -350,10 +351,11 @@ impl Shared {
         if let Some(end) = self.listening_at(peer.ip()) {
             return Sender::End(end);
         }
-        // A socket that no process holds any more has inode 0.
-        match sockets::inode((peer, relay)) {
-            None | Some(0) => Sender::Gone,
-            Some(inode) => lock(&self.members).holder(inode).map_or(Sender::Stranger, Sender::End),
+        match sockets::socket_owner(peer, relay) {
+            None | Some(SocketOwner { inode: 0, .. }) => Sender::Gone,
+            Some(SocketOwner { inode, .. }) => {
+                lock(&self.members).holder(inode).map_or(Sender::Stranger, Sender::End)
+            }
         }
     }
 

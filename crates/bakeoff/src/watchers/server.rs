@@ -19,8 +19,6 @@ use crate::failure::Failure;
 
 /// Maximum connections at a time; more are answered with 503.
 const CONNECTIONS_MAX: usize = 16;
-/// Maximum times that the kernel's list of sockets is read for one of them.
-const LISTED_TRIES: u32 = 5;
 /// Maximum connections of other users at a time, so that they cannot take all places of this user's browser.
 const OTHERS_MAX: usize = 4;
 /// Maximum bytes of a request.
@@ -120,7 +118,7 @@ struct Held {
 impl Held {
     fn take(places: &Arc<Places>, is_other: impl FnOnce() -> bool) -> Option<Self> {
         let all = places.all.fetch_add(1, Ordering::AcqRel);
-        // The owner is looked up only once places get scarce: the kernel's list may be long.
+        // The user is looked up only once places get scarce.
         let is_other = (OTHERS_MAX..CONNECTIONS_MAX).contains(&all) && is_other();
         let others = places.others.fetch_add(usize::from(is_other), Ordering::AcqRel);
         let held = Self { places: Arc::clone(places), is_other };
@@ -138,23 +136,8 @@ impl Drop for Held {
 
 /// Returns the user of a connection's other end, on this machine; `None` if it is gone.
 fn peer_uid(socket: &TcpStream) -> Option<u32> {
-    // The kernel prints an address as a word in the machine's byte order.
-    let written = |address: SocketAddr| match address {
-        SocketAddr::V4(at) => {
-            Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(at.ip().octets()), at.port()))
-        }
-        SocketAddr::V6(_) => None,
-    };
-    let (theirs, ours) = (written(socket.peer_addr().ok()?)?, written(socket.local_addr().ok()?)?);
-    // The kernel may leave a socket out if others come or go while it prints them.
-    (0..LISTED_TRIES).find_map(|_| {
-        let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
-        sockets.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let is_it = fields.get(1) == Some(&&*theirs) && fields.get(2) == Some(&&*ours);
-            fields.get(7).filter(|_| is_it)?.parse().ok()
-        })
-    })
+    let (theirs, ours) = (socket.peer_addr().ok()?, socket.local_addr().ok()?);
+    bakeoff_host::socket_owner(theirs, ours).map(|owner| owner.uid)
 }
 
 /// Reads a request and answers it. `room`: false if there are too many connections.

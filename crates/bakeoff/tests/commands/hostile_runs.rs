@@ -509,13 +509,13 @@ fn files_of_commands_that_every_user_can_write_are_reported() {
     doctor().complains(&[warned]);
     let places = bench.path().join("places.yaml");
     let text = "machines: {h: {ssh: h, address: 198.18.0.9, servers: true, generator: true}}\n\
-                ssh: [\"-oProxyCommand=touch executed; false\"]\n";
+                ssh: [\"-oProxyCommand=false; true\"]\n";
     fs::write(&places, text).unwrap();
     fs::set_permissions(&places, fs::Permissions::from_mode(0o666)).unwrap();
     let ran = Ran::run(bakeoff().arg("doctor").arg(&study).arg("--on").arg(&places));
     ran.complains(&[
         warned,
-        "adds options to `ssh`, which may execute commands: -oProxyCommand=touch executed",
+        "adds options to `ssh`, which may execute commands: -oProxyCommand=false; true",
     ]);
 }
 
