@@ -238,9 +238,9 @@ pub trait System: fmt::Debug + Sync {
         None
     }
 
-    /// Returns how many bytes of answers a server holds for one client before it cuts that client off; `None` if it
-    /// has no such limit.
-    fn pending_max(&self) -> Option<u64> {
+    /// Returns how many bytes of answers one client may have in flight before a server cuts it off; `None` if there is
+    /// no such limit.
+    fn in_flight_max(&self) -> Option<u64> {
         None
     }
 

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use self::bucket::Bucket;
 use self::greeting::{Greeting, connect};
-use self::session::{NatsSession, PENDING_MAX};
+use self::session::{NatsSession, IN_FLIGHT_MAX};
 use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
@@ -271,8 +271,8 @@ impl System for Nats {
         error_of(&info).map_or(Ok(()), |error| Err(SystemError::answered(node, error)))
     }
 
-    fn pending_max(&self) -> Option<u64> {
-        Some(PENDING_MAX)
+    fn in_flight_max(&self) -> Option<u64> {
+        Some(IN_FLIGHT_MAX)
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {

@@ -10,7 +10,7 @@ use bakeoff_systems as systems;
 pub(super) fn warnings(study: &Study) -> Vec<String> {
     let mut found = Vec::new();
     for system in &study.systems {
-        let Some(most) = systems::by_kind(&system.kind).and_then(|kind| kind.pending_max()) else {
+        let Some(most) = systems::by_kind(&system.kind).and_then(|kind| kind.in_flight_max()) else {
             continue;
         };
         for workload in study.workloads.iter().filter(|workload| workload.is_done_by(system)) {
@@ -20,8 +20,8 @@ pub(super) fn warnings(study: &Study) -> Vec<String> {
             let exceeds = |in_flight: u32| sizes.most().saturating_mul(in_flight.into()) > most;
             found.extend(loads.filter(|load| exceeds(load.in_flight)).map(|load| {
                 format!(
-                    "`{}` may cut off clients under {}/{}: {} reads of {} in flight are more than the {} that it \
-                     holds for a client; lower `in-flight` or `values.size`",
+                    "`{}` may cut off clients under {}/{}: {} reads of {} in flight are more than {}; lower \
+                     `in-flight` or `values.size`",
                     system.name,
                     workload.name,
                     load.name,
@@ -47,10 +47,10 @@ mod tests {
                     workloads:\n  read: {mix: {get: 1}, reads: default, keys: {count: 9}, values: {size: 1MB}}\n\
                     \x20 write: {mix: {put: 1}, keys: {count: 9}, values: {size: 1MB}}\n\
                     loads:\n  many: {clients: 1, in-flight: 100, stop: {after: 1s}}\n\
-                    \x20 few: {clients: 100, in-flight: 67, stop: {after: 1s}}\n";
+                    \x20 few: {clients: 100, in-flight: 33, stop: {after: 1s}}\n";
         let study = study::parse("t", "t.yaml", text, &systems::kinds()).unwrap();
-        let why = "`nats` may cut off clients under read/many: 100 reads of 977 KiB in flight are more than the \
-                   64 MiB that it holds for a client; lower `in-flight` or `values.size`";
+        let why = "`nats` may cut off clients under read/many: 100 reads of 977 KiB in flight are more than \
+                   32 MiB; lower `in-flight` or `values.size`";
         assert_eq!(warnings(&study), [why]);
     }
 }
