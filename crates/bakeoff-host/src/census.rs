@@ -28,6 +28,8 @@ use super::procfs::{self, OfThread, Proportional, Stat, Used};
 pub(super) enum Kinship {
     /// The leader, its descendants, and all members of its group.
     Node,
+    /// The leader and its descendants. Members of its group may have nothing to do with it.
+    Tree,
     /// The leader alone.
     Alone,
     /// The leader's descendants that belong to no other family, without the leader.

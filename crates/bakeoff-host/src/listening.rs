@@ -32,6 +32,21 @@ pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     addresses.into_iter().collect()
 }
 
+/// Returns the process that listens for TCP connections at an address of this machine, with its program's name; `None`
+/// if there is none, or another user's.
+pub(super) fn process(at: SocketAddr) -> Option<(i32, String)> {
+    let accepts = |own: IpAddr| own == at.ip() || own.is_unspecified();
+    let listeners = sockets::listeners().unwrap_or_else(listed_tcp);
+    let inodes: BTreeSet<u32> = listeners
+        .into_iter()
+        .filter(|(own, _)| own.port() == at.port() && accepts(own.ip()))
+        .map(|(_, inode)| inode)
+        .collect();
+    let holds = |&pid: &i32| procfs::sockets(pid).iter().any(|inode| inodes.contains(inode));
+    let (program, stat) = procfs::named(procfs::pids().into_iter().find(holds)?)?;
+    Some((stat.pid, program))
+}
+
 /// Lists listening TCP sockets from the files.
 fn listed_tcp() -> Vec<(SocketAddr, u32)> {
     listed(["/proc/net/tcp", "/proc/net/tcp6"], LISTEN)
@@ -72,6 +87,18 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn process_is_found_by_the_address_that_it_listens_on() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = server.local_addr().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(process(at).map(|(pid, _)| pid), Some(own));
+        let other = SocketAddr::new(IpAddr::from([127, 9, 9, 9]), at.port());
+        assert_eq!(process(other), None, "it listens on one address alone");
+        drop(server);
+        assert_eq!(process(at), None);
+    }
 
     #[test]
     fn a_process_is_found_to_listen_where_it_does() {

@@ -163,10 +163,12 @@ impl Sampler {
         observer.sample(Occasion::Asked);
     }
 
-    /// Counts a process and its descendants as helpers of bakeoff.
+    /// Counts a process and its descendants as part of the trial, each process once.
     pub fn count_helper(&self, process: i32) {
-        let family = Family::new(Arc::new(AtomicI32::new(process)), Kinship::Node);
-        lock(&self.observer).helpers.push(family);
+        let helpers = &mut lock(&self.observer).helpers;
+        if helpers.iter().all(|one| one.pid.load(Ordering::Acquire) != process) {
+            helpers.push(Family::new(Arc::new(AtomicI32::new(process)), Kinship::Tree));
+        }
     }
 
     /// Ends the current phase of the trial and begins another.

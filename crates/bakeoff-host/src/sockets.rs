@@ -525,7 +525,10 @@ mod tests {
             let other = SocketAddr::new(local.ip(), local.port() ^ 1);
             assert_ne!(socket_owner(other, remote), Some(owner));
             drop(client);
-            assert!(socket_owner(local, remote).is_none_or(|owner| owner.inode == 0), "nobody holds it");
+            assert!(
+                socket_owner(local, remote).is_none_or(|owner| owner.inode == 0),
+                "nobody holds it"
+            );
         }
     }
 

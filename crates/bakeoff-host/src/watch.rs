@@ -4,6 +4,7 @@
 //!
 //! Not here: the samples (`observe`), the marks (`logs`), machines behind an agent (`bakeoff-fleet`).
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{NodeSample, Observed, PhaseName};
 
 use super::Process;
+use super::listening;
 use super::logs::Marks;
 use super::observe::Sampler;
 
@@ -31,6 +33,20 @@ pub trait Watch: Sync {
     /// Returns the log findings between both marks.
     fn complaints(&self) -> Vec<NodeLog>;
 }
+
+/// Programs that listen for servers which run elsewhere: in a container, or on another machine. The kernel cuts names
+/// off after 15 bytes.
+const FORWARDERS: [&str; 9] = [
+    "docker-proxy",
+    "rootlessport",
+    "rootlesskit",
+    "slirp4netns",
+    "pasta",
+    "conmon",
+    "kubectl",
+    "ssh",
+    "socat",
+];
 
 /// Watches servers of this machine.
 pub struct LocalWatch {
@@ -55,9 +71,24 @@ impl LocalWatch {
         locked(&self.sampler).moments()
     }
 
-    /// Counts a process and its descendants as helpers of bakeoff.
+    /// Counts a process and its descendants as part of the trial.
     pub fn count_helper(&self, process: i32) {
         locked(&self.sampler).count_helper(process);
+    }
+
+    /// Counts the process that listens on one of these addresses as part of the trial.
+    ///
+    /// # Errors
+    /// Returns the reason why the server's process is not known.
+    pub fn count_listener(&self, addresses: &[SocketAddr]) -> Result<(), String> {
+        let Some((pid, program)) = addresses.iter().find_map(|&at| listening::process(at)) else {
+            return Err("its process cannot be seen: another user started it".to_owned());
+        };
+        if FORWARDERS.contains(&&*program) {
+            return Err(format!("`{program}` passes its connections on to an unknown process"));
+        }
+        self.count_helper(pid);
+        Ok(())
     }
 
     /// Returns the samples so far.

@@ -146,8 +146,9 @@ impl TrialRunner<'_, '_> {
             return Ok(Vec::new());
         }
         let TrialContext { study, shared_machine, .. } = *self.context;
-        let (asked, seen) = (self.of.contender.asked, self.sampling.so_far()?);
-        let mut disturbed_by = neighbours::disturbed(study, asked, (&seen, shared_machine), window);
+        let (seen, unattributed) = (self.sampling.so_far()?, self.sampling.unattributed());
+        let mut disturbed_by =
+            neighbours::disturbed(study, unattributed, (&seen, shared_machine), window);
         let parts = self.parts.last().map(Vec::as_slice).unwrap_or_default();
         let together = generators_together(parts.iter(), stage.measurement.window);
         disturbed_by.extend(together.and_then(Verdict::into_failure));

@@ -229,7 +229,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         let home = context.home(trial, &own);
         let record = begun(trial, utc_now());
-        let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
+        let mut sampling = Sampling::begin(context.run_dir, context.study.sample_every);
+        sampling.watch_endpoints(contender.asked.endpoints(), context.fleet.placed().is_some());
         let of = Combination { contender, trial, workload, load };
         let parts = Vec::new();
         Self { context, of, home, own, record, sampling, parts, next_ticket: 0, reporter }
@@ -253,7 +254,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
             (ended, _) => ended,
         };
-        let judged = Judged { study, asked: contender.asked, load, shared_machine };
+        let judged = Judged { study, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         if contender.asked.is_started() {
             // The logs of a kept cluster include earlier trials: a system whose disk was full has not recovered just

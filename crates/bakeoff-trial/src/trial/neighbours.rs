@@ -2,34 +2,40 @@
 //!
 //! Not here: the rules (`bakeoff_core::check::machine`), sampling (`bakeoff_host::observe`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use bakeoff_core::check::{Verdict, machine};
-use bakeoff_core::study::{self, Study};
+use bakeoff_core::study::{Endpoint, Study};
 
 use bakeoff_fleet::machines::seen::MachineSeen;
 
 /// Reason not to check for steal and neighbours.
 pub(super) const SHARED_MACHINE: &str = "machine shared with other work (`--shared-machine`)";
 
-/// Checks whether other processes used a machine's CPUs. `asked` is the loaded system. `windows` are the measured
-/// times, in seconds since the trial began.
+/// Returns the addresses of an endpoint if they are loopback addresses.
+pub(super) fn loopback(of: &Endpoint) -> Vec<SocketAddr> {
+    let addresses = match of.host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => vec![IpAddr::from([127, 0, 0, 1])],
+        Ok(address) => vec![address],
+        Err(_) if of.host == "localhost" => {
+            vec![IpAddr::from([127, 0, 0, 1]), Ipv6Addr::LOCALHOST.into()]
+        }
+        Err(_) => Vec::new(),
+    };
+    let here = addresses.into_iter().filter(IpAddr::is_loopback);
+    here.map(|address| SocketAddr::new(address, of.port)).collect()
+}
+
+/// Checks whether other processes used a machine's CPUs. `unattributed`: why the CPU time of some servers looks like
+/// that of other work. `windows` are the measured times, in seconds since the trial began.
 pub(crate) fn check(
     study: &Study,
-    asked: &study::System,
+    unattributed: Option<&str>,
     machine: &MachineSeen<'_>,
     windows: &[(f64, f64)],
 ) -> Verdict {
-    let is_here = |one: &study::Endpoint| match one.host.trim_matches(['[', ']']).parse::<IpAddr>()
-    {
-        Ok(address) => address.is_loopback() || address.is_unspecified(),
-        Err(_) => one.host == "localhost",
-    };
-    if asked.endpoints().iter().any(is_here) {
-        return Verdict::NotChecked(
-            "this machine has servers that bakeoff did not start, and their CPU time looks like that of other work"
-                .to_owned(),
-        );
+    if let Some(why) = unattributed {
+        return Verdict::NotChecked(why.to_owned());
     }
     let share_max = machine::neighbours_max(study);
     machine.named(machine::neighbours(&machine.attributed(), windows, machine.cpus, share_max))
@@ -39,13 +45,13 @@ pub(crate) fn check(
 /// other work. `shared_machine` skips the check for other work.
 pub(crate) fn disturbed(
     study: &Study,
-    asked: &study::System,
+    unattributed: Option<&str>,
     (seen, shared_machine): (&[MachineSeen<'_>], bool),
     window: (f64, f64),
 ) -> Vec<String> {
     let mut disturbed_by = Vec::new();
     for machine in seen {
-        let others = (!shared_machine).then(|| check(study, asked, machine, &[window]));
+        let others = (!shared_machine).then(|| check(study, unattributed, machine, &[window]));
         let reasons = [Some(machine.steal(window)), others];
         disturbed_by.extend(reasons.into_iter().flatten().filter_map(Verdict::into_failure));
     }
@@ -71,6 +77,19 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_on_loopback_are_found_by_name_and_address() {
+        let of = |host: &str| {
+            let found = loopback(&Endpoint { tls: false, host: host.to_owned(), port: 80 });
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(of("127.0.0.2"), ["127.0.0.2:80"]);
+        assert_eq!(of("0.0.0.0"), ["127.0.0.1:80"]);
+        assert_eq!(of("localhost"), ["127.0.0.1:80", "[::1]:80"]);
+        assert_eq!(of("[::1]"), ["[::1]:80"]);
+        assert!(of("198.18.0.1").is_empty() && of("etcd.example").is_empty());
+    }
+
+    #[test]
     fn machine_that_was_disturbed_is_named() {
         let text = "title: t\nsystems: {a: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 1}}}\n\
                     loads: {l: {clients: 1, stop: {after: 1s}}}\ntrials: 1\n";
@@ -78,7 +97,7 @@ mod tests {
         let of = |shared, second: Observed| {
             let machines = vec![("h1", 2, samples(0.0, 0.0)), ("h2", 2, second)];
             let seen = MachineSeen::so_far(machines, &[0, 1]);
-            disturbed(&study, &study.systems[0], (&seen, shared), (1.0, 3.0))
+            disturbed(&study, None, (&seen, shared), (1.0, 3.0))
         };
         assert_eq!(of(false, samples(0.0, 0.0)), Vec::<String>::new());
         let stolen = "on `h2`: the hypervisor gave 20.0 % of this machine's CPU time to others";

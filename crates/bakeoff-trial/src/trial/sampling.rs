@@ -17,7 +17,7 @@ use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
 use bakeoff_core::observed::{NodeSample, Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
-use bakeoff_core::study::{self, Load, Study};
+use bakeoff_core::study::{Endpoint, Load, Study};
 use bakeoff_engine::Window;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_host::usage::{self, MachineServers};
@@ -38,6 +38,8 @@ pub(crate) struct Sampling<'a> {
     remote: Option<RemoteWatch<'a>>,
     /// Samples the metrics of nodes, if the study gives their URLs.
     metrics: Option<MetricsSampler>,
+    /// Why the CPU time of servers that bakeoff did not start looks like that of other work.
+    unattributed: Option<String>,
     every: Duration,
     began: Instant,
     /// Start by the wall clock, in seconds since 1970.
@@ -52,7 +54,8 @@ impl<'a> Sampling<'a> {
         let (began, wall) = (clock::now(), wall::seconds());
         let beside_another = this_machine::is_another_bakeoff_here();
         let own = LocalWatch::begin(dir, every, began);
-        Self { own, remote: None, metrics: None, every, began, wall, beside_another }
+        let (remote, metrics, unattributed) = (None, None, None);
+        Self { own, remote, metrics, unattributed, every, began, wall, beside_another }
     }
 
     /// Samples all machines of the run from now on.
@@ -63,6 +66,25 @@ impl<'a> Sampling<'a> {
         let watch = |machines| RemoteWatch::begin(machines, self.every, self.began);
         self.remote = fleet.placed().map(|machines| watch(machines)).transpose()?;
         Ok(())
+    }
+
+    /// Counts the CPU time of servers of this machine that bakeoff did not start. `is_placed`: the run has a places file.
+    pub(crate) fn watch_endpoints(&mut self, endpoints: &[Endpoint], is_placed: bool) {
+        let unknown = |one: &Endpoint| {
+            let why = match &*neighbours::loopback(one) {
+                [] => return None,
+                _ if is_placed => "it runs on a generator's machine".to_owned(),
+                addresses => self.own.count_listener(addresses).err()?,
+            };
+            let at = one.authority();
+            Some(format!("the CPU time of the server at {at} looks like that of other work: {why}"))
+        };
+        self.unattributed = endpoints.iter().find_map(unknown);
+    }
+
+    /// Returns the reason why the CPU time of some servers looks like that of other work.
+    pub(crate) fn unattributed(&self) -> Option<&str> {
+        self.unattributed.as_deref()
     }
 
     fn watches(&self) -> impl Iterator<Item = &dyn Watch> {
@@ -158,7 +180,18 @@ impl<'a> Sampling<'a> {
             self.remote.map(RemoteWatch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || this_machine::is_another_bakeoff_here();
-        Sampled { observed, metrics, machines, kernels, unseen, lasted, wall, beside_another }
+        let unattributed = self.unattributed;
+        Sampled {
+            observed,
+            metrics,
+            unattributed,
+            machines,
+            kernels,
+            unseen,
+            lasted,
+            wall,
+            beside_another,
+        }
     }
 }
 
@@ -168,6 +201,8 @@ pub(crate) struct Sampled {
     pub(crate) observed: Observed,
     /// Nodes with metrics. Their samples are in `observed`.
     metrics: Vec<NodeMetrics>,
+    /// Why the CPU time of some servers looks like that of other work.
+    unattributed: Option<String>,
     /// Samples of the run's machines; empty without a places file.
     pub(crate) machines: Vec<MachineTrial>,
     /// For each machine, the index of the first one with the same running kernel.
@@ -184,8 +219,6 @@ pub(crate) struct Sampled {
 #[derive(Clone, Copy)]
 pub(crate) struct Judged<'a> {
     pub(crate) study: &'a Study,
-    /// Loaded system.
-    pub(crate) asked: &'a study::System,
     pub(crate) load: &'a Load,
     /// True with `--shared-machine`.
     pub(crate) shared_machine: bool,
@@ -206,7 +239,8 @@ impl Sampled {
 
     /// Adds the usage during the load to the record, and the checks of the samples.
     pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
-        let Judged { study, asked, load, shared_machine } = of;
+        let Judged { study, load, shared_machine } = of;
+        let unattributed = self.unattributed.as_deref();
         record.beside_another = self.is_local() && self.beside_another;
         let windows = windows(load, &record);
         let seen = self.seen();
@@ -231,7 +265,7 @@ impl Sampled {
                     worst(
                         loaded
                             .iter()
-                            .map(|(one, _)| neighbours::check(study, asked, one, &windows)),
+                            .map(|(one, _)| neighbours::check(study, unattributed, one, &windows)),
                     ),
                 ],
             };
@@ -389,6 +423,7 @@ mod tests {
         Sampled {
             observed: Observed::default(),
             metrics: Vec::new(),
+            unattributed: None,
             kernels: (0..machines.len()).collect(),
             machines,
             unseen: None,
@@ -470,12 +505,7 @@ mod tests {
         let kinds = bakeoff_systems::kinds();
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &kinds).unwrap();
         let plan = bakeoff_core::plan::plan(&study, 1);
-        let judged = Judged {
-            study: &study,
-            asked: &study.systems[0],
-            load: &study.loads[0],
-            shared_machine: false,
-        };
+        let judged = Judged { study: &study, load: &study.loads[0], shared_machine: false };
         let record = of.judge_load(judged, crate::trial::begun(&plan[0], String::new()));
         let check = record.checks.iter().find(|check| check.name == CheckName::Metrics);
         let why = "metrics of away could not be read: answered 404";
