@@ -106,6 +106,9 @@ pub struct Audit {
     pub older: u64,
     /// Number of keys that could not be read.
     pub unreadable: u64,
+    /// Number of read keys whose first read failed.
+    #[serde(default, skip_serializing_if = "crate::units::is_zero")]
+    pub repeated: u64,
     /// Number of audited keys whose loss would have been noticed; `None` if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<u64>,
@@ -148,6 +151,7 @@ impl Audit {
             wrong: 0,
             older: 0,
             unreadable: 0,
+            repeated: 0,
             claimed: None,
             under_load: None,
             at_rest_because: None,

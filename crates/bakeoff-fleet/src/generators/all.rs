@@ -204,6 +204,7 @@ impl<'a> Generators<'a> {
             all.interrupted |= one.interrupted;
             all.errors.extend(one.errors);
             all.findings.read += one.findings.read;
+            all.findings.repeated += one.findings.repeated;
             all.findings.lost += one.findings.lost;
             all.findings.wrong += one.findings.wrong;
             all.findings.older += one.findings.older;

@@ -38,6 +38,12 @@ const LEAD: Duration = Duration::from_millis(5);
 /// Most clients that read back.
 const READERS_MAX: u32 = 32;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most times that a key is read until a read succeeds.
+const ATTEMPTS_MAX: u32 = 10;
+/// Attempts for few keys, although none of them could be read.
+const VAIN_ATTEMPTS: u32 = 3;
+/// Pause before a further attempt.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Most reasons for unread keys to keep.
 const ERRORS_MAX: usize = 3;
 
@@ -182,7 +188,8 @@ impl LocalGenerator {
         Ok(())
     }
 
-    /// Reads back each of its acknowledged keys once, or the `keys_max` chosen by [`audited::choose`].
+    /// Reads back each of its acknowledged keys, or the `keys_max` chosen by [`audited::choose`]. A key whose read fails
+    /// is read again, as long as others can be read.
     pub(super) fn read_keys(
         &self,
         ask: &ReadBackAsk<'_>,
@@ -198,25 +205,53 @@ impl LocalGenerator {
         if keys.is_empty() {
             return Ok(read);
         }
-        let readers = fitting_clients(ask.to.system, ask.to.nodes, READERS_MAX);
-        let drive = Drive::once(read.asked, readers, 1, READ_TIMEOUT);
-        let keys: Arc<[u64]> = keys.into();
         let findings = Arc::new(Mutex::new(Findings::default()));
+        let found = || findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = keys;
+        let mut attempts = 1;
+        let measurement = loop {
+            let measurement = self.read_once(&unread, &findings, ask, stop)?;
+            let before = unread.len();
+            unread.retain(|&key| !found().has_read(key));
+            if attempts > 1 {
+                found().repeated += (before - unread.len()) as u64;
+            }
+            let in_vain = unread.len() == before
+                && (attempts >= VAIN_ATTEMPTS || unread.len() > READERS_MAX as usize);
+            let is_over = unread.is_empty() || in_vain || measurement.interrupted;
+            if is_over || attempts == ATTEMPTS_MAX {
+                break measurement;
+            }
+            attempts += 1;
+            std::thread::sleep(READ_AGAIN_AFTER);
+        };
+        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
+        let errors = errors.take(ERRORS_MAX).collect();
+        let findings = std::mem::take(&mut *found());
+        Ok(ReadBack { findings, interrupted: measurement.interrupted, errors, ..read })
+    }
+
+    /// Reads each of these keys once.
+    fn read_once(
+        &self,
+        keys: &[u64],
+        findings: &Arc<Mutex<Findings>>,
+        ask: &ReadBackAsk<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Measurement, EngineError> {
+        let readers = fitting_clients(ask.to.system, ask.to.nodes, READERS_MAX);
+        let keys: Arc<[u64]> = keys.into();
         let (measurement, _) = ask.to.system.drive(KvLoad {
             nodes: ask.to.nodes,
             keyed: &self.keyed,
             source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
             reading: NEWEST,
-            drive: &drive,
+            drive: &Drive::once(keys.len() as u64, readers, 1, READ_TIMEOUT),
             together: None,
             interrupted: stop,
             progress: &mut |_| {},
         })?;
-        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
-        let findings =
-            std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner));
-        let errors = errors.take(ERRORS_MAX).collect();
-        Ok(ReadBack { findings, interrupted: measurement.interrupted, errors, ..read })
+        Ok(measurement)
     }
 }
 

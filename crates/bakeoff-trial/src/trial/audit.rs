@@ -88,6 +88,7 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
     let ReadBack { asked, claimed, findings, interrupted, errors } = read;
     audit.claimed = Some(claimed);
     audit.read = findings.read;
+    audit.repeated = findings.repeated;
     audit.lost = findings.lost;
     audit.wrong = findings.wrong;
     audit.older = findings.older;

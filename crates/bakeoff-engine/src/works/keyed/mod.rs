@@ -538,7 +538,7 @@ impl KvWork {
         let (found, stale) = match judged {
             Ok(seen) => {
                 if let Source::Audit(_, findings) = &self.source {
-                    lock(findings).read += 1;
+                    lock(findings).count(pending.key);
                 }
                 return Ok(Success { seen, hit: None });
             }
@@ -607,7 +607,7 @@ impl KvWork {
         let text = format!("key `{}`: {what}", self.keyed.space.short_name(key));
         if let Source::Audit(_, findings) = &self.source {
             let mut findings = lock(findings);
-            findings.read += 1;
+            findings.count(key);
             findings.lost += u64::from(lost);
             findings.wrong += u64::from(!lost);
             if findings.examples.len() < FINDINGS_EXAMPLES_MAX {

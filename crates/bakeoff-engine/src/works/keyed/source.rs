@@ -2,6 +2,7 @@
 //!
 //! Not here: drawing from a mix (`bakeoff_core::workload`).
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use bakeoff_core::schedule::LoadShare;
@@ -33,6 +34,8 @@ pub enum Source {
 pub struct Findings {
     /// Number of keys read.
     pub read: u64,
+    /// Number of those keys that could only be read by a further attempt.
+    pub repeated: u64,
     /// Acknowledged keys that were missing.
     pub lost: u64,
     /// Keys that held a wrong value.
@@ -41,6 +44,21 @@ pub struct Findings {
     pub older: u64,
     /// First few wrong or missing keys, in words.
     pub examples: Vec<String>,
+    /// The keys that were read. They stay with the generator.
+    #[serde(skip)]
+    answered: HashSet<u64>,
+}
+
+impl Findings {
+    /// Counts a key that was read.
+    pub(super) fn count(&mut self, key: u64) {
+        self.read += u64::from(self.answered.insert(key));
+    }
+
+    /// Returns true if the key was read.
+    pub fn has_read(&self, key: u64) -> bool {
+        self.answered.contains(&key)
+    }
 }
 
 /// Maximum operations that are checked one by one to count a share, about a second of work.

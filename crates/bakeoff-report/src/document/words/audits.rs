@@ -16,6 +16,8 @@ struct Held {
     of: Audited,
     read: (u64, u64),
     acknowledged: (u64, u64),
+    /// Keys whose first read failed.
+    repeated: (u64, u64),
     /// Keys read back that would have shown any loss; `None` if not counted.
     claimed: Option<(u64, u64)>,
     /// Clients that wrote during the kill, and writes acknowledged until then. `None` if the nodes were killed at rest
@@ -51,6 +53,7 @@ impl Held {
             of,
             read: bounds(|audit| audit.read),
             acknowledged: bounds(|audit| audit.acknowledged),
+            repeated: bounds(|audit| audit.repeated),
             claimed: counted.then(|| bounds(|audit| audit.claimed.unwrap_or(0))),
             under_load: passed.iter().all(|audit| audit.under_load.is_some()).then(|| {
                 [
@@ -96,6 +99,10 @@ impl Held {
             .map_or_else(String::new, |claimed| {
                 format!(", {} of them able to show a loss", range(claimed))
             });
+        let repeated = match self.repeated {
+            (0, 0) => String::new(),
+            counts => format!(", {} of them only by a further read", range(counts)),
+        };
         let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
             format!(
                 ", killed while {} clients wrote ({} writes acknowledged in that time)",
@@ -123,7 +130,7 @@ impl Held {
         match self.of {
             Audited::Writes => format!(
                 "{keys} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{at_rest}{cut}{claimed}{flipped}{unguaranteed}"
+                 ({each}{trials}){repeated}{killed}{at_rest}{cut}{claimed}{flipped}{unguaranteed}"
             ),
             Audited::Passages => format!(
                 "no request passed unchecked {when}: {read} passed, {all} were granted ({trials})"
