@@ -11,6 +11,7 @@ pub mod fingerprint;
 mod fuzz;
 pub mod histogram;
 pub mod lanes;
+pub mod lateness;
 pub mod ledger;
 pub mod linearizability;
 pub mod log_findings;

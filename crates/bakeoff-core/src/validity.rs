@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::lateness::{self, Delay, Spoilt};
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, latency_text, plural};
 
@@ -11,24 +12,11 @@ use crate::units::{count_text, figure_text, latency_text, plural};
 const BUSIEST_MAX: f64 = 0.9;
 /// Minimum window for a statement on how busy a thread is.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// Schedule lag that 1 % of an open load's operations may exceed. A larger one is allowed up to
-/// [`SCHEDULE_LAG_SHARE_MAX`] of the response time's p99.
-const SCHEDULE_LAG_MAX: Duration = Duration::from_millis(1);
-/// Share of the response time's p99; see [`SCHEDULE_LAG_MAX`].
-const SCHEDULE_LAG_SHARE_MAX: f64 = 0.1;
-
-/// Share of the window for which a generator thread may stand still, counting stalls from
-/// [`STALL_MIN`](crate::measurement::STALL_MIN). Above it more than one operation in a thousand is affected, and the
-/// p99.9 is the generator's.
-const STALLED_SHARE_MAX: f64 = 0.001;
+/// Share of a closed load's window for which a generator thread may stand still: throughput is low by at most as much.
+const STALLED_SHARE_MAX: f64 = 0.01;
 /// Share of the window for which a CPU limit may throttle the generator. The kernel throttles for tens of
 /// milliseconds at a time.
 const THROTTLED_SHARE_MAX: f64 = 0.001;
-/// Share of the median response time that answers may wait behind others in the generator. Above it a median below
-/// [`LAG_MATTERS_BELOW`] is partly the generator's.
-pub const LAG_SHARE_MAX: f64 = 0.1;
-/// Median response time below which [`LAG_SHARE_MAX`] applies.
-pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
 /// Minimum failures at a node without a success that show that it served no client.
 const NODE_ERRORS_MIN: u64 = 3;
 
@@ -64,74 +52,57 @@ pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Checks for late operations of an open load although clients were free. A closed load has no schedule.
-pub(crate) fn schedule_lagged(measurement: &Measurement) -> Option<String> {
-    let schedule_lag = measurement.schedule_lag.quantile(0.99)?;
-    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
-    (schedule_lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
-        format!(
-            "the generator could not keep the schedule: 1 % of operations went out {} late or \
-             later though a client was free",
-            latency_text(schedule_lag)
-        )
-    })
+/// Returns what is spoilt if the generator's delays of this kind spoilt it most.
+fn spoilt_by(measurement: &Measurement, delay: Delay) -> Option<Spoilt> {
+    lateness::spoilt(measurement).filter(|found| found.by == delay)
 }
 
-/// Checks for stalls of a generator thread that would show in the percentiles.
+/// Checks for late operations of an open load although clients were free. A closed load has no schedule.
+pub(crate) fn schedule_lagged(measurement: &Measurement) -> Option<String> {
+    let spoilt = spoilt_by(measurement, Delay::Sending)?;
+    let lag = measurement.schedule_lag.quantile(0.99)?;
+    Some(format!(
+        "{}: it could not keep the schedule, and 1 % of operations went out {} late or later though a client was free",
+        spoilt.text(),
+        latency_text(lag)
+    ))
+}
+
+/// Checks for stalls of a generator thread that hide what the server does: in a closed load for too much of the time,
+/// in any load for too many operations.
 pub(crate) fn generator_stalled(measurement: &Measurement) -> Option<String> {
     let (thread, stalled) = measurement.most_stalled()?;
     let of_thread = || measurement.stalls.iter().filter(|stall| stall.thread == thread);
     let longest = of_thread().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
-    (stalled.as_secs_f64() > measurement.window.as_secs_f64() * STALLED_SHARE_MAX).then(|| {
+    let spoilt = spoilt_by(measurement, Delay::Stall);
+    let is_open = !measurement.schedule_lag.is_empty();
+    let share = stalled.as_secs_f64() / measurement.window.as_secs_f64();
+    (spoilt.is_some() || !is_open && share > STALLED_SHARE_MAX).then(|| {
         let length = Duration::try_from_secs_f64(longest.seconds).unwrap_or_default();
         let from = Duration::try_from_secs_f64(longest.from).unwrap_or_default();
         let more = match of_thread().count() - 1 {
             0 => String::new(),
             more => format!(" (and {} more of at least 100 ms)", count_text(more as u64)),
         };
+        let added = spoilt.map_or_else(String::new, |spoilt| format!("; {}", spoilt.text()));
         format!(
             "the generator stood still for {}, from {} on{more}: what was due or answered meanwhile \
-             waited for it and not for the server",
+             waited for it and not for the server{added}",
             latency_text(length),
             latency_text(from)
         )
     })
 }
 
-/// Checks for answers to an open load that waited in the generator for a large share of their time. Latencies of a
-/// closed load follow from the number of clients, and are not its subject.
+/// Checks for answers to an open load that waited in the generator for too long. Latencies of a closed load follow from
+/// the number of clients, and are not its subject.
 pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
-    if measurement.schedule_lag.is_empty() {
-        return None;
-    }
+    let spoilt = spoilt_by(measurement, Delay::Reading)?;
     let lag = measurement.receive_lag.quantile(0.99)?;
-    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
-    (lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
-        format!(
-            "1 % of answers that had arrived waited {} or longer until the generator read them",
-            latency_text(lag)
-        )
-    })
-}
-
-/// Returns the p99 receive lag as a share of a median response time below a millisecond. Returns `None` if it is at
-/// most [`LAG_SHARE_MAX`], or if the median is longer.
-pub fn lag_share(measurement: &Measurement) -> Option<f64> {
-    let lag = measurement.receive_lag.quantile(0.99)?;
-    let median = measurement.total().response.quantile(0.5)?;
-    let share = lag.as_secs_f64() / median.as_secs_f64().max(f64::MIN_POSITIVE);
-    (median < LAG_MATTERS_BELOW && share > LAG_SHARE_MAX).then_some(share)
-}
-
-/// Explains why latencies below a millisecond are partly the generator's; `None` if they are not. The trial stays
-/// valid: throughput and longer latencies hold.
-pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
-    let (share, lag) = (lag_share(measurement)?, measurement.receive_lag.quantile(0.99)?);
     Some(format!(
-        "1 % of answers waited {} or longer behind others until the generator read them, {} % of the \
-         median response time: differences of so much below 1 ms say nothing of the server",
-        latency_text(lag),
-        figure_text(share * 100.0)
+        "{}: 1 % of answers that had arrived waited {} or longer until the generator read them",
+        spoilt.text(),
+        latency_text(lag)
     ))
 }
 
@@ -246,7 +217,7 @@ mod tests {
 
     #[test]
     fn schedule_lag_is_reported_if_it_matters() {
-        check(&measured(0.1, 990, 1_000), &[]);
+        check(&measured(0.1, 400, 1_000), &[]);
         check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
         check(&measured(0.1, 1_100, 20_000), &[]);
         check(&measured(0.95, 5_000, 20_000), &["95.0 %", "could not keep the schedule"]);
@@ -265,7 +236,7 @@ mod tests {
         check(&stalled(10, &[stall(0, 0.15)]), &[why]);
         check(&stalled(160, &[stall(0, 0.15)]), &[]);
         check(&stalled(160, &[stall(0, 0.1), stall(1, 0.1)]), &[]);
-        check(&stalled(160, &[stall(1, 0.1), stall(1, 0.1)]), &["(and 1 more of at least 100 ms)"]);
+        check(&stalled(16, &[stall(1, 0.1), stall(1, 0.1)]), &["(and 1 more of at least 100 ms)"]);
     }
 
     #[test]
@@ -275,14 +246,9 @@ mod tests {
             of.receive_lag.record_many(Duration::from_micros(lag_us), 100);
             of
         };
-        check(&lagged(990, 1_000), &[]);
+        check(&lagged(400, 1_000), &[]);
         check(&lagged(1_100, 2_000), &["answers that had arrived waited 1.1"]);
         check(&lagged(1_100, 20_000), &[]);
         check(&Measurement { schedule_lag: Latencies::default(), ..lagged(1_100, 2_000) }, &[]);
-        let note = |lag_us, response_us| lag_in_latencies(&lagged(lag_us, response_us));
-        assert_eq!(note(40, 500), None);
-        assert_eq!(note(400, 1_100), None);
-        let why = note(60, 500).expect("12 % of half a millisecond");
-        assert!(why.contains("12.0 % of the median response time"), "{why}");
     }
 }

@@ -3,18 +3,17 @@
 //! Not here: verdicts as values (`verdict`), the limits of one measurement (`validity`), sampling and reading keys
 //! back (the binary).
 
+mod advice;
 pub mod causes;
 pub mod explained;
 pub mod machine;
 mod measured;
 mod stationary;
 
+pub use advice::advice;
 pub use measured::measured;
 
-pub use crate::validity::{
-    LAG_MATTERS_BELOW, LAG_SHARE_MAX, gave_out, generator_throttled, lag_in_latencies, lag_share,
-    unserved,
-};
+pub use crate::validity::{gave_out, generator_throttled, unserved};
 pub use crate::verdict::{
     Audit, Audited, Cause, CheckName, FlippedBit, KilledUnderLoad, Passages, PowerCutsMade, Verdict,
 };

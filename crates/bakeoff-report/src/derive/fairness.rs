@@ -85,7 +85,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     }
     let shared = record.header.environment.shared_with_servers;
     add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
-    if let Some(row) = limits::receive_lag(&sides) {
+    if let Some(row) = limits::generator_delays(&sides) {
         add((row, None));
     }
     add(plain("version", &sides, Weight::Matters, |side| {

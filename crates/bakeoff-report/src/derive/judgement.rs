@@ -146,8 +146,8 @@ pub(crate) enum JudgedAs {
         /// Reason.
         why: Withheld,
     },
-    /// A difference below 1 ms that does not exceed the generator's receive lag.
-    BelowLag,
+    /// A difference of response times that does not exceed what the generator may have added to the longer one.
+    WithinDelays,
     /// Fewer than [`bakeoff_core::stats::TRIALS_MIN`] rounds.
     TooFew,
     /// Not judged, for this reason.

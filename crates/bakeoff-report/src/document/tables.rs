@@ -263,6 +263,10 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(lag));
         }
     }
+    let added = Quantity::Added(Point::P99);
+    if any(added) {
+        rows.push(Row::Of(added));
+    }
     if any(Quantity::Beyond) {
         rows.push(Row::Of(Quantity::Beyond));
     }

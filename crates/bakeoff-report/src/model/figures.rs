@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::lateness;
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::Column;
@@ -191,6 +192,10 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         for point in [Point::P50, Point::P99, Point::Slowest] {
             figures.insert(Quantity::ReceiveLag(point), point.read(&receive_lag));
         }
+        figures.extend(Point::DELAYED.into_iter().filter_map(|(point, quantile)| {
+            let added = lateness::added(whole, quantile)?;
+            Some((Quantity::Added(point), Figure::Value(added.as_secs_f64() * 1e3)))
+        }));
     }
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));
     figures.extend(stale(&whole.staleness));

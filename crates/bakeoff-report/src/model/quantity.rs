@@ -42,6 +42,15 @@ impl Point {
         Self::P999,
     ];
 
+    /// Percentiles that the generator's delays are bounded for, with their quantiles.
+    pub(crate) const DELAYED: [(Self, f64); 5] = [
+        (Self::P50, 0.5),
+        (Self::P90, 0.9),
+        (Self::P95, 0.95),
+        (Self::P99, 0.99),
+        (Self::P999, 0.999),
+    ];
+
     /// Statistics that are also shown for successes alone.
     pub(crate) const OF_SUCCESSES: [Self; 4] = [Self::Mean, Self::Slowest, Self::P50, Self::P99];
 
@@ -130,6 +139,8 @@ pub(crate) enum Quantity {
     ScheduleLag(Point),
     /// Time that received answers waited behind others in the generator.
     ReceiveLag(Point),
+    /// Most that the generator's delays may have added to a response time.
+    Added(Point),
     /// Responses that took more than an hour.
     Beyond,
     /// All failures.
@@ -246,6 +257,9 @@ impl Quantity {
             Self::ReceiveLag(point) => {
                 return format!("generator's receive lag {}", point.words().0);
             }
+            Self::Added(point) => {
+                return format!("generator may have added to {}", point.words().0);
+            }
             Self::Beyond => "responses beyond 1 h",
             Self::Errors => "errors",
             Self::ErrorShare => "errors of all",
@@ -309,6 +323,7 @@ impl Quantity {
             Self::Service(point) => return format!("service_{}_ms", point.words().1),
             Self::ScheduleLag(point) => return format!("slip_{}_ms", point.words().1),
             Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
+            Self::Added(point) => return format!("generator_added_{}_ms", point.words().1),
             Self::Beyond => "responses_beyond_one_hour",
             Self::Errors => "errors",
             Self::ErrorShare => "error_share",
@@ -394,6 +409,7 @@ impl Quantity {
             | Self::Service(_)
             | Self::ScheduleLag(_)
             | Self::ReceiveLag(_)
+            | Self::Added(_)
             | Self::StaleAge(_)
             | Self::CpuPerOperation => Unit::Milliseconds,
             Self::CpuNodeMax

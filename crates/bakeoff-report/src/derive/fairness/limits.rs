@@ -2,15 +2,15 @@
 //!
 //! Not here: the other rows of the sheet (`fairness`), throttling by a limit (`nodes`).
 
-use bakeoff_core::check::{self, CheckName, Verdict};
+use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::lateness;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::stats::and;
 use bakeoff_core::study::{self, Limits};
-use bakeoff_core::units::trials_text;
+use bakeoff_core::units::{share_text, trials_text};
 
 use super::{Fact, Row, Side, UNKNOWN, Weight, by_group, plain};
-use crate::derive::machine_baseline::percent;
 
 /// Returns the limits that the study sets for a system and its parts; `None` without limits.
 fn asked(side: &Side<'_>) -> Option<String> {
@@ -103,16 +103,21 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(format!("the systems have different limits: {}", held.join(", "))))
 }
 
-/// Returns the row of the generator's receive lag: its largest share, in any trial, of latencies below a millisecond.
-/// `None` if no lag was recorded.
-pub(super) fn receive_lag(sides: &[Side<'_>]) -> Option<Row> {
+/// Returns the row of the largest share of a p99 response time that the generator's delays may have added, in any trial.
+/// `None` if no delay was recorded.
+pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<Row> {
     let recorded = sides.iter().flat_map(measured).any(|of| !of.receive_lag.is_empty());
-    let (row, _) = plain("answers waited in the generator", sides, Weight::Matters, |side| {
-        let share = measured(side).filter_map(check::lag_share).max_by(f64::total_cmp);
-        match share {
-            _ if measured(side).next().is_none() => Fact::NotMeasured,
-            None => Fact::Known("less than a tenth of a median below 1 ms".to_owned()),
-            Some(share) => Fact::Known(format!("up to {} of a median below 1 ms", percent(share))),
+    let (row, _) = plain("delays in the generator", sides, Weight::Matters, |side| {
+        let share = |of: &Measurement| {
+            let p99 = of.total().response.quantile(0.99)?;
+            Some(lateness::added(of, 0.99)?.as_secs_f64() / p99.as_secs_f64())
+        };
+        match measured(side).filter_map(share).max_by(f64::total_cmp) {
+            None => Fact::NotMeasured,
+            Some(share) if share <= lateness::ADDED_SHARE_MAX => {
+                Fact::Known("less than a tenth of a p99".to_owned())
+            }
+            Some(share) => Fact::Known(format!("up to {} of a p99", share_text(share))),
         }
     });
     recorded.then_some(row)

@@ -2,7 +2,7 @@
 //!
 //! Not here: the choice of figures (`judgement`), the test (`stats::judge`).
 
-use bakeoff_core::check::{Cause, LAG_MATTERS_BELOW};
+use bakeoff_core::check::Cause;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::judge::{Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::rounds::{Rounds, Yield, medians};
@@ -13,7 +13,7 @@ use crate::derive::not_comparable::NotComparable;
 use crate::derive::{conditions, nodes};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::quantity::{Point, Quantity};
+use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
 /// Two systems and one figure, before the family is judged.
@@ -82,8 +82,8 @@ impl<'c> Pair<'c> {
         let Some(answer) = answer else { return self.judgement };
         self.judgement.verdict = self.verdict(&answer);
         self.judgement.answer = Some(answer);
-        if self.judgement.claims() && self.is_below_lag() {
-            self.judgement.verdict = JudgedAs::BelowLag;
+        if self.judgement.claims() && self.is_within_delays() {
+            self.judgement.verdict = JudgedAs::WithinDelays;
         }
         self.judgement.conditions = match self.judgement.winner() {
             Some(winner) if winner == self.a.system => {
@@ -108,16 +108,14 @@ impl<'c> Pair<'c> {
         }
     }
 
-    /// Returns true if response times below 1 ms differ by no more than the generator's receive lag.
-    fn is_below_lag(&self) -> bool {
-        let lag = |one: &Contender| one.shown(Quantity::ReceiveLag(Point::P99)).value();
-        let lag = [self.a, self.b].into_iter().filter_map(lag).fold(0.0, f64::max);
+    /// Returns true if response times differ by no more than the generator may have added to the longer one.
+    fn is_within_delays(&self) -> bool {
+        let Quantity::Response(point) = self.judgement.quantity else { return false };
         let (ours, theirs) = self.judgement.medians;
         let (Some(ours), Some(theirs)) = (ours.value(), theirs.value()) else { return false };
-        let below = LAG_MATTERS_BELOW.as_secs_f64() * 1e3;
-        matches!(self.judgement.quantity, Quantity::Response(_))
-            && ours.min(theirs) < below
-            && (ours - theirs).abs() <= lag
+        let slower = if ours > theirs { self.a } else { self.b };
+        let added = slower.shown(Quantity::Added(point)).value().unwrap_or(0.0);
+        (ours - theirs).abs() <= added
     }
 }
 

@@ -12,7 +12,7 @@ use bakeoff_core::units::plural;
 use super::{JudgedAs, Judgement, better, label, what};
 
 /// Reason why a difference of response times below 1 ms is not claimed.
-const BELOW_LAG: &str = "the difference is as small as the generator's receive lag";
+const WITHIN_DELAYS: &str = "the generator's own delays may have added as much";
 
 impl Judgement {
     /// Returns the ratio, if there is one.
@@ -36,7 +36,7 @@ impl Judgement {
             JudgedAs::Higher => "higher".to_owned(),
             JudgedAs::Lower => "lower".to_owned(),
             JudgedAs::NoneShown { .. } => "none shown".to_owned(),
-            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not claimed".to_owned(),
+            JudgedAs::Withheld { .. } | JudgedAs::WithinDelays => "not claimed".to_owned(),
             JudgedAs::TooFew => "too few".to_owned(),
             JudgedAs::NotJudged(_) => "not judged".to_owned(),
         }
@@ -66,11 +66,11 @@ impl Judgement {
         match (&self.verdict, self.answer) {
             (JudgedAs::Higher, Some(answer)) => self.qualified(claim(a, b, answer)),
             (JudgedAs::Lower, Some(answer)) => self.qualified(claim(b, a, answer.turned())),
-            (JudgedAs::BelowLag, _) => {
+            (JudgedAs::WithinDelays, _) => {
                 let medians = self.medians_text(true);
                 format!(
                     "{what} of {a} and {b} ({}; {trials}; medians {medians}): not claimed: \
-                     {BELOW_LAG}",
+                     {WITHIN_DELAYS}",
                     self.load
                 )
             }
@@ -130,7 +130,7 @@ impl Judgement {
             JudgedAs::Higher => TailFound::Higher,
             JudgedAs::Lower => TailFound::Lower,
             JudgedAs::NoneShown { .. } => TailFound::NoneShown,
-            JudgedAs::BelowLag => TailFound::NotClaimed(BELOW_LAG.to_owned()),
+            JudgedAs::WithinDelays => TailFound::NotClaimed(WITHIN_DELAYS.to_owned()),
             JudgedAs::Withheld { .. } | JudgedAs::TooFew | JudgedAs::NotJudged(_) => return None,
         };
         let text = |figure| self.quantity.short(figure);
@@ -167,7 +167,7 @@ impl Judgement {
             JudgedAs::Higher => "higher",
             JudgedAs::Lower => "lower",
             JudgedAs::NoneShown { .. } => "none-shown",
-            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not-claimed",
+            JudgedAs::Withheld { .. } | JudgedAs::WithinDelays => "not-claimed",
             JudgedAs::TooFew => "too-few",
             JudgedAs::NotJudged(_) => "not-judged",
         }

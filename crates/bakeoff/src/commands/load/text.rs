@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bakeoff_core::check;
+use bakeoff_core::lateness;
 use bakeoff_core::measurement::{Second, SecondFigures, Silence};
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
@@ -177,7 +177,7 @@ impl Page {
         row("max", &|ranked| ranked.max());
         row("mean", &|ranked| ranked.mean());
         self.table(&rows);
-        if let Some(note) = check::lag_in_latencies(&part.measurement) {
+        if let Some(note) = lateness::text(&part.measurement) {
             self.line(None, &note);
         }
         if let Some(text) = failed_text(&response) {

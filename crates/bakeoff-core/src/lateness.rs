@@ -1,0 +1,363 @@
+//! Bounds what a late generator may have added to response times.
+//!
+//! Response times count from the due time. A generator that sends late, reads late or stands still lengthens them, each
+//! by at most its own delay. So its lateness never makes a system look better, and it is judged by what it may have
+//! spoilt: a p99 of 20 ms bears a delay of 1.9 ms, a p99 of 2 ms does not.
+//!
+//! Let R(q) be the measured quantile of the response times, S(q) that of the delays in sending and V(q) that of the
+//! delays in reading. All but a share d of operations were delayed by at most S(1 - d), and all but a share d by at
+//! most V(1 - d). So the true q-quantile is at least R(q - 2d) - S(1 - d) - V(1 - d), for any d. Service times count
+//! from the sending, so the same holds for their quantile R'(q - d) without S. A stall hits the answers in flight,
+//! which are in neither record: a share p of operations, by which q falls further. The largest of these bounds counts.
+//!
+//! Not here: the checks (`validity`), the comparison of systems (`report`).
+
+use std::time::Duration;
+
+use crate::histogram::Latencies;
+use crate::measurement::Measurement;
+use crate::ranked::{TAILS, sample_min};
+use crate::units::{latency_text, share_text};
+
+/// Largest share of a reported percentile that the generator may have added in a valid trial.
+pub const ADDED_SHARE_MAX: f64 = 0.1;
+/// Addition that is always allowed. A virtual machine takes about 50 µs to wake a thread, and now and then ten times as
+/// long. Differences between systems are never claimed within the addition.
+const ADDED_FREE: Duration = Duration::from_micros(500);
+/// Shares d of operations that are taken to be delayed by more than the bound; see the module.
+const SHARES: [f64; 9] = [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3];
+/// Percentiles that may be reported.
+const REPORTED: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// What delayed operations in the generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delay {
+    /// It sent late.
+    Sending,
+    /// It read answers late.
+    Reading,
+    /// It stood still.
+    Stall,
+}
+
+/// A reported percentile to which the generator may have added too much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spoilt {
+    /// Name of the percentile.
+    name: &'static str,
+    response: Duration,
+    added: Duration,
+    /// The delay that added most.
+    pub(crate) by: Delay,
+}
+
+impl Spoilt {
+    /// Returns `the generator may have added up to 1.9 ms to the p99 of 2.1 ms`.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "the generator may have added up to {} to the {} of {}",
+            latency_text(self.added),
+            self.name,
+            latency_text(self.response)
+        )
+    }
+}
+
+/// Response times of all successes of a load, and the generator's delays.
+struct Responses<'a> {
+    response: Latencies,
+    service: Latencies,
+    sending: &'a Latencies,
+    reading: &'a Latencies,
+    /// Share of operations that were in flight when a generator thread stood still, 0 to 1.
+    hit: f64,
+}
+
+impl<'a> Responses<'a> {
+    fn new(of: &'a Measurement) -> Self {
+        let total = of.total();
+        let hit = hit(of, &total.response);
+        let (response, service) = (total.response, total.service);
+        Self { response, service, sending: &of.schedule_lag, reading: &of.receive_lag, hit }
+    }
+
+    /// Returns the response times with only one of the delays.
+    fn with(&self, only: Delay, none: &'a Latencies) -> Self {
+        let of = |delay, delays| if only == delay { delays } else { none };
+        Self {
+            response: self.response.clone(),
+            service: self.service.clone(),
+            sending: of(Delay::Sending, self.sending),
+            reading: of(Delay::Reading, self.reading),
+            hit: if only == Delay::Stall { self.hit } else { 0.0 },
+        }
+    }
+
+    /// Returns what the generator may have added to a quantile; `None` without successes.
+    fn added(&self, quantile: f64) -> Option<Duration> {
+        let measured = self.response.quantile(quantile)?;
+        if self.sending.is_empty() && self.reading.is_empty() && self.hit == 0.0 {
+            return Some(Duration::ZERO);
+        }
+        let least = SHARES.iter().map(|&share| self.least(quantile, share)).max();
+        Some(measured.saturating_sub(least.unwrap_or_default()))
+    }
+
+    /// Returns a lower bound of the true quantile. `share`: operations that may have been delayed by more.
+    fn least(&self, quantile: f64, share: f64) -> Duration {
+        let longest = |delays: &Latencies| delays.quantile(1.0 - share).unwrap_or_default();
+        let used = |delays: &Latencies| if delays.is_empty() { 0.0 } else { share };
+        let at = |times: &Latencies, spent: f64| {
+            let left = quantile - self.hit - spent;
+            if left > 0.0 { times.quantile(left).unwrap_or_default() } else { Duration::ZERO }
+        };
+        let (sending, reading) = (used(self.sending), used(self.reading));
+        let by_response = at(&self.response, sending + reading)
+            .saturating_sub(longest(self.sending) + longest(self.reading));
+        let by_service = at(&self.service, reading).saturating_sub(longest(self.reading));
+        by_response.max(by_service)
+    }
+
+    /// Returns the reported percentiles among these, with their response times and what was added.
+    fn reported(
+        &self,
+        among: &'static [(&'static str, f64)],
+    ) -> impl Iterator<Item = (&'static str, Duration, Duration)> {
+        let count = self.response.count();
+        // Of too few operations the median is shown as if it were known.
+        let is_reported = move |quantile: f64| quantile == 0.5 || count >= sample_min(quantile);
+        among.iter().filter(move |(_, quantile)| is_reported(*quantile)).filter_map(
+            |&(name, quantile)| {
+                Some((name, self.response.quantile(quantile)?, self.added(quantile)?))
+            },
+        )
+    }
+}
+
+/// Returns the share of operations that were in flight when a generator thread stood still. By Little's law as many are
+/// in flight as fall due in a response time, but at most one a client.
+fn hit(of: &Measurement, response: &Latencies) -> f64 {
+    if of.stalls.is_empty() || response.is_empty() {
+        return 0.0;
+    }
+    let all = response.count() as f64;
+    let rate = all / of.window.as_secs_f64().max(f64::MIN_POSITIVE);
+    let in_flight = (rate * response.quantile(0.99).unwrap_or_default().as_secs_f64()).ceil() + 1.0;
+    let clients = match of.clients_with_work {
+        0 => f64::INFINITY,
+        clients => clients as f64,
+    };
+    (of.stalls.len() as f64 * in_flight.min(clients) / all).min(1.0)
+}
+
+/// Returns the first reported percentile that the generator's delays may have spoilt. In a closed load only stalls count:
+/// its latencies follow from the number of clients.
+pub(crate) fn spoilt(of: &Measurement) -> Option<Spoilt> {
+    let none = Latencies::default();
+    let all = Responses::new(of);
+    let is_open = !of.schedule_lag.is_empty();
+    let judged = if is_open { Responses::new(of) } else { all.with(Delay::Stall, &none) };
+    let too_much = |response: Duration, added: Duration| {
+        added > response.mul_f64(ADDED_SHARE_MAX).max(ADDED_FREE)
+    };
+    let (name, response, added) =
+        judged.reported(&TAILS).find(|&(_, response, added)| too_much(response, added))?;
+    let quantile = TAILS.iter().find(|(one, _)| *one == name)?.1;
+    let most = [Delay::Sending, Delay::Reading]
+        .into_iter()
+        .max_by_key(|&one| all.with(one, &none).added(quantile));
+    // What fell due in a stall was sent late.
+    let longest = of.stalls.iter().map(|stall| stall.seconds).fold(0.0, f64::max);
+    let by = match (is_open, most) {
+        (true, Some(most)) if longest < added.as_secs_f64() => most,
+        _ => Delay::Stall,
+    };
+    Some(Spoilt { name, response, added, by })
+}
+
+/// Returns what the generator may have added to a quantile of the response time of successes; `None` without any.
+pub fn added(of: &Measurement, quantile: f64) -> Option<Duration> {
+    Responses::new(of).added(quantile)
+}
+
+/// Says what the generator may have added to reported percentiles; `None` if it is less than a tenth of each.
+pub fn text(of: &Measurement) -> Option<String> {
+    let responses = Responses::new(of);
+    let much = responses.reported(&REPORTED).filter(|(_, response, added)| {
+        added.as_secs_f64() > ADDED_SHARE_MAX * response.as_secs_f64()
+    });
+    let much: Vec<String> = much
+        .map(|(name, response, added)| {
+            let share = share_text(added.as_secs_f64() / response.as_secs_f64());
+            format!("{} ({share}) to {name}", latency_text(added))
+        })
+        .collect();
+    (!much.is_empty()).then(|| {
+        format!(
+            "the generator's own delays may have added up to {}: differences of so much say nothing of the server",
+            crate::stats::and(&much)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_distr::{Distribution as _, Exp, LogNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::measurement::{GeneratorStall, OperationFigures};
+
+    /// An open load of ten seconds with the delays of its operations: in sending and in reading, in seconds.
+    struct Simulated {
+        measured: Measurement,
+        truth: Latencies,
+    }
+
+    fn latencies(seconds: impl Iterator<Item = f64>) -> Latencies {
+        let mut all = Latencies::default();
+        seconds.for_each(|one| all.record(Duration::from_secs_f64(one)));
+        all
+    }
+
+    /// Simulates 2,000 operations with a median of `median_ms`. `delay` draws the delays of an operation by its true
+    /// response time.
+    fn simulated(
+        seed: u64,
+        median_ms: f64,
+        delay: &mut dyn FnMut(&mut Xoshiro256PlusPlus, f64) -> (f64, f64),
+    ) -> Simulated {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let truth = LogNormal::new((median_ms / 1e3).ln(), 0.7).unwrap();
+        let all: Vec<(f64, f64, f64)> = (0..2000)
+            .map(|_| {
+                let response = truth.sample(&mut rng);
+                let (sending, reading) = delay(&mut rng, response);
+                (response, sending, reading)
+            })
+            .collect();
+        let figures = OperationFigures {
+            verified: 2000,
+            response: latencies(
+                all.iter().map(|(truth, sending, reading)| truth + sending + reading),
+            ),
+            service: latencies(all.iter().map(|(truth, _, reading)| truth + reading)),
+            ..OperationFigures::default()
+        };
+        let measured = Measurement {
+            window: Duration::from_secs(10),
+            operations: [("get".to_owned(), figures)].into(),
+            schedule_lag: latencies(all.iter().map(|(_, sending, _)| *sending)),
+            receive_lag: latencies(all.iter().map(|(_, _, reading)| *reading)),
+            ..Measurement::default()
+        };
+        Simulated { measured, truth: latencies(all.iter().map(|(truth, ..)| *truth)) }
+    }
+
+    /// Returns simulated loads with delays of many kinds and sizes, some of which hit the slow operations alone.
+    fn many() -> Vec<Simulated> {
+        let mut all = Vec::new();
+        for (place, late) in [0.05e-3, 0.3e-3, 1.9e-3, 20e-3].into_iter().enumerate() {
+            for share in [0.004, 0.02, 0.3, 1.0] {
+                for median in [0.4, 3.0, 30.0] {
+                    let seed = place as u64 * 100 + (share * 1000.0) as u64;
+                    let exp = Exp::new(1.0 / late).unwrap();
+                    all.push(simulated(seed, median, &mut |rng, _| {
+                        let mut draw =
+                            || if rng.random::<f64>() < share { exp.sample(rng) } else { 0.0 };
+                        (draw(), draw() / 4.0)
+                    }));
+                    let slow = median * 3.0 / 1e3;
+                    all.push(simulated(seed + 7, median, &mut |rng, response| {
+                        if response > slow { (exp.sample(rng), late) } else { (0.0, 0.0) }
+                    }));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn true_quantile_lies_between_the_bound_and_the_measured_one() {
+        for one in many() {
+            for (name, quantile) in REPORTED {
+                let measured = one.measured.total().response.quantile(quantile).unwrap();
+                let truth = one.truth.quantile(quantile).unwrap();
+                let added = added(&one.measured, quantile).unwrap();
+                // Histograms round to three digits.
+                let least = (measured - added).mul_f64(0.998);
+                assert!(least <= truth, "{name}: {measured:?} - {added:?} > {truth:?}");
+                assert!(truth <= measured.mul_f64(1.002), "a system looks better: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn valid_percentiles_are_off_by_at_most_a_tenth() {
+        let (mut valid, mut spoilt_ones) = (0, 0);
+        for one in many() {
+            if spoilt(&one.measured).is_some() {
+                spoilt_ones += 1;
+                continue;
+            }
+            valid += 1;
+            for (name, quantile) in TAILS {
+                let measured = one.measured.total().response.quantile(quantile).unwrap();
+                let truth = one.truth.quantile(quantile).unwrap();
+                let off = measured.saturating_sub(truth);
+                assert!(off <= measured.mul_f64(0.102).max(ADDED_FREE), "{name}: {off:?}");
+            }
+        }
+        assert!(valid > 30 && spoilt_ones > 15, "{valid} of {} are valid", valid + spoilt_ones);
+    }
+
+    #[test]
+    fn lateness_is_judged_by_the_percentile_that_it_may_have_spoilt() {
+        // One operation in a hundred is 1.2 to 1.9 ms late, as on a machine shared with other work.
+        let late = |median_ms| {
+            simulated(1, median_ms, &mut |rng, _| match rng.random::<f64>() < 0.011 {
+                true => (rng.random_range(1.2e-3..1.9e-3), 0.0),
+                false => (20e-6, 0.0),
+            })
+            .measured
+        };
+        assert_eq!(spoilt(&late(4.0)), None, "the p99 of 20 ms is not spoilt");
+        assert_eq!(spoilt(&late(2.0)), None, "few of the late operations are slow ones as well");
+        let all_late = simulated(1, 2.0, &mut |_, _| (1.9e-3, 0.0)).measured;
+        let found = spoilt(&all_late).expect("each median of 2 ms is 3.9 ms");
+        assert_eq!(found.by, Delay::Sending);
+        assert!(found.text().starts_with("the generator may have added up to 1.9"), "{found:?}");
+        let read_late = simulated(1, 2.0, &mut |_, _| (0.0, 1.9e-3)).measured;
+        assert_eq!(spoilt(&read_late).map(|found| found.by), Some(Delay::Reading));
+        assert!(text(&read_late).unwrap().contains("to p50"), "{:?}", text(&read_late));
+    }
+
+    #[test]
+    fn stall_is_judged_by_the_operations_that_it_hit() {
+        let with = |seconds: f64, stalls: usize| {
+            let rate = 200.0;
+            let mut due = 0;
+            let mut of = simulated(3, 3.0, &mut |_, _| {
+                due += 1;
+                let at = f64::from(due) / rate;
+                let from = 5.0;
+                let late =
+                    if at >= from && at < from + seconds { from + seconds - at } else { 0.0 };
+                (late, 0.0)
+            })
+            .measured;
+            let stall = GeneratorStall { thread: 0, from: 5.0, seconds };
+            (of.stalls, of.clients_with_work) = (vec![stall; stalls], 8);
+            of
+        };
+        assert_eq!(spoilt(&with(0.0, 0)), None);
+        assert_eq!(spoilt(&with(0.02, 1)), None, "4 of 2,000 operations");
+        assert_eq!(spoilt(&with(0.3, 1)).map(|found| found.by), Some(Delay::Stall), "60 of 2,000");
+        let closed =
+            |stalls| Measurement { schedule_lag: Latencies::default(), ..with(0.0, stalls) };
+        assert_eq!(spoilt(&closed(1)), None);
+        assert_eq!(spoilt(&closed(40)).map(|found| found.by), Some(Delay::Stall));
+    }
+}
