@@ -181,6 +181,9 @@ pub struct Measurement {
     pub dues: DueTimes,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
+    /// Successes in the last second of the warm-up, or in all of a shorter one.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub last_of_warmup: u64,
     /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub carried_over: u64,
@@ -545,6 +548,7 @@ impl Measurement {
             self.operations.entry(name.clone()).or_default().merge(figures);
         }
         self.warmup_operations += other.warmup_operations;
+        self.last_of_warmup += other.last_of_warmup;
         self.carried_over += other.carried_over;
         self.handshakes.merge(&other.handshakes);
         self.disconnected += other.disconnected;

@@ -11,6 +11,7 @@ mod williams;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom as _;
@@ -22,6 +23,10 @@ use crate::units::{plural, rate_text};
 use crate::workload::mix64;
 
 use williams::Williams;
+
+/// Time of load after which a started system counts as warm. ZooKeeper's JVM did a quarter of its puts in the first two
+/// seconds and its usual number from the fifth on.
+const WARM_AFTER: Duration = Duration::from_secs(5);
 
 /// Describes one run of a system under a workload at a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +176,15 @@ pub fn load_text(load: &Load) -> String {
             let clients: Vec<u32> = load.clients.iter().chain(own).copied().collect();
             format!("{kind} load, {}", clients_text(&clients))
         }
+    }
+}
+
+/// Returns the time since the start of a system up to which a load measures, if it measures a start: its window ends
+/// before a JVM has compiled its hot code.
+pub fn measured_start(load: &Load) -> Option<Duration> {
+    match (load.stop, &load.find) {
+        (Stop::After(time), None) => Some(load.warmup + time).filter(|end| *end < WARM_AFTER),
+        _ => None,
     }
 }
 

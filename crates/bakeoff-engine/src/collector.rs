@@ -65,6 +65,7 @@ pub(super) struct Slice {
     pub(super) closed_idle: u64,
     pub(super) paused_ends: PausedEnds,
     pub(super) warmup_operations: u64,
+    pub(super) last_of_warmup: u64,
     pub(super) carried_over: u64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
@@ -107,6 +108,7 @@ impl Slice {
             closed_idle: 0,
             paused_ends: PausedEnds::default(),
             warmup_operations: 0,
+            last_of_warmup: 0,
             carried_over: 0,
             bytes_sent: 0,
             bytes_received: 0,
@@ -140,7 +142,7 @@ impl Slice {
         (self.late_clients, self.unconnected_clients) = (0, 0);
         (self.reissued, self.closed_idle) = (0, 0);
         self.paused_ends = PausedEnds::default();
-        self.warmup_operations = 0;
+        (self.warmup_operations, self.last_of_warmup) = (0, 0);
         self.carried_over = 0;
         (self.bytes_sent, self.bytes_received) = (0, 0);
         self.last_end = None;
@@ -287,6 +289,7 @@ impl Collector {
         measurement.closed_idle += slice.closed_idle;
         measurement.paused_ends.merge(&slice.paused_ends);
         measurement.warmup_operations += slice.warmup_operations;
+        measurement.last_of_warmup += slice.last_of_warmup;
         measurement.carried_over += slice.carried_over;
         measurement.bytes_sent += slice.bytes_sent;
         measurement.bytes_received += slice.bytes_received;

@@ -221,6 +221,11 @@ impl Window {
         at >= self.measure && self.end.is_none_or(|end| at <= end)
     }
 
+    /// Returns true if `at` lies in the last second before measuring.
+    fn ends_warmup(&self, at: Instant) -> bool {
+        at < self.measure && at + Duration::from_secs(1) > self.measure
+    }
+
     /// Returns how much of `from..to` lies in the measured window.
     fn overlap(&self, from: Instant, to: Instant) -> Duration {
         let from = from.max(self.measure);

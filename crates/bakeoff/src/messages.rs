@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::transfer::Transfer;
 use bakeoff_clock as clock;
 use bakeoff_compat::Console;
+use bakeoff_core::check;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::repeat;
@@ -47,6 +48,8 @@ pub(crate) struct Messages {
 struct Below {
     board: Board,
     outlook: Option<Outlook>,
+    /// True once a trial that is not valid was followed by advice.
+    advised: bool,
 }
 
 impl Below {
@@ -169,9 +172,18 @@ impl Messages {
             None => format!("      {message} (about {} left)", left_text(left)),
         };
         self.line(&line);
+        self.advise(record);
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();
             bar.set_message("");
+        }
+    }
+
+    /// Says once a run what would make its trials valid.
+    fn advise(&self, record: &TrialRecord) {
+        let Some(advice) = check::advice(record) else { return };
+        if !std::mem::replace(&mut self.below().advised, true) {
+            self.line(&format!("      what helps: {advice}"));
         }
     }
 

@@ -10,7 +10,11 @@
 //! slopes, with the test of Mann and Kendall. The scatter comes from the differences between neighbours after removing
 //! the trend.
 //!
+//! A window of fewer than five seconds is compared with the last second of its warm-up.
+//!
 //! Not here: other checks of the measurement (`measured`).
+
+use std::time::Duration;
 
 use crate::measurement::{Measurement, Second};
 use crate::record::StageRecord;
@@ -40,6 +44,9 @@ const SCATTER: f64 = 1.5 / (0.6745 * std::f64::consts::SQRT_2);
 /// Minimum value of a second relative to the median. A second without successes is a stall, not a trend.
 const LEAST_PART: f64 = 0.05;
 
+/// Minimum length of a warm-up, and of a window, for a comparison of the two.
+const BESIDE_WARMUP: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(1));
+
 /// Describes the course of one stage's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Course {
@@ -60,7 +67,11 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
     for stage in stages {
         let measured = &stage.measurement;
         let Some(seconds) = whole_seconds(measured) else {
-            short += 1;
+            match beside_warmup(load, measured) {
+                Some(Some(why)) => return Verdict::Failed(why),
+                Some(None) => {}
+                None => short += 1,
+            }
             continue;
         };
         let rates: Vec<f64> = seconds.iter().map(|second| second_rate(*second)).collect();
@@ -89,6 +100,31 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
             stages.len()
         )),
     }
+}
+
+/// Compares the throughput of a short window with that of the end of the warm-up. Returns the fault if they differ, and
+/// `None` if either is too short to say. On the same simulated noise as above fewer than 1 % of windows fail.
+fn beside_warmup(load: &Load, measured: &Measurement) -> Option<Option<String>> {
+    let (warmup_min, window_min) = BESIDE_WARMUP;
+    if load.warmup < warmup_min || measured.window < window_min || measured.interrupted {
+        return None;
+    }
+    let last = load.warmup.min(Duration::from_secs(1)).as_secs_f64();
+    let (before, within) = (measured.last_of_warmup as f64, measured.verified_in_window() as f64);
+    if before == 0.0 || within == 0.0 {
+        return None;
+    }
+    // Few operations scatter by chance as well.
+    let scatter = (SCATTER_MIN.0.powi(2) + before.recip() + within.recip()).sqrt();
+    let ratio = (before / last) / (within / measured.window.as_secs_f64());
+    Some((ratio.ln().abs() > EARLY.0 * scatter).then(|| {
+        format!(
+            "throughput was {} the window's in the last {} before it: the warm-up of {} was too short",
+            times(ratio),
+            duration_text(load.warmup.min(Duration::from_secs(1))),
+            duration_text(load.warmup)
+        )
+    }))
 }
 
 /// Returns the whole seconds of a window, if there are enough; `None` for a second without operations.
@@ -130,7 +166,7 @@ fn accusation(load: &Load, series: &[f64]) -> Option<String> {
     match course(series) {
         Course::Level => None,
         Course::Early(seconds, ratio) => {
-            let needed = load.warmup + std::time::Duration::from_secs(seconds as u64);
+            let needed = load.warmup + Duration::from_secs(seconds as u64);
             Some(format!(
                 "was {} the rest's in the first {seconds} of {count} seconds: the warm-up of {} was \
                  too short, {} would have done",
@@ -232,6 +268,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
+    use crate::measurement::OperationFigures;
 
     #[test]
     fn level_figures_pass() {
@@ -252,6 +289,38 @@ mod tests {
         let Course::Early(2, ratio) = course(&series) else { panic!("{:?}", course(&series)) };
         assert!(ratio > 0.4 && ratio < 0.5, "{ratio}");
         let Course::Early(1, _) = course(&[300.0, 100.0, 103.0, 98.0, 101.0]) else { panic!() };
+    }
+
+    #[test]
+    fn short_window_is_compared_with_the_end_of_its_warm_up() {
+        let load = |warmup_ms| -> Load {
+            serde_json::from_value(serde_json::json!({
+                "name": "l", "clients": [4], "arrivals": {"kind": "closed"}, "in_flight": 1,
+                "stop": {"after": 2.5}, "warmup": f64::from(warmup_ms) / 1e3, "timeout": 1.0,
+                "targets": "all"
+            }))
+            .expect("it is a load")
+        };
+        let measured = |before, within| Measurement {
+            window: Duration::from_millis(2500),
+            last_of_warmup: before,
+            operations: [(
+                "put".to_owned(),
+                OperationFigures { verified_in_window: within, ..OperationFigures::default() },
+            )]
+            .into(),
+            ..Measurement::default()
+        };
+        let judged = |warmup_ms: u32, before, within| {
+            beside_warmup(&load(warmup_ms), &measured(before, within))
+        };
+        assert_eq!(judged(1000, 4_000, 10_000), Some(None));
+        assert_eq!(judged(500, 2_000, 10_000), Some(None), "half a second");
+        assert_eq!(judged(500, 1, 12), Some(None), "by chance");
+        let why = "throughput was 0.24 times the window's in the last 500ms before it: the warm-up of 500ms was too short";
+        assert_eq!(judged(500, 480, 10_000), Some(Some(why.to_owned())));
+        assert_eq!(judged(400, 1, 10_000), None, "it had hardly begun");
+        assert_eq!(judged(1000, 0, 10_000), None, "nothing was counted");
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl Recorder {
         figures.verified_in_window += u64::from(in_window);
         if flight.due < self.window.measure {
             self.slice.warmup_operations += 1;
+            self.slice.last_of_warmup += u64::from(self.window.ends_warmup(now));
             self.slice.carried_over += u64::from(in_window);
             return in_window;
         }

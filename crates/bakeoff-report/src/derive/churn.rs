@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::units::trials_text;
 
-use crate::model::churn::Often;
+use crate::model::churn::{Frequency, Often};
 use crate::model::contender::Contender;
 use crate::model::trial::TrialFigures;
 
 /// Returns frequent events of nodes in more than half of a system's trials.
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
-    let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
+    let mut all: BTreeMap<&Often, Vec<Frequency>> = BTreeMap::new();
     let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.servers.often);
-    for (often, rate) in trials().flatten() {
-        all.entry(often).or_default().push(*rate);
+    for (often, frequency) in trials().flatten() {
+        all.entry(often).or_default().push(*frequency);
     }
     let run = of.trials.len();
     let frequent = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
     frequent
         .map(|(often, mut rates)| {
-            rates.sort_by(f64::total_cmp);
+            rates.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
             let what = often.text(rates[rates.len() / 2]);
             format!(
                 "{what} under {place} in {} of {} ({})",

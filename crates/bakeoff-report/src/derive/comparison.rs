@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use bakeoff_core::check::Cause;
-use bakeoff_core::measurement::{ErrorKind, STOOD_STILL_MIN};
+use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::Record;
 use bakeoff_core::stats::{self, Comparing, Counted, Figure, NotCompared, Scene};
@@ -158,7 +158,7 @@ impl Comparison {
                 (one.quantity == quantity && one.stage.is_none()).then_some((one, turned))
             })
         };
-        let still = [a, b].into_iter().any(|one| one.stood_still() >= STOOD_STILL_MIN);
+        let still = [a, b].into_iter().any(|one| one.stood_still().is_some());
         let tail = of_pair(self.tail_beside(compared)).filter(|_| !still);
         let (judgement, turned) = of_pair(compared).ok_or(NotCompared::TooFew)?;
         let comparing = judgement.comparing(tail.map(|(one, _)| one))?;
@@ -225,14 +225,14 @@ fn for_the_sentence(
         let kinds = if of.workload.request().is_some() { "wrong" } else { "wrong or stale" };
         caveats.push(format!("{name} gave {kinds} answers"));
     }
-    if one.stood_still() >= STOOD_STILL_MIN {
-        caveats.push(conditions::stood_still(name, one.stood_still()));
+    if let Some(share) = one.stood_still_by_itself() {
+        caveats.push(conditions::stood_still(name, share));
     }
     let high = of.tail_beside(compared);
     // A sweep's stages have different numbers of clients; do not mix them.
     let tail = match one.shown(high) {
         Figure::Absent => None,
-        _ if of.load.clients.len() > 1 || one.stood_still() >= STOOD_STILL_MIN => None,
+        _ if of.load.clients.len() > 1 || one.stood_still().is_some() => None,
         figure => Some(format!("{} {}", judgement::what(high), high.text(figure))),
     };
     stats::Contender {

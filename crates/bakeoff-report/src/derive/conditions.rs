@@ -55,6 +55,12 @@ impl Condition {
         self.clause("it", "its", system)
     }
 
+    /// Returns true if it is a figure of one workload and load.
+    pub(crate) fn is_figure(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::StoodStill(_))
+    }
+
+    /// `name` stands in figures, which a sentence's caveats word in the same way.
     fn clause(&self, it: &str, its: &str, name: &str) -> String {
         match self {
             Self::Durability { own, other } => {
@@ -138,8 +144,9 @@ pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> 
         let (share, how) = (share(winner), winner.failed());
         found.push(Condition::Failed { share, how });
     }
-    if winner.stood_still() - loser.stood_still() >= STOOD_STILL_MIN {
-        found.push(Condition::StoodStill(winner.stood_still()));
+    let still = |one: &Contender| one.stood_still_by_itself().unwrap_or(0.0);
+    if still(winner) - still(loser) >= STOOD_STILL_MIN {
+        found.push(Condition::StoodStill(still(winner)));
     }
     found
 }
@@ -194,19 +201,20 @@ pub(crate) fn lesser_guarantees(
     of: &Contest,
     name: &str,
 ) -> Vec<String> {
-    let is_figure =
-        |one: &Condition| matches!(one, Condition::Failed { .. } | Condition::StoodStill(_));
-    let found = favouring(new, base, of).into_iter().filter(|one| !is_figure(one));
+    let found = favouring(new, base, of).into_iter().filter(|one| !one.is_figure());
     found.map(|one| one.named(name)).collect()
 }
 
 /// Joins conditions of several claims: `redis acknowledges …`, with `(unlike etcd)` for those that do not hold against
-/// every beaten system. Each claim is a winner, a loser and the conditions.
-pub(crate) fn together(claims: &[(&str, &str, &[Condition])]) -> Vec<String> {
+/// every beaten system. Each claim is a winner, a loser and the conditions. `clause` words a condition of a winner.
+pub(crate) fn together(
+    claims: &[(&str, &str, &[Condition])],
+    clause: &dyn Fn(&Condition, &str) -> String,
+) -> Vec<String> {
     let mut found: Vec<(&str, String, Vec<&str>)> = Vec::new();
     for (winner, loser, conditions) in claims {
         for condition in *conditions {
-            let text = condition.named(winner);
+            let text = clause(condition, winner);
             match found.iter_mut().find(|(who, same, _)| who == winner && *same == text) {
                 Some((_, _, unlike)) => unlike.push(loser),
                 None => found.push((winner, text, vec![loser])),

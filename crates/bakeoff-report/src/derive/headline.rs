@@ -244,7 +244,7 @@ fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
                 Some("trials failed because of the system")
             }
             JudgedAs::Withheld { why: Withheld::Unclear(_), .. } => Some("trials were not steady"),
-            JudgedAs::BelowLag => Some("the difference is within the generator's own delay"),
+            JudgedAs::WithinDelays => Some("the difference is within the generator's own delay"),
             _ => None,
         };
         if let Some(why) = why {
@@ -364,7 +364,7 @@ fn tails(of: &Comparison) -> Option<String> {
     let figures: Vec<String> = of
         .contenders
         .iter()
-        .filter(|one| one.shown(quantity) != Figure::Absent)
+        .filter(|one| one.shown(quantity) != Figure::Absent && one.stood_still().is_none())
         .map(|one| format!("{} {}", one.system, quantity.short(one.shown(quantity))))
         .collect();
     (!figures.is_empty()).then(|| format!("{}: {}", tail.name(), figures.join(", ")))
@@ -444,13 +444,17 @@ fn of_several(of: &[Comparison], run: &[&Comparison]) -> Headline {
     Headline { verdict: format!("{}{}", clauses.join("; "), but(run)), support }
 }
 
-/// Returns the conditions that favour a leader under any load, as a clause.
+/// Returns the conditions that favour a leader under any load, as a clause. A figure is of one load, which it names.
 fn but(run: &[&Comparison]) -> String {
-    let mut conditions: Vec<String> = run
-        .iter()
-        .filter(|one| matches!(leader::leader(one), Leader::Unequal(_)))
-        .flat_map(|one| leader::unequal(one))
-        .collect();
+    let of_load = |one: &&Comparison| {
+        let (place, several) = (one.place(), run.len() > 1);
+        leader::unequal_in_words(one, &|condition, winner| match condition.is_figure() && several {
+            true => format!("{} under {place}", condition.named(winner)),
+            false => condition.named(winner),
+        })
+    };
+    let unequal = run.iter().filter(|one| matches!(leader::leader(one), Leader::Unequal(_)));
+    let mut conditions: Vec<String> = unequal.flat_map(of_load).collect();
     conditions.sort();
     conditions.dedup();
     match conditions.len() {

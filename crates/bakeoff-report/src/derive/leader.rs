@@ -96,13 +96,21 @@ pub(crate) fn rankings_text(of: &Comparison) -> Option<String> {
 
 /// Returns the conditions that favour winners, as clauses with their names.
 pub(crate) fn unequal(of: &Comparison) -> Vec<String> {
+    unequal_in_words(of, &Condition::named)
+}
+
+/// Returns the conditions that favour winners. `clause` words a condition of a winner.
+pub(super) fn unequal_in_words(
+    of: &Comparison,
+    clause: &dyn Fn(&Condition, &str) -> String,
+) -> Vec<String> {
     let claim = |one: &'_ Judgement| -> Option<(String, String, Vec<Condition>)> {
         Some((one.winner()?.to_owned(), one.loser()?.to_owned(), one.conditions.clone()))
     };
     let claims: Vec<_> = leading(of).filter_map(claim).collect();
     let claims: Vec<(&str, &str, &[Condition])> =
         claims.iter().map(|(one, other, found)| (&**one, &**other, &**found)).collect();
-    conditions::together(&claims)
+    conditions::together(&claims, clause)
 }
 
 /// Returns a summary of a run in lines without full stops; empty if nothing ran. A single workload and load with few

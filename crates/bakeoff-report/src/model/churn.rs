@@ -2,7 +2,7 @@
 //!
 //! A storage that gets a new connection for each request spends its time on handshakes and forks, and no latency shows
 //! why. The machine-wide count is exact. The nodes involved are known only from those that a sample happened to see.
-//! The figures are therefore estimates, and labelled as such.
+//! So the exact count is reported, with their share of what was seen.
 //!
 //! Not here: sampling (`bakeoff_host::observe`), the sentences over several trials (`derive::churn`).
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::observed::{Column, GENERATOR, Observed, Turnover};
 use bakeoff_core::record::TrialRecord;
-use bakeoff_core::units::count_text;
+use bakeoff_core::units::{count_text, share_text};
 
 use crate::model::figures;
 
@@ -30,21 +30,36 @@ pub(crate) enum Often {
     Began { node: String },
 }
 
+/// How often an event happened.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Frequency {
+    /// All events of its kind on the machine per second: an exact count.
+    pub(crate) per_second: f64,
+    /// Share of this event among those that samples saw, 0 to 1.
+    share: f64,
+}
+
 impl Often {
-    /// Returns `` `v-1` opened about 118 connections a second to `pg-1` ``.
-    pub(crate) fn text(&self, per_second: f64) -> String {
-        let about = count_text(per_second.round() as u64);
+    /// Returns `` `v-1` opened new connections to `pg-1` all the time: 96.0 % of those seen, and 118 a second were opened
+    /// on the machine ``.
+    pub(crate) fn text(&self, of: Frequency) -> String {
+        let share = share_text(of.share);
+        let all = count_text(of.per_second.round() as u64);
         match self {
-            Self::Opened { by, to } => {
-                format!("`{by}` opened about {about} connections a second to `{to}`")
-            }
-            Self::Began { node } => format!("`{node}` started about {about} processes a second"),
+            Self::Opened { by, to } => format!(
+                "`{by}` opened new connections to `{to}` all the time: {share} of those seen, and {all} a second were \
+                 opened on the machine"
+            ),
+            Self::Began { node } => format!(
+                "`{node}` started new processes all the time: {share} of those seen, and {all} a second were started on \
+                 the machine"
+            ),
         }
     }
 }
 
-/// Returns the frequent events of a trial's nodes, with their rates per second.
-pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
+/// Returns the frequent events of a trial's nodes.
+pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, Frequency> {
     let Some(observed) = &trial.observed else { return BTreeMap::new() };
     let windows = figures::measured(trial);
     let is_measured =
@@ -53,7 +68,9 @@ pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
     opened(observed, &turnover, &windows)
         .into_iter()
         .chain(began(observed, &turnover, &windows))
-        .filter(|(_, rate)| *rate >= MANY.max(OF_OPERATIONS * operations_per_second(trial)))
+        .filter(|(_, of)| {
+            of.per_second * of.share >= MANY.max(OF_OPERATIONS * operations_per_second(trial))
+        })
         .collect()
 }
 
@@ -76,8 +93,10 @@ fn opened(
     observed: &Observed,
     turnover: &[&Turnover],
     windows: &[(f64, f64)],
-) -> Vec<(Often, f64)> {
-    let Some(rate) = rate(observed, Column::ConnectionsOpened, windows) else { return Vec::new() };
+) -> Vec<(Often, Frequency)> {
+    let Some(per_second) = rate(observed, Column::ConnectionsOpened, windows) else {
+        return Vec::new();
+    };
     let links = || turnover.iter().flat_map(|of| &of.connections);
     let others: u64 = turnover.iter().map(|of| of.other_connections).sum();
     let all = links().map(|link| link.seen).sum::<u64>() + others;
@@ -94,13 +113,17 @@ fn opened(
     let between = |&((by, _), count): &((&str, &str), u64)| by != GENERATOR && count >= SEEN_MIN;
     let of_link = |((by, to), count): ((&str, &str), u64)| {
         let share = count as f64 / known[to] as f64 * to_each[to] as f64 / all as f64;
-        (Often::Opened { by: by.to_owned(), to: to.to_owned() }, rate * share)
+        (Often::Opened { by: by.to_owned(), to: to.to_owned() }, Frequency { per_second, share })
     };
     seen.into_iter().filter(between).map(of_link).collect()
 }
 
-fn began(observed: &Observed, turnover: &[&Turnover], windows: &[(f64, f64)]) -> Vec<(Often, f64)> {
-    let Some(rate) = rate(observed, Column::TasksBegun, windows) else { return Vec::new() };
+fn began(
+    observed: &Observed,
+    turnover: &[&Turnover],
+    windows: &[(f64, f64)],
+) -> Vec<(Often, Frequency)> {
+    let Some(per_second) = rate(observed, Column::TasksBegun, windows) else { return Vec::new() };
     let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
     for (node, count) in turnover.iter().flat_map(|of| &of.processes) {
         *seen.entry(node).or_default() += count;
@@ -109,7 +132,8 @@ fn began(observed: &Observed, turnover: &[&Turnover], windows: &[(f64, f64)]) ->
     let all = seen.values().sum::<u64>() + others;
     let of_nodes = seen.into_iter().filter(|&(node, count)| node != GENERATOR && count >= SEEN_MIN);
     let of_node = |(node, count): (&str, u64)| {
-        (Often::Began { node: node.to_owned() }, rate * count as f64 / all as f64)
+        let share = count as f64 / all as f64;
+        (Often::Began { node: node.to_owned() }, Frequency { per_second, share })
     };
     of_nodes.map(of_node).collect()
 }
@@ -145,17 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn exact_total_is_attributed_by_the_shares_seen() {
+    fn exact_total_is_reported_with_the_share_seen() {
         let of = observed(vec![link(Some("v-1"), "pg-1", 9), link(None, "pg-1", 3)], 0);
         let turnover: Vec<&Turnover> = of.turnover.iter().collect();
         let found = opened(&of, &turnover, &[(0.0, 10.0)]);
-        let [(often, rate)] = &found[..] else { panic!("{found:?}") };
-        assert_eq!(often.text(*rate), "`v-1` opened about 120 connections a second to `pg-1`");
+        let [(often, of_it)] = &found[..] else { panic!("{found:?}") };
+        let text = "`v-1` opened new connections to `pg-1` all the time: 100 % of those seen, and 120 a second were \
+                    opened on the machine";
+        assert_eq!(often.text(*of_it), text);
         let found = began(&of, &turnover, &[(0.0, 10.0)]);
-        let [(often, rate)] = &found[..] else {
+        let [(often, of_it)] = &found[..] else {
             panic!("one of one process is no pattern: {found:?}")
         };
-        assert_eq!(often.text(*rate), "`pg-1` started about 120 processes a second");
+        let text = "`pg-1` started new processes all the time: 80.0 % of those seen, and 150 a second were started on \
+                    the machine";
+        assert_eq!(often.text(*of_it), text);
     }
 
     #[test]
@@ -163,8 +191,8 @@ mod tests {
         let of = observed(vec![link(Some(GENERATOR), "v-1", 30), link(Some("v-1"), "pg-1", 6)], 24);
         let turnover: Vec<&Turnover> = of.turnover.iter().collect();
         let found = opened(&of, &turnover, &[(0.0, 10.0)]);
-        let [(_, rate)] = &found[..] else { panic!("{found:?}") };
-        assert!((rate - 12.0).abs() < 1e-9, "6 of 60 of 120 a second: {rate}");
+        let [(_, of_it)] = &found[..] else { panic!("{found:?}") };
+        assert!((of_it.share - 0.1).abs() < 1e-9, "6 of 60: {of_it:?}");
         assert!(opened(&of, &turnover, &[]).is_empty());
     }
 }

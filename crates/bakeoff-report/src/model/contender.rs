@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use bakeoff_core::check::{CheckName, Verdict};
-use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::measurement::{ErrorKind, STOOD_STILL_MIN};
 use bakeoff_core::plan;
 use bakeoff_core::record::{Record, SystemRecord, TrialRecord};
 use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
@@ -34,6 +34,8 @@ pub(crate) struct Contender {
     pub(crate) is: SystemRecord,
     /// Index in the study, which sets its colour in all charts.
     pub(crate) look: usize,
+    /// True if it ran beside other work (`--shared-machine`).
+    pub(crate) on_shared_machine: bool,
     /// Number of planned trials.
     pub(crate) planned: usize,
     /// All trials that ran or were skipped, in order.
@@ -151,10 +153,16 @@ impl Contender {
         if any { "failed or were dropped" } else { "failed" }
     }
 
-    /// Returns the mean share of the window in which nothing succeeded, over its valid trials.
-    pub(crate) fn stood_still(&self) -> f64 {
+    /// Returns the mean share of the window in which nothing succeeded, over its valid trials; `None` below
+    /// [`STOOD_STILL_MIN`].
+    pub(crate) fn stood_still(&self) -> Option<f64> {
         let sum: f64 = self.valid().map(|trial| trial.anomalies.stood_still).sum();
-        sum / self.valid_count().max(1) as f64
+        Some(sum / self.valid_count().max(1) as f64).filter(|&share| share >= STOOD_STILL_MIN)
+    }
+
+    /// Returns that share if no other work on the machine can have caused it.
+    pub(crate) fn stood_still_by_itself(&self) -> Option<f64> {
+        self.stood_still().filter(|_| !self.on_shared_machine)
     }
 
     /// Returns how completely the writes of its valid trials were read back.
@@ -281,6 +289,7 @@ pub(super) fn contender(
             .cloned()
             .unwrap_or_default(),
         look,
+        on_shared_machine: record.header.environment.shared_machine,
         broken: guarantees::broken(record, system),
         contradicted: contradicted::by(record, system, workload, load),
         far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),

@@ -8,6 +8,7 @@ use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::Record;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
+use bakeoff_core::units::duration_text;
 
 use crate::model::contender::{Contender, contender};
 use crate::model::guarantees::BrokenGuarantees;
@@ -66,9 +67,13 @@ impl Contest {
         format!("{}/{}", self.workload.name, self.load.name)
     }
 
-    /// Returns the kind of load: `closed load, 64 clients`.
+    /// Returns the kind of load: `closed load, 64 clients`. A load of new servers that may not be warm says so.
     pub(crate) fn load_text(&self) -> String {
-        plan::load_text(&self.load)
+        let text = plan::load_text(&self.load);
+        match plan::measured_start(&self.load).filter(|_| self.same_servers.is_empty()) {
+            Some(first) => format!("{text}, the first {} after a start", duration_text(first)),
+            None => text,
+        }
     }
 
     /// Returns `create/steady (closed load, 64 clients)`.

@@ -10,7 +10,8 @@ use bakeoff_systems as systems;
 pub(super) fn warnings(study: &Study) -> Vec<String> {
     let mut found = Vec::new();
     for system in &study.systems {
-        let Some(most) = systems::by_kind(&system.kind).and_then(|kind| kind.in_flight_max()) else {
+        let Some(most) = systems::by_kind(&system.kind).and_then(|kind| kind.in_flight_max())
+        else {
             continue;
         };
         for workload in study.workloads.iter().filter(|workload| workload.is_done_by(system)) {

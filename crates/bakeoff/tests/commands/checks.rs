@@ -287,3 +287,24 @@ fn late_answer_is_a_timeout() {
     let waited = slowest.is_some_and(|slowest| slowest >= 300.0);
     assert!(waited, "a timeout is as slow as it had waited: {}", run.trial());
 }
+
+#[test]
+fn key_whose_read_fails_is_read_again() {
+    // A twentieth of the answers are errors, also those of an audit.
+    let run = canary("error: 5%, sync: none", ONCE, "{clients: 4, stop: {operations: 2000}}");
+    let why = run.invalid_because();
+    assert!(!why.contains("read back") && !why.contains("servers"), "{why}");
+    assert_eq!(found(&run, AUDITS[0], "unreadable"), 0);
+    assert!((20..300).contains(&found(&run, AUDITS[0], "repeated")));
+    assert_eq!(run.audit(AUDITS[0]), "passed");
+}
+
+#[test]
+fn short_window_after_a_short_warm_up_is_not_steady() {
+    // Answers take thirty times as long at first, and less and less for two seconds.
+    let load = "{clients: 4, warmup: 500ms, stop: {after: 2500ms}}";
+    let run = canary("delay: 2ms, warm-up: 2s, sync: none", UPDATES_ONLY, load);
+    is_invalid(&run, &["stationary: throughput was 0.", "the warm-up of 500ms was too short"]);
+    assert!(run.ran.stdout.contains("the first 3s after a start"), "{}", run.ran.stdout);
+    assert!(run.ran.stderr.contains("what helps: raise `warmup`"), "{}", run.ran.stderr);
+}
