@@ -265,7 +265,7 @@ impl Collector {
         }
         slice.steps.iter().for_each(|(place, step)| measurement.steps.add(*place, step));
         for &(place, part, verified) in &slice.part_steps {
-            self.part_steps[part].add(place, &StepCounts { verified, errors: 0 });
+            self.part_steps[part].add(place, &StepCounts { verified, ..StepCounts::default() });
         }
         self.silences[worker].append(&mut slice.silences);
         self.sent[worker].append(&mut slice.sent);

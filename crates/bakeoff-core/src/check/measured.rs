@@ -328,7 +328,15 @@ mod tests {
         (0..10).for_each(|place| stage.measurement.steps.add(place, &before));
         let hits = vec![FaultHit { from: 1.0, to: Some(2.0), ..FaultHit::default() }];
         let fault = "paused".to_owned();
-        Injection { fault, repeat: 2, stage, hits, unproven: None, audit: None }
+        Injection {
+            fault,
+            repeat: 2,
+            stage,
+            hits,
+            unproven: None,
+            stalls_explained: None,
+            audit: None,
+        }
     }
 
     /// Returns the failed checks of a trial with a flawless load and this injection.
@@ -369,12 +377,17 @@ mod tests {
     #[test]
     fn operations_may_fail_from_the_fault_on_and_not_before() {
         let of = |verified, errors| {
-            failed_by(&[injection(ErrorKind::Timeout, 900, StepCounts { verified, errors })])
+            failed_by(&[injection(
+                ErrorKind::Timeout,
+                900,
+                StepCounts { verified, errors, unknown: 0 },
+            )])
         };
         assert_eq!(of(90, 10), []);
         let why = "injection 2 of `paused`: 11.0 % of operations failed before the fault";
         assert_eq!(of(89, 11), [("errors", why.to_owned())]);
-        let mut unproven = injection(ErrorKind::Timeout, 9, StepCounts { verified: 0, errors: 9 });
+        let mut unproven =
+            injection(ErrorKind::Timeout, 9, StepCounts { errors: 9, ..StepCounts::default() });
         unproven.hits.clear();
         assert_eq!(failed_by(&[unproven]), [], "there was no fault");
     }

@@ -64,6 +64,12 @@ impl OperationFigures {
         self.errors.get(&kind).map_or(0, |errors| errors.count)
     }
 
+    /// Returns the number of failures of unknown outcome.
+    pub fn unknown_count(&self) -> u64 {
+        let unknown = self.errors.iter().filter(|(kind, _)| kind.has_unknown_outcome());
+        unknown.map(|(_, errors)| errors.count).sum()
+    }
+
     /// Returns the response times of all due operations, with failures ranked last.
     pub fn responses(&self) -> Ranked<'_> {
         let failures = self.error_count();

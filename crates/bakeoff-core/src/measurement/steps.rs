@@ -17,6 +17,8 @@ pub struct StepCounts {
     pub verified: u64,
     /// Failures.
     pub errors: u64,
+    /// Failures of unknown outcome among them ([`ErrorKind::has_unknown_outcome`](super::ErrorKind::has_unknown_outcome)).
+    pub unknown: u64,
 }
 
 impl StepCounts {
@@ -25,6 +27,7 @@ impl StepCounts {
         Self {
             verified: self.verified.saturating_sub(earlier.verified),
             errors: self.errors.saturating_sub(earlier.errors),
+            unknown: self.unknown.saturating_sub(earlier.unknown),
         }
     }
 
@@ -41,6 +44,9 @@ pub struct StepSeries {
     pub verified: Vec<u64>,
     /// Failures of each step.
     pub errors: Vec<u64>,
+    /// Failures of unknown outcome of each step; empty in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<u64>,
 }
 
 impl StepSeries {
@@ -50,8 +56,11 @@ impl StepSeries {
             return;
         }
         let place = place as usize;
-        for (counts, more) in [(&mut self.verified, step.verified), (&mut self.errors, step.errors)]
-        {
+        for (counts, more) in [
+            (&mut self.verified, step.verified),
+            (&mut self.errors, step.errors),
+            (&mut self.unknown, step.unknown),
+        ] {
             if more > 0 {
                 if counts.len() <= place {
                     counts.resize(place + 1, 0);
@@ -63,18 +72,20 @@ impl StepSeries {
 
     /// Adds the counts of operations that ran at the same time.
     pub fn add_beside(&mut self, other: &Self) {
-        for (place, &verified) in (0..).zip(&other.verified) {
-            self.add(place, &StepCounts { verified, errors: 0 });
-        }
-        for (place, &errors) in (0..).zip(&other.errors) {
-            self.add(place, &StepCounts { verified: 0, errors });
+        let steps = other.verified.len().max(other.errors.len()).max(other.unknown.len());
+        for (place, at) in (0..).zip(0..steps) {
+            self.add(place, &other.at(at));
         }
     }
 
     /// Returns the counts of the step at `place`.
     pub fn at(&self, place: usize) -> StepCounts {
         let count = |of: &[u64]| of.get(place).copied().unwrap_or_default();
-        StepCounts { verified: count(&self.verified), errors: count(&self.errors) }
+        StepCounts {
+            verified: count(&self.verified),
+            errors: count(&self.errors),
+            unknown: count(&self.unknown),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -25,6 +25,10 @@ pub struct Injection {
     /// Reason why the fault did not happen as planned, or is not proven. The trial is then not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unproven: Option<String>,
+    /// CPU time of the system's own nodes that explains why the generator stood still; `None` if it did not, or if the
+    /// nodes used too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls_explained: Option<String>,
     /// Result of reading acknowledged keys back afterwards; `None` if nothing was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,

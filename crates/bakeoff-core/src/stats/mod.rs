@@ -6,6 +6,7 @@
 //! Not here: the choice of figures, and their presentation (`report`).
 
 pub mod change_points;
+pub mod clusters;
 pub mod gate;
 pub mod judge;
 pub mod position;

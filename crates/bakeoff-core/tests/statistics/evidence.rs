@@ -1,4 +1,4 @@
-//! Writes the tables of `docs/evidence/statistics.md` from the simulations that compute them.
+//! Writes tables of `docs/evidence/`, most of them of `statistics.md`, from the simulations that compute them.
 //!
 //! Simulations are seeded, so each run yields the same figures. `BLESS=1` rewrites the page (`cargo xtask bless`);
 //! otherwise a table that differs fails its test.
@@ -7,20 +7,26 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Lock for reading and writing the page: tests of one binary run in parallel.
+/// Lock for reading and writing a page: tests of one binary run in parallel.
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Builds a table of the page.
 pub(crate) struct Table {
+    page: &'static str,
     name: &'static str,
     text: String,
 }
 
 impl Table {
-    /// Starts a table between the marks `NAME: begin` and `NAME: end`.
+    /// Starts a table of `statistics.md`.
     pub(crate) fn new(name: &'static str, columns: &[&str]) -> Self {
+        Self::on("statistics.md", name, columns)
+    }
+
+    /// Starts a table of a page between the marks `NAME: begin` and `NAME: end`.
+    pub(crate) fn on(page: &'static str, name: &'static str, columns: &[&str]) -> Self {
         let rule = vec!["---"; columns.len()].join(" | ");
-        Self { name, text: format!("| {} |\n| {rule} |\n", columns.join(" | ")) }
+        Self { page, name, text: format!("| {} |\n| {rule} |\n", columns.join(" | ")) }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -34,7 +40,8 @@ impl Table {
     /// Panics if the page has another table, or no place for this one.
     #[track_caller]
     pub(crate) fn hold(self) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/statistics.md");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence");
+        let path = folder.join(self.page);
         let _alone = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
         let page = fs::read_to_string(&path).expect("the page is there");
         let (begin, end) =

@@ -2,6 +2,7 @@
 
 mod calibration;
 mod change_points;
+mod clusters;
 mod evidence;
 mod gate;
 mod sequential;

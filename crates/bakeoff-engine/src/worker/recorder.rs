@@ -315,6 +315,7 @@ impl Recorder {
         let so_far = StepCounts {
             verified: self.slice.operations.iter().map(|of| of.verified_in_window).sum(),
             errors: self.slice.operations.iter().map(OperationFigures::error_count).sum(),
+            unknown: self.slice.operations.iter().map(OperationFigures::unknown_count).sum(),
         };
         let new = so_far.since(&self.stepped);
         if !new.is_empty() {

@@ -1,27 +1,27 @@
-//! Compares what faults cost: each system's outages by fault, with intervals over injections.
+//! Compares what faults cost: the service that each system lost by fault, with intervals over clusters.
 //!
 //! Each injection is judged by itself. Checks of its trial's undisturbed load decide only about throughput and latency.
 //!
-//! Injections of one trial share a cluster, so an interval describes repeated faults on the same servers and may be too
-//! narrow for others. Systems are judged by the injections of both, as one family over all faults of a load.
+//! Injections of one cluster are not independent, so each cluster contributes one figure, their mean. Systems are judged
+//! by the service lost, as one family over all faults of a load. The outage stands beside it.
 //!
 //! Not here: the figures of one injection (`bakeoff_core::outage`), tables (`document::outages`).
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bakeoff_core::measurement::{ErrorKind, LoadPart, StepSeries};
 use bakeoff_core::outage::{
-    Outage, PartOutage, StepOutage, TailPercentile, left_out, outage_by, part_outages,
+    Outage, PartOutage, StepOutage, TailPercentile, left_out, length, outage_by, part_outages,
     step_outages, tail_before,
 };
 use bakeoff_core::ranked::TAILS;
 use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
-use bakeoff_core::stats::judge::{
-    Correction, Finding, Question, Scale, TestResult, Trials, interval_alone, judge_at,
-};
-use bakeoff_core::stats::{and, middle, sequential};
+use bakeoff_core::stats::clusters::{self, Bounded};
+use bakeoff_core::stats::judge::{Correction, Finding, Question, Scale, TestResult, judge_at};
+use bakeoff_core::stats::{TRIALS_MIN, and, middle, sequential};
 use bakeoff_core::study::Fault;
-use bakeoff_core::units::{figure_text, plural, share_text};
+use bakeoff_core::units::{figure_text, plural};
 
 use crate::derive::effects;
 use crate::model::changed_keys::ChangedKeys;
@@ -29,8 +29,10 @@ use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::trial::{TrialFigures, untrue};
 
-/// Share of operations from which a verdict says that they failed although the system served others.
-const FAILED_MIN: f64 = 0.01;
+/// Service lost, in seconds, below which systems are not told apart.
+pub(crate) const LOST_MIN: f64 = 0.01;
+/// Service lost as a multiple of the longest outage, from which a sentence says that the outage was one of several.
+const FLAPPING_TIMES: f64 = 1.5;
 
 /// A fault under one workload and load.
 #[derive(Debug, Clone)]
@@ -53,8 +55,6 @@ pub(crate) struct SystemOutages {
     pub(crate) injections: Vec<InjectionFigures>,
     /// True if it broke a guarantee in the run. It is shown and never ranked.
     pub(crate) broken: bool,
-    /// 95 % interval of the outage; `None` with too few injections.
-    pub(crate) interval: Option<(f64, f64)>,
     /// Published outages in seconds, the shortest first.
     pub(crate) published: Vec<f64>,
     /// Notes on the published outages.
@@ -66,6 +66,8 @@ pub(crate) struct SystemOutages {
 pub(crate) struct InjectionFigures {
     /// Number of the trial, from 1, and of the injection in it.
     pub(crate) place: (u32, u32),
+    /// Number of the system's cluster. Trials on a kept cluster share it.
+    pub(crate) cluster: usize,
     /// Time of the fault, and of its end if it ended, in seconds since measuring began.
     pub(crate) from: f64,
     pub(crate) healed: Option<f64>,
@@ -97,9 +99,39 @@ impl SystemOutages {
         self.injections.iter().filter(|one| one.left_out.is_none())
     }
 
-    /// Returns the length of each outage that counts, in seconds.
-    fn lengths(&self) -> Vec<f64> {
-        self.counted().map(|one| one.outage.length()).collect()
+    /// Returns a figure of each cluster, the mean of its injections that count and have it.
+    fn of_clusters(&self, of: impl Fn(&InjectionFigures) -> Option<Bounded>) -> Vec<Bounded> {
+        let mut figures: BTreeMap<usize, Vec<Bounded>> = BTreeMap::new();
+        for (cluster, figure) in self.counted().filter_map(|one| Some((one.cluster, of(one)?))) {
+            figures.entry(cluster).or_default().push(figure);
+        }
+        figures.values().filter_map(|all| clusters::mean(all)).collect()
+    }
+
+    /// Returns the median over clusters of a figure; `None` without one.
+    fn over_clusters(&self, of: impl Fn(&InjectionFigures) -> Option<Bounded>) -> Option<Bounded> {
+        clusters::median(&self.of_clusters(of))
+    }
+
+    /// Returns the service that each cluster lost, in seconds.
+    fn losses(&self) -> Vec<Bounded> {
+        self.of_clusters(|one| Some(one.outage.service_lost))
+    }
+
+    /// Returns the median service lost in seconds; `None` without injections.
+    pub(crate) fn service_lost(&self) -> Option<Bounded> {
+        clusters::median(&self.losses())
+    }
+
+    /// Returns the 95 % interval of the service lost; `None` with too few clusters, or with bounds among them.
+    pub(crate) fn interval(&self) -> Option<(f64, f64)> {
+        let is_lost = self.service_lost()?.least >= LOST_MIN;
+        clusters::interval(&self.losses(), LOST_MIN).filter(|_| is_lost)
+    }
+
+    /// Returns the number of clusters with injections that count.
+    fn clusters(&self) -> usize {
+        self.counted().map(|one| one.cluster).collect::<BTreeSet<usize>>().len()
     }
 
     /// Returns the median of a figure over the injections; `None` if more than half of them have none.
@@ -112,8 +144,8 @@ impl SystemOutages {
     }
 
     /// Returns the median outage in seconds; `None` without injections.
-    pub(crate) fn outage(&self) -> Option<f64> {
-        self.median(|one| Some(one.outage.length()))
+    pub(crate) fn outage(&self) -> Option<Bounded> {
+        self.over_clusters(|one| Some(one.outage.length()))
     }
 
     /// Formats the published outages: `32 to 40 s`; `None` without any.
@@ -127,22 +159,6 @@ impl SystemOutages {
         }
     }
 
-    /// Formats the median outage; `None` without injections.
-    pub(crate) fn outage_text(&self) -> Option<String> {
-        Some(bounded(self.outage()?, self.is_none(), self.lasted()))
-    }
-
-    /// Returns true if most injections had no outage.
-    pub(crate) fn is_none(&self) -> bool {
-        let none = self.counted().filter(|one| one.outage.seconds.is_none()).count();
-        none * 2 > self.counted().count()
-    }
-
-    /// Returns true if most outages lasted until the load ended.
-    pub(crate) fn lasted(&self) -> bool {
-        self.counted().filter(|one| one.outage.lasted).count() * 2 > self.counted().count()
-    }
-
     /// Returns the names of the operations with outages of their own, in the order of the alphabet.
     pub(crate) fn operations(&self) -> BTreeSet<&str> {
         let parts = self.injections.iter().flat_map(|one| &one.parts);
@@ -154,56 +170,37 @@ impl SystemOutages {
             .collect()
     }
 
-    /// Formats the median outage of one fault of a sequence; `None` if most injections do not have it.
-    pub(crate) fn step_text(&self, fault: &str) -> Option<String> {
-        let step = |one: &InjectionFigures| -> Option<StepOutage> {
-            one.sequence.iter().find(|step| step.fault == fault).cloned()
-        };
-        let length = |one: &InjectionFigures| {
-            step(one).map(|step| step.seconds.unwrap_or(one.outage.shortest))
-        };
-        let all: Vec<StepOutage> = self.counted().filter_map(step).collect();
-        let most = |is: fn(&StepOutage) -> bool| most_are(&all, is);
-        let none = most(|one| one.seconds.is_none());
-        Some(bounded(self.median(length)?, none, most(|one| one.lasted)))
+    /// Returns the median outage in one fault of a sequence; `None` if no injection has it.
+    pub(crate) fn step(&self, fault: &str) -> Option<Bounded> {
+        self.over_clusters(|one| {
+            let step = one.sequence.iter().find(|step| step.fault == fault)?;
+            Some(length(step.seconds, one.outage.shortest, step.lasted))
+        })
     }
 
-    /// Formats the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if most
-    /// injections have no such part.
-    pub(crate) fn part_text(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<String> {
-        let longest = |one: &InjectionFigures| -> Option<PartOutage> {
-            let parts = one.parts.iter().filter(|part| is_of(part));
-            parts.max_by(|a, b| a.length().total_cmp(&b.length())).cloned()
-        };
-        let median = self.median(|one| longest(one).map(|part| part.length()))?;
-        let all: Vec<PartOutage> = self.counted().filter_map(longest).collect();
-        let most = |is: fn(&PartOutage) -> bool| most_are(&all, is);
-        let none = most(|part| part.seconds.is_none());
-        Some(bounded(median, none, most(|part| part.lasted)))
+    /// Returns the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if no
+    /// injection has such a part.
+    pub(crate) fn part(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<Bounded> {
+        self.over_clusters(|one| {
+            let parts = one.parts.iter().filter(|part| is_of(part)).map(PartOutage::length);
+            parts.max_by(|a, b| shorter(*a, *b))
+        })
     }
 
     /// Names the operations that were out at least twice as long as all together: ` (put for 14.0 s)`; empty if none was.
     fn longer_operations(&self) -> String {
-        let all = self.outage().unwrap_or_default();
+        let all = self.outage().map_or(0.0, Bounded::drawn);
         let longer = self.operations().into_iter().filter_map(|name| {
-            let length = |one: &InjectionFigures| {
-                one.parts.iter().find(|part| part.part.is_operation(name))?.seconds
-            };
-            let median = self.median(length).filter(|median| *median > 2.0 * all)?;
-            Some(format!("{name} for {}", seconds_text(median)))
+            let own = self.part(|part| part.part.is_operation(name))?;
+            (own.least > 2.0 * all).then(|| format!("{name} for {}", bounded(own)))
         });
         let longer: Vec<String> = longer.collect();
         if longer.is_empty() { String::new() } else { format!(" ({})", longer.join(", ")) }
     }
 
-    /// Returns the median share of operations due after the fault that did not succeed; `None` if it is small.
-    fn failed_though_up(&self) -> Option<f64> {
-        self.median(|one| Some(one.outage.lost_share)).filter(|share| *share >= FAILED_MIN)
-    }
-
     /// Lists the outage in each fault of a sequence: ` (leader-paused 1.16 s, leader-killed 0.95 s)`.
     fn steps(&self, sequence: &[String]) -> String {
-        let step = |fault: &String| Some(format!("{fault} {}", self.step_text(fault)?));
+        let step = |fault: &String| Some(format!("{fault} {}", bounded(self.step(fault)?)));
         let steps: Vec<String> = sequence.iter().filter_map(step).collect();
         if steps.is_empty() { String::new() } else { format!(" ({})", steps.join(", ")) }
     }
@@ -219,22 +216,28 @@ impl SystemOutages {
     }
 }
 
-fn most_are<T>(all: &[T], is: fn(&T) -> bool) -> bool {
-    all.iter().filter(|one| is(one)).count() * 2 > all.len()
+/// Orders figures by their lower bounds, and then by their upper ones.
+pub(crate) fn shorter(a: Bounded, b: Bounded) -> Ordering {
+    let most = |one: Bounded| one.most.unwrap_or(f64::INFINITY);
+    a.least.total_cmp(&b.least).then(most(a).total_cmp(&most(b)))
 }
 
-/// Formats a median that may be a bound: `< 0.1 s`.
-pub(crate) fn bounded(median: f64, is_none: bool, lasted: bool) -> String {
-    let before = match (is_none, lasted) {
-        (true, _) => "< ",
-        (_, true) => "> ",
-        _ => "",
-    };
-    format!("{before}{}", seconds_text(median))
+/// Formats a figure in seconds that may be a bound: `1.21 s`, `< 20 ms`, `> 8.00 s`.
+pub(crate) fn bounded(of: Bounded) -> String {
+    format!("{}{}", bound(of), seconds_text(of.drawn()))
+}
+
+/// Returns the sign before a figure that is a bound: `< `, `> `.
+pub(crate) fn bound(of: Bounded) -> &'static str {
+    match (of.value(), of.most) {
+        (Some(_), _) => "",
+        (None, Some(_)) => "< ",
+        (None, None) => "> ",
+    }
 }
 
 impl FaultOutages {
-    /// Returns the place of the system whose outage is proven shorter than all others.
+    /// Returns the place of the system that is proven to lose less service than all others.
     pub(crate) fn best(&self) -> Option<usize> {
         let beats = |a: usize, b: usize| {
             self.pairs.iter().any(|(one, other, answer)| match (*one, *other) {
@@ -254,6 +257,11 @@ impl FaultOutages {
         let systems = self.systems.iter().filter(|one| !one.broken).count();
         self.pairs.len() == systems * systems.saturating_sub(1) / 2
             && self.pairs.iter().all(|(.., answer)| sequential::is_answered(answer))
+    }
+
+    /// Returns true if a system has too few clusters for a comparison.
+    fn has_too_few(&self) -> bool {
+        self.systems.iter().any(|one| !one.broken && one.clusters() < TRIALS_MIN)
     }
 
     /// Returns true if a difference between any two systems is proven.
@@ -278,7 +286,10 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
                 if one.broken || other.broken {
                     continue;
                 }
-                let trials = Trials::Apart(one.lengths(), other.lengths());
+                let Some(trials) = clusters::trials(&one.losses(), &other.losses(), LOST_MIN)
+                else {
+                    continue;
+                };
                 questions.push(Question { trials, leading: true, scale: Scale::Ratio });
                 places.push((number, a, b));
             }
@@ -291,45 +302,30 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
     all
 }
 
-/// Words the outages of one fault: `leader killed: etcd was out for 1.21 s (95 % interval 1.13 to 1.29, 9 injections),
-/// consul for 7.9 s (…); neither lost an acknowledged write`. `place` is a clause about the load, or empty.
+/// Words what one fault cost: `leader killed: etcd was out for 1.21 s and lost 2.80 s of service (95 % interval 2.70 to
+/// 2.91, 9 injections on 3 clusters), consul was out for …; neither lost an acknowledged write`. `place` is a clause
+/// about the load, or empty.
 pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let measured: Vec<&SystemOutages> =
         of.systems.iter().filter(|one| one.counted().next().is_some()).collect();
-    let first_out = measured.iter().position(|one| !one.is_none());
-    let count_of_first = first_out.map_or(0, |first| measured[first].counted().count());
+    let first_lost = measured.iter().position(|one| one.loses());
+    let first_interval = measured.iter().position(|one| one.interval().is_some());
+    let count_of_first = measured.first().map(|first| first.counts());
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
-        let was = if first_out == Some(nth) { " was out" } else { "" };
         let details = match of.fault.sequence.is_empty() {
             true => one.longer_operations(),
             false => one.steps(&of.fault.sequence),
         };
-        let clause = match one.is_none() {
-            true => {
-                let count = plural(one.counted().count() as u64, "injection");
-                let least = seconds_text(one.outage().unwrap_or_default());
-                let failed = one.failed_though_up().filter(|_| details.is_empty());
-                let failed = failed.map_or_else(String::new, |share| {
-                    format!(
-                        ", though {} of operations due after the fault failed",
-                        share_text(share)
-                    )
-                });
-                format!("{} had no outage of {least} or more{failed} ({count})", one.system)
-            }
-            false => {
-                let in_full = first_out == Some(nth);
-                let count = in_full || one.counted().count() != count_of_first;
-                format!("{}{was} for {}", one.system, one.text(in_full, count))
-            }
-        };
-        clause + &details
+        let count = nth == 0 || Some(one.counts()) != count_of_first;
+        let of_service = if first_lost == Some(nth) { " of service" } else { "" };
+        let brackets = one.brackets(first_interval == Some(nth), count);
+        one.clause(of_service, &details) + &brackets
     });
     let clauses: Vec<String> = clauses.collect();
     let ranked = measured.iter().filter(|one| !one.broken).count();
-    let undecided = match (ranked > 1, of.pairs.is_empty(), of.any_proven()) {
-        (true, true, _) => "; too few injections to compare",
-        (true, false, false) => "; no difference is shown",
+    let undecided = match ranked > 1 {
+        true if of.has_too_few() => "; too few clusters to compare",
+        true if !of.any_proven() => "; no difference is shown",
         _ => "",
     };
     let (arrivals, lost) = (effects::arrivals(of), lost_text(&measured));
@@ -414,21 +410,54 @@ pub(crate) fn seconds_text(seconds: f64) -> String {
 }
 
 impl SystemOutages {
-    /// Formats the outage with its interval: `1.21 s (95 % interval 1.13 to 1.29, 9 injections)`.
-    ///
-    /// `in_full`: names the interval. `count`: adds the number of injections.
-    fn text(&self, in_full: bool, count: bool) -> String {
-        let Some(outage) = self.outage() else { return "an unknown time".to_owned() };
-        let at_least = if self.lasted() { "at least " } else { "" };
-        let named = if in_full { "95 % interval " } else { "" };
+    /// Words the outage and the service lost: `x was out for at most 0.61 s at a time, and lost 3.90 s of service`.
+    /// `details` follow the outage, `of_service` the service lost.
+    fn clause(&self, of_service: &str, details: &str) -> String {
+        let Some((outage, lost)) = self.outage().zip(self.service_lost()) else {
+            return format!("{} was not measured", self.system);
+        };
+        let length = seconds_text(outage.drawn());
+        let flaps = lost.least > FLAPPING_TIMES * outage.drawn();
+        let out = match (outage.least > 0.0, outage.most) {
+            (false, _) => format!("had no outage of {length} or more{details} and"),
+            (true, None) => format!("was out for at least {length}{details} and"),
+            (true, Some(_)) if flaps => {
+                format!("was out for at most {length} at a time{details}, and")
+            }
+            (true, Some(_)) => format!("was out for {length}{details} and"),
+        };
+        let lost = match bound(lost) {
+            _ if !self.loses() => "no service".to_owned(),
+            "> " => format!("at least {}{of_service}", seconds_text(lost.least)),
+            "< " => format!("at most {}{of_service}", seconds_text(lost.drawn())),
+            _ => format!("{}{of_service}", seconds_text(lost.drawn())),
+        };
+        format!("{} {out} lost {lost}", self.system)
+    }
+
+    /// Returns true if it lost enough service to be named.
+    fn loses(&self) -> bool {
+        self.service_lost().is_some_and(|lost| lost.drawn() >= LOST_MIN)
+    }
+
+    /// Returns the interval of the service lost and the counts in brackets; empty without either. `names`: says that it is
+    /// an interval. `count`: adds the counts.
+    fn brackets(&self, names: bool, count: bool) -> String {
+        let named = if names { "95 % interval " } else { "" };
         let interval = self
-            .interval
+            .interval()
             .map(|(low, high)| format!("{named}{} to {}", figure_text(low), figure_text(high)));
-        let counted = self.counted().count() as u64;
-        let count = (count || interval.is_none()).then(|| plural(counted, "injection"));
-        let in_brackets: Vec<String> = interval.into_iter().chain(count).collect();
-        // The interval is in the unit of the outage.
-        format!("{at_least}{} s ({})", figure_text(outage), in_brackets.join(", "))
+        let (injections, clusters) = self.counts();
+        let counts = count.then(|| {
+            format!("{} on {}", plural(injections, "injection"), plural(clusters, "cluster"))
+        });
+        let within: Vec<String> = interval.into_iter().chain(counts).collect();
+        if within.is_empty() { String::new() } else { format!(" ({})", within.join(", ")) }
+    }
+
+    /// Returns the number of injections that count, and that of their clusters.
+    fn counts(&self) -> (u64, u64) {
+        (self.counted().count() as u64, self.clusters() as u64)
     }
 }
 
@@ -442,9 +471,9 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
     let tail = tails.min_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or(TAILS[0]);
     let befallen = contest.contenders.iter().filter(|one| fault.befalls(&one.system));
     let systems = befallen.map(|one| {
-        let trials = trials().filter(|trial| trial.trial.system == one.system);
+        let own = clusters_of(record, &one.system).filter(|(_, trial)| of_contest(trial));
         let injections: Vec<InjectionFigures> =
-            trials.flat_map(|trial| figures(trial, fault, tail)).collect();
+            own.flat_map(|(cluster, trial)| figures(trial, cluster, fault, tail)).collect();
         let (system, look) = (one.system.clone(), one.look);
         let published = record.header.study.published.iter().filter(|published| {
             published.system == one.system
@@ -456,13 +485,23 @@ fn fault_outages(record: &Record, contest: &Contest, fault: &Fault) -> FaultOuta
         seconds.sort_unstable_by(f64::total_cmp);
         let mut notes: Vec<String> = published.filter_map(|one| one.note.clone()).collect();
         notes.dedup();
-        let (interval, published) = (None, seconds);
-        let broken = one.broken.is_some();
-        let all = SystemOutages { system, look, injections, broken, interval, published, notes };
-        SystemOutages { interval: interval_alone(&all.lengths(), Scale::Ratio), ..all }
+        let (published, broken) = (seconds, one.broken.is_some());
+        SystemOutages { system, look, injections, broken, published, notes }
     });
     let systems = systems.collect();
     FaultOutages { fault: fault.clone(), tail: tail.0, systems, pairs: Vec::new() }
+}
+
+/// Returns a system's trials, each with the number of its cluster: a trial may keep the cluster of an earlier one.
+fn clusters_of<'a>(
+    record: &'a Record,
+    system: &'a str,
+) -> impl Iterator<Item = (usize, &'a TrialRecord)> {
+    let own = record.trials.iter().filter(move |trial| trial.trial.system == system);
+    own.scan(0, |cluster, trial| {
+        *cluster += usize::from(!trial.kept);
+        Some((*cluster, trial))
+    })
 }
 
 /// Returns a trial's injections of a fault.
@@ -470,7 +509,12 @@ fn injections_of<'a>(trial: &'a TrialRecord, fault: &Fault) -> impl Iterator<Ite
     trial.injections.iter().filter(|one| one.fault == fault.name)
 }
 
-fn figures(trial: &TrialRecord, fault: &Fault, tail: TailPercentile) -> Vec<InjectionFigures> {
+fn figures(
+    trial: &TrialRecord,
+    cluster: usize,
+    fault: &Fault,
+    tail: TailPercentile,
+) -> Vec<InjectionFigures> {
     let of_fault = injections_of(trial, fault);
     let one = |one: &Injection| {
         let measurement = &one.stage.measurement;
@@ -482,6 +526,7 @@ fn figures(trial: &TrialRecord, fault: &Fault, tail: TailPercentile) -> Vec<Inje
         Some(InjectionFigures {
             left_out: left_out(one, &outage),
             place: (trial.trial.number + 1, one.repeat),
+            cluster,
             from,
             healed: one.healed(),
             outage,

@@ -1,4 +1,4 @@
-//! Outages as picture and tables: a panel for each fault, systems against faults, and all figures of a fault.
+//! Costs of faults as picture and tables: a panel for each fault, systems against faults, and all figures of a fault.
 //!
 //! Not here: the outages and their comparison (`derive::outages`), the charts (`render::html::outages`).
 
@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::measurement::LoadPart;
 use bakeoff_core::stats::and;
-use bakeoff_core::stats::judge::Finding;
+use bakeoff_core::stats::clusters::Bounded;
+use bakeoff_core::stats::judge::{Finding, TestResult};
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::{capitalized, count_text, figure_text, plural, share_text};
 
@@ -17,7 +18,7 @@ use super::tables::{shown, trials};
 use crate::derive::comparison::Comparison;
 use crate::derive::effects;
 use crate::derive::outages::{
-    FaultOutages, InjectionFigures, SystemOutages, bounded, seconds_text,
+    FaultOutages, InjectionFigures, LOST_MIN, SystemOutages, bound, bounded, seconds_text, shorter,
 };
 use crate::model::changed_keys::ChangedKeys;
 use crate::model::contender::Contender;
@@ -30,7 +31,7 @@ pub(crate) const DOT: &str = "an injection";
 pub(super) fn picture(of: &Comparison) -> Picture {
     Picture {
         place: of.place(),
-        load: format!("{}: the time from a fault until operations succeed again", of.load_text()),
+        load: format!("{}: operations due after a fault and not served in time", of.load_text()),
         order: None,
         is_gate: false,
         dot: DOT,
@@ -40,21 +41,22 @@ pub(super) fn picture(of: &Comparison) -> Picture {
 
 fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
     let mut places: Vec<usize> = (0..of.systems.len()).collect();
-    let outage = |place: &usize| of.systems[*place].outage().unwrap_or(f64::INFINITY);
+    let lost =
+        |place: &usize| of.systems[*place].service_lost().unwrap_or(Bounded::at_least(f64::MAX));
     // A system that broke a guarantee leads nothing.
     let broken = |place: &usize| of.systems[*place].broken;
-    places.sort_by(|a, b| broken(a).cmp(&broken(b)).then(outage(a).total_cmp(&outage(b))));
+    places.sort_by(|a, b| broken(a).cmp(&broken(b)).then_with(|| shorter(lost(a), lost(b))));
     let leader = places.first().copied().filter(|_| !of.pairs.is_empty());
-    let leads = leader.and_then(|place| Some((place, of.systems[place].outage()?)));
+    let leads = leader.map(|place| (place, lost(&place).drawn().max(LOST_MIN)));
     let rows = places.iter().map(|&place| {
         let bar = leads.and_then(|(leader, median)| {
-            let (low, high) = against(of, place, leader)?.interval;
-            Some((low * median, high * median))
+            let interval = against(of, place, leader)?.interval;
+            Some((interval.0 * median, interval.1 * median))
         });
         row(comparison, &of.systems[place], bar)
     });
     Panel {
-        title: capitalized(&format!("seconds without a success, {}", of.fault.text())),
+        title: capitalized(&format!("seconds of service lost, {}", of.fault.text())),
         better: Better::Less,
         unit: " s",
         rows: rows.collect(),
@@ -65,11 +67,7 @@ fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
 }
 
 /// Returns the answer about a system relative to another one.
-fn against(
-    of: &FaultOutages,
-    place: usize,
-    leader: usize,
-) -> Option<bakeoff_core::stats::judge::TestResult> {
+fn against(of: &FaultOutages, place: usize, leader: usize) -> Option<TestResult> {
     of.pairs.iter().find_map(|(a, b, answer)| match (*a, *b) {
         pair if pair == (place, leader) => Some(*answer),
         pair if pair == (leader, place) => Some(answer.turned()),
@@ -88,14 +86,14 @@ fn says(of: &FaultOutages, leader: usize, places: &[usize]) -> String {
         let names: Vec<&str> = places.iter().map(|place| name(*place)).collect();
         (!names.is_empty()).then(|| format!("{text} than {}: {}.", name(leader), and(&names)))
     };
-    let clauses = [clause("Proven longer", &proven), clause("Not shown longer", &not_shown)];
+    let clauses = [clause("Proven to lose more", &proven), clause("Not shown to", &not_shown)];
     clauses.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> Row {
     let dots = of.injections.iter().map(|one| {
         let (trial, repeat) = one.place;
-        let value = one.outage.length();
+        let value = one.outage.service_lost.drawn();
         let says = format!("{}, trial {trial:02}, injection {repeat}: {}", of.system, text(one));
         let valid = one.left_out.is_none();
         let why =
@@ -108,31 +106,23 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         sub: contender.and_then(|one| one.is.version.clone()).unwrap_or_default(),
         look: of.look,
         dots: dots.collect(),
-        median: of.outage(),
-        value: match of.outage() {
-            None => "not valid".to_owned(),
-            Some(outage) if of.is_none() => format!("< {}", number(outage)),
-            Some(outage) if of.lasted() => format!("> {}", number(outage)),
-            Some(outage) => number(outage),
-        },
+        median: of.service_lost().map(Bounded::drawn),
+        value: of.service_lost().map_or_else(
+            || "not valid".to_owned(),
+            |lost| format!("{}{}", bound(lost), number(lost.drawn())),
+        ),
         bar,
         published: of.published.clone(),
     }
 }
 
-/// Formats the outage of one injection.
+/// Words the cost of one injection: `3.90 s of service lost, longest outage 0.61 s`.
 fn text(of: &InjectionFigures) -> String {
-    let outage = &of.outage;
-    match outage.seconds {
-        None => format!("none of {} or more", seconds_text(outage.shortest)),
-        Some(seconds) if outage.lasted => {
-            format!("{}, until the load ended", seconds_text(seconds))
-        }
-        Some(seconds) => seconds_text(seconds),
-    }
+    let lost = bounded(of.outage.service_lost);
+    format!("{lost} of service lost, longest outage {}", length_text(of))
 }
 
-/// Returns the outages of each system by each fault, beside its undisturbed throughput and latency.
+/// Returns the service that each system lost by each fault, beside its undisturbed throughput and latency.
 pub(super) fn key_figures(of: &Comparison) -> Table {
     let rows: Vec<&Contender> = of.contenders.iter().collect();
     let column = |head: &str, cell: &dyn Fn(&Contender) -> Cell| {
@@ -179,7 +169,7 @@ pub(super) fn key_figures(of: &Comparison) -> Table {
     let counts = rows.iter().map(count).collect();
     groups.push(vec![Column { head: vec!["trials".to_owned()], cells: counts }]);
     Table {
-        title: Some(format!("{}: seconds without a success", of.place_and_load())),
+        title: Some(format!("{}: seconds of service lost", of.place_and_load())),
         corner: "system".to_owned(),
         labels: rows.iter().map(|one| one.system.clone()).collect(),
         groups,
@@ -216,35 +206,30 @@ const KEYS: [KeysColumn; 3] = [
     ("wrong values", |keys| keys.wrong, false),
 ];
 
-/// Returns the outage of one system: `1.21 (1.13 to 1.29)`.
+/// Returns the service that one system lost: `1.21 (1.13 to 1.29)`.
 fn cell(of: &SystemOutages, is_best: bool) -> Cell {
-    let Some(outage) = of.outage() else { return Cell::NotValid };
-    let before = match (of.is_none(), of.lasted()) {
-        (true, _) => "< ",
-        (_, true) => "> ",
-        _ => "",
-    };
-    let interval = of.interval.filter(|_| !of.is_none());
-    let interval = interval.map_or_else(String::new, |(low, high)| {
+    let Some(lost) = of.service_lost() else { return Cell::NotValid };
+    let interval = of.interval().map_or_else(String::new, |(low, high)| {
         format!(" ({} to {})", figure_text(low), figure_text(high))
     });
-    let text = format!("{before}{}{interval}", figure_text(outage));
+    let text = format!("{}{}{interval}", bound(lost), figure_text(lost.drawn()));
     if is_best { Cell::Best(text) } else { Cell::Text(text) }
 }
 
 /// A figure of a fault: its name and its text for a system. `{tail}` is the name of a percentile.
 type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
 
-const FIGURES: [Shown; 17] = [
+const FIGURES: [Shown; 18] = [
     ("injections", |of| Some(counted_text(of))),
-    ("outage, median", SystemOutages::outage_text),
-    ("outage, shortest", |of| of.counted().min_by(shorter).map(length_text)),
-    ("outage, longest", |of| of.counted().max_by(shorter).map(length_text)),
+    ("service lost, median", |of| of.service_lost().map(bounded)),
+    ("outage, median", |of| of.outage().map(bounded)),
+    ("outage, shortest", |of| of.counted().min_by(by_length).map(length_text)),
+    ("outage, longest", |of| of.counted().max_by(by_length).map(length_text)),
     ("outage of the broken nodes' clients, median", |of| {
-        of.part_text(|part| matches!(part.part, LoadPart::Node(_)) && part.broken)
+        of.part(|part| matches!(part.part, LoadPart::Node(_)) && part.broken).map(bounded)
     }),
     ("outage of the other nodes' clients, median", |of| {
-        of.part_text(|part| matches!(part.part, LoadPart::Node(_)) && !part.broken)
+        of.part(|part| matches!(part.part, LoadPart::Node(_)) && !part.broken).map(bounded)
     }),
     ("fault to first success", |of| of.median(|one| one.outage.first_success).map(seconds_text)),
     ("end of the fault to full rate", |of| of.median(|one| one.outage.full_rate).map(seconds_text)),
@@ -270,13 +255,13 @@ const FIGURES: [Shown; 17] = [
     }),
 ];
 
-fn shorter(a: &&InjectionFigures, b: &&InjectionFigures) -> Ordering {
-    a.outage.length().total_cmp(&b.outage.length())
+fn by_length(a: &&InjectionFigures, b: &&InjectionFigures) -> Ordering {
+    shorter(a.outage.length(), b.outage.length())
 }
 
 /// Formats the outage of one injection: `1.21 s`, `< 20 ms`.
 fn length_text(of: &InjectionFigures) -> String {
-    bounded(of.outage.length(), of.outage.seconds.is_none(), of.outage.lasted)
+    bounded(of.outage.length())
 }
 
 /// Returns all figures of a fault, with a column for each system.
@@ -287,9 +272,10 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
     let effects = effects::figures(of);
     let column = |system: &SystemOutages| {
         let figures = FIGURES.iter().map(|(_, text)| text(system));
-        let by_operation =
-            operations.iter().map(|name| system.part_text(|part| part.part.is_operation(name)));
-        let by_step = of.fault.sequence.iter().map(|fault| system.step_text(fault));
+        let by_operation = operations
+            .iter()
+            .map(|name| system.part(|part| part.part.is_operation(name)).map(bounded));
+        let by_step = of.fault.sequence.iter().map(|fault| system.step(fault).map(bounded));
         let by_effect = effects.iter().map(|(_, text)| text(&of.fault, system));
         let published = is_published.then(|| system.published_text());
         let cells = by_effect.chain(figures).chain(by_operation).chain(by_step).chain(published);

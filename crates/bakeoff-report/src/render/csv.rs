@@ -4,17 +4,19 @@
 //! above an hour, which `beyond_one_hour` names. A percentile that failures reach, or that has too few operations, is
 //! also empty; `none_because` has the reason.
 //!
-//! A study with faults has a column for each, with the outages of the trial's injections in seconds, separated by blanks:
-//! `<0.02` if there was none of that length, `>14` if it lasted until the load ended, `1.2*` if it does not count.
+//! A study with faults has two columns for each, in seconds: the service lost and the outage of each of the trial's
+//! injections, separated by blanks. `<0.02` is an upper bound, `>14` a lower one, and `1.2*` does not count.
 //!
 //! Not here: figures over several trials (JSON has them).
 
+use bakeoff_core::outage::Outage;
 use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
+use bakeoff_core::stats::clusters::Bounded;
 use bakeoff_core::units::is_harmful;
 
 use crate::derive::comparison::Comparison;
-use crate::derive::outages::InjectionFigures;
+use crate::derive::outages::{InjectionFigures, bound};
 use crate::document::report::Report;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
@@ -47,7 +49,8 @@ pub fn csv(report: &Report) -> String {
     let head = fixed.into_iter().map(str::to_owned);
     let head = head.chain(quantities.iter().map(|quantity| quantity.name()));
     let faults = || report.header.study.faults.iter().filter(|fault| fault.alone);
-    let names = faults().map(|fault| format!("outages_seconds_{}", fault.name));
+    let names = faults()
+        .flat_map(|fault| FAULT_COLUMNS.map(|(name, _)| format!("{name}_seconds_{}", fault.name)));
     let last = ["beyond_one_hour", "none_because"].map(str::to_owned);
     let mut text = line(head.chain(last).chain(names));
 
@@ -82,26 +85,35 @@ pub fn csv(report: &Report) -> String {
             Some(format!("{}: {}", quantity.name(), none_because(quantity, figure)?))
         });
         let last = [beyond.join(" "), none.collect::<Vec<_>>().join(" | ")];
-        let of_faults =
-            faults().map(|fault| outages(comparison, &fault.name, (system, trial.number)));
+        let of_faults = faults().flat_map(|fault| {
+            FAULT_COLUMNS.map(|(_, of)| costs(comparison, &fault.name, (system, trial.number), of))
+        });
         text.push_str(&line(fixed.into_iter().chain(figures).chain(last).chain(of_faults)));
     }
     text
 }
 
-/// Returns the outages of a trial by one fault, in the order of its injections.
-fn outages(comparison: &Comparison, fault: &str, (system, trial): (&str, u32)) -> String {
+/// A column of each fault: name, and figure of an injection.
+type FaultColumn = (&'static str, fn(&Outage) -> Bounded);
+
+const FAULT_COLUMNS: [FaultColumn; 2] =
+    [("service_lost", |of| of.service_lost), ("outages", Outage::length)];
+
+/// Returns a figure of a trial's injections by one fault, in their order.
+fn costs(
+    comparison: &Comparison,
+    fault: &str,
+    (system, trial): (&str, u32),
+    of: fn(&Outage) -> Bounded,
+) -> String {
     let of_fault = comparison.outages.iter().filter(|one| one.fault.name == fault);
     let of_system = of_fault.flat_map(|one| &one.systems).filter(|one| one.system == system);
     let own = of_system.flat_map(|one| &one.injections).filter(|one| one.place.0 == trial);
     let text = |one: &InjectionFigures| {
-        let to_microseconds = |seconds: f64| (seconds * 1e6).round() / 1e6;
-        let outage = match (one.outage.seconds.map(to_microseconds), one.outage.lasted) {
-            (None, _) => format!("<{}", to_microseconds(one.outage.shortest)),
-            (Some(seconds), true) => format!(">{seconds}"),
-            (Some(seconds), false) => seconds.to_string(),
-        };
-        if one.left_out.is_some() { outage + "*" } else { outage }
+        let figure = of(&one.outage);
+        let microseconds = (figure.drawn() * 1e6).round() / 1e6;
+        let mark = if one.left_out.is_some() { "*" } else { "" };
+        format!("{}{microseconds}{mark}", bound(figure).trim_end())
     };
     own.map(text).collect::<Vec<_>>().join(" ")
 }

@@ -101,9 +101,9 @@ fn fault(of: &FaultOutages) -> Value {
     let system = |one: &SystemOutages| {
         json!({
             "system": one.system,
-            "outage_median": one.outage(),
-            "outage_interval": one.interval,
-            "no_outage": one.is_none(),
+            "service_lost": one.service_lost(),
+            "service_lost_interval": one.interval(),
+            "outage": one.outage(),
             "published": one.published,
             "published_notes": one.notes,
             "lost": one.changed().map(|keys| keys.lost),
@@ -114,7 +114,7 @@ fn fault(of: &FaultOutages) -> Value {
     };
     json!({
         "fault": of.fault,
-        "shortest": of.best().map(|place| &of.systems[place].system),
+        "least_service_lost": of.best().map(|place| &of.systems[place].system),
         "systems": of.systems.iter().map(system).collect::<Vec<_>>(),
     })
 }
@@ -123,6 +123,7 @@ fn injection(of: &InjectionFigures) -> Value {
     json!({
         "trial": of.place.0,
         "repeat": of.place.1,
+        "cluster": of.cluster,
         "from": of.from,
         "healed": of.healed,
         "outage": of.outage,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::{
-    ErrorKind, GeneratorStall, LoadPart, PartSilences, Silence, StepCounts, StepSeries,
-    TargetFigures,
+    ErrorKind, GeneratorStall, LoadPart, Measurement, PartSilences, Silence, StepCounts,
+    StepSeries, TargetFigures,
 };
 use bakeoff_core::record::{
     Check, FaultHit, HitCost, Injection, Record, RoundCount, StageRecord, chain,
@@ -24,14 +24,14 @@ use super::{PLAIN, after_title};
 
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Returns a record of paused leaders. `outages` has the seconds of each system's injections.
+/// Returns a record of paused leaders with an injection a trial. `outages` has the seconds of each system's injections.
 fn paused(outages: &[(&str, &[f64])]) -> Record {
     let rate = Arrivals::Constant { rate: 1000.0 };
     let load = Load { arrivals: rate, ..closed("steady", &[8], Stop::After(WINDOW)) };
     let work = workload("write", &[(Operation::Put, 1)], "steady");
     let systems: Vec<&str> = outages.iter().map(|(system, _)| *system).collect();
-    let mut study = study(&systems, work, load, 1);
-    study.repeat = outages.iter().map(|(_, all)| all.len() as u32).max().unwrap_or(1);
+    let trials = outages.iter().map(|(_, all)| all.len() as u32).max().unwrap_or(1);
+    let mut study = study(&systems, work, load, trials);
     study.faults = vec![Fault {
         name: "leader-paused".into(),
         action: FaultAction::Pause { lasts: Duration::from_secs(3) },
@@ -45,21 +45,65 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
     }];
     let mut record = record(study);
     for (system, lengths) in outages {
-        let of = measured("put", 1000, WINDOW, Duration::from_millis(1));
-        let trial = record.run(system, vec![(8, of)]);
-        trial.injections = (1..).zip(*lengths).map(|(at, &length)| injection(at, length)).collect();
+        for &length in *lengths {
+            let of = measured("put", 1000, WINDOW, Duration::from_millis(1));
+            let trial = record.run(system, vec![(8, of)]);
+            trial.injections = vec![injection(1, length)];
+        }
     }
     record
+}
+
+/// Moves all injections of a system to its first trial, whose cluster they then share.
+fn on_one_cluster(record: &mut Record) {
+    let mut systems: Vec<String> = Vec::new();
+    let mut moved: Vec<(String, Injection)> = Vec::new();
+    record.trials.retain_mut(|trial| {
+        let system = trial.trial.system.clone();
+        let is_first = !systems.contains(&system);
+        moved.extend(trial.injections.drain(..).map(|one| (system.clone(), one)));
+        systems.push(system);
+        is_first
+    });
+    for trial in &mut record.trials {
+        let own = moved.iter().filter(|(system, _)| *system == trial.trial.system);
+        let numbered = (1..).zip(own).map(|(repeat, (_, one))| Injection { repeat, ..one.clone() });
+        trial.injections = numbered.collect();
+    }
+}
+
+/// Returns a system's injection by its place among all of them.
+fn nth<'a>(record: &'a mut Record, system: &str, place: usize) -> &'a mut Injection {
+    let own = record.trials.iter_mut().filter(|trial| trial.trial.system == system);
+    own.flat_map(|trial| &mut trial.injections).nth(place).expect("an injection")
+}
+
+fn all<'a>(record: &'a mut Record, system: &str) -> impl Iterator<Item = &'a mut Injection> {
+    let own = record.trials.iter_mut().filter(move |trial| trial.trial.system == system);
+    own.flat_map(|trial| &mut trial.injections)
+}
+
+/// Sets the failures of each step, of 100 operations.
+fn fail(measurement: &mut Measurement, failed_at: impl Fn(u32) -> u64) {
+    measurement.steps = StepSeries::default();
+    for at in 0..100u32 {
+        let errors = failed_at(at);
+        measurement.steps.add(at, &StepCounts { verified: 100 - errors, errors, unknown: 0 });
+    }
+    let errors: u64 = measurement.steps.errors.iter().sum();
+    let figures = measurement.operations.get_mut("put").expect("puts");
+    (figures.verified, figures.verified_in_window) = (10_000 - errors, 10_000 - errors);
+    figures.errors.entry(ErrorKind::Status).or_default().count = errors;
 }
 
 fn injection(repeat: u32, outage: f64) -> Injection {
     let mut measurement = measured("put", 1000, WINDOW, Duration::from_millis(1));
     measurement.silences = vec![Silence { from: 2.0, seconds: outage }];
-    for at in 0..100u32 {
+    fail(&mut measurement, |at| {
         let time = f64::from(at) / 10.0;
-        let verified = if (2.0..2.0 + outage).contains(&time) { 0 } else { 100 };
-        measurement.steps.add(at, &StepCounts { verified, errors: 0 });
-    }
+        ((2.0 + outage - time.max(2.0)).clamp(0.0, 0.1) * 1000.0).round() as u64
+            * u64::from(time > 1.95)
+    });
     let hit = FaultHit {
         fault: None,
         nodes: vec!["etcd-1".into()],
@@ -81,6 +125,7 @@ fn injection(repeat: u32, outage: f64) -> Injection {
         },
         hits: vec![hit],
         unproven: None,
+        stalls_explained: None,
         audit: Some(audit("after injection 1 of leader-paused")),
     }
 }
@@ -99,9 +144,13 @@ fn verdict_has_each_outage_with_its_interval() {
     let record = paused(&[("etcd", &[1.2, 1.1, 1.3, 1.2]), ("consul", &[2.9, 3.0, 3.1, 3.0])]);
     let verdict = verdict(&record);
     assert!(
-        verdict.starts_with("Leader paused for 3s: etcd was out for 1.20 s (95 % interval 1.0")
+        verdict.starts_with(
+            "Leader paused for 3s: etcd was out for 1.20 s and lost 1.20 s of service (95 % interval 1.0"
+        ),
+        "{verdict}"
     );
-    assert!(verdict.contains(", 4 injections), consul for 3.00 s (2.8"), "{verdict}");
+    let consul = ", 4 injections on 4 clusters), consul was out for 3.00 s and lost 3.00 s (2.8";
+    assert!(verdict.contains(consul), "{verdict}");
     assert!(verdict.ends_with("; neither lost an acknowledged write."), "{verdict}");
     let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Glance);
     assert!(after_title(&text).starts_with("Leader paused for 3s: "), "{text}");
@@ -111,40 +160,77 @@ fn verdict_has_each_outage_with_its_interval() {
 }
 
 #[test]
-fn verdict_says_what_failed_although_there_was_no_outage() {
+fn verdict_names_the_service_lost_without_an_outage() {
     let mut record = paused(&[("etcd", &[0.005, 0.005, 0.005]), ("consul", &[2.9, 3.0, 3.1])]);
-    let etcd = record.trials.iter_mut().filter(|trial| trial.trial.system == "etcd");
-    for one in etcd.flat_map(|trial| &mut trial.injections) {
+    let none = "etcd had no outage of 10.4 ms or more and lost no service (3 injections on";
+    assert!(verdict(&record).contains(none), "{}", verdict(&record));
+    let consul = ", consul was out for 3.00 s and lost 3.00 s of service (95 % interval 2.";
+    assert!(verdict(&record).contains(consul), "{}", verdict(&record));
+    for one in all(&mut record, "etcd") {
         // Half of the operations fail for 3 s, of 8 s that the load goes on.
-        let mut steps = StepSeries::default();
-        for at in 0..100u32 {
-            let failed = if (20..50).contains(&at) { 50 } else { 0 };
-            steps.add(at, &StepCounts { verified: 100 - failed, errors: failed });
-        }
-        one.stage.measurement.steps = steps;
+        let half = |at| if (20..50).contains(&at) { 50 } else { 0 };
+        fail(&mut one.stage.measurement, half);
     }
     let verdict = verdict(&record);
-    let failed =
-        " or more, though 18.8 % of operations due after the fault failed (3 injections), ";
+    let failed = "ms or more and lost 1.50 s of service (95 % interval 1.50 to 1.50, 3 injections";
     assert!(verdict.contains(failed), "{verdict}");
-    assert_eq!(verdict.matches("though").count(), 1, "{verdict}");
+}
+
+#[test]
+fn flapping_system_is_judged_by_the_service_it_lost() {
+    let mut record = paused(&[("flapping", &[0.61; 3]), ("refusing", &[1.2, 1.21, 1.19])]);
+    for (one, more) in all(&mut record, "flapping").zip(0..) {
+        // One success each 0.4 s for 4 s.
+        let failed = |at| match at {
+            20..60 if at % 4 == 0 => 99,
+            20..60 => 100,
+            60 => more,
+            _ => 0,
+        };
+        fail(&mut one.stage.measurement, failed);
+    }
+    let said = verdict(&record);
+    let flapping = "flapping was out for at most 0.61 s at a time, and lost 3.99 s of service (";
+    assert!(said.contains(flapping), "{said}");
+    assert!(said.contains("refusing was out for 1.20 s and lost 1.20 s ("), "{said}");
+    let json = report::json(&Report::new(&record));
+    assert_eq!(json["comparisons"][0]["faults"][0]["least_service_lost"], "refusing");
+}
+
+#[test]
+fn injections_of_one_cluster_count_once() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
+    on_one_cluster(&mut record);
+    let said = verdict(&record);
+    let one = "lost 1.20 s of service (3 injections on 1 cluster), consul was out";
+    assert!(said.contains(one), "{said}");
+    assert!(said.contains("; too few clusters to compare; "), "{said}");
+    // A trial that keeps the cluster of the one before adds none.
+    let mut kept = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    kept.trials[1].kept = true;
+    let clusters: Vec<u64> = systems(&kept)[0]["injections"]
+        .as_array()
+        .expect("injections")
+        .iter()
+        .map(|one| one["cluster"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(clusters, [1, 1, 2]);
 }
 
 #[test]
 fn verdict_counts_the_injections_of_each_system_if_they_differ() {
     let record = paused(&[("etcd", &[1.2, 1.1, 1.3, 1.2]), ("consul", &[2.9, 3.0, 3.1])]);
     let verdict = verdict(&record);
-    assert!(verdict.contains(", 4 injections), consul for 3.00 s ("), "{verdict}");
-    assert!(verdict.contains(", 3 injections); "), "{verdict}");
+    assert!(verdict.contains(", 4 injections on 4 clusters), consul was"), "{verdict}");
+    assert!(verdict.contains(", 3 injections on 3 clusters); "), "{verdict}");
 }
 
 #[test]
 fn verdict_names_operations_that_were_out_much_longer() {
     let mut record = paused(&[("etcd", &[0.005, 0.005, 0.005]), ("consul", &[2.9, 3.0, 3.1])]);
-    for trial in &mut record.trials {
-        let is_etcd = trial.trial.system == "etcd";
-        for (one, seconds) in trial.injections.iter_mut().zip([4.0, 5.0, 6.0]) {
-            let silence = Silence { from: 2.0, seconds: if is_etcd { seconds } else { 3.5 } };
+    for (system, lengths) in [("etcd", [4.0, 5.0, 6.0]), ("consul", [3.5; 3])] {
+        for (one, seconds) in all(&mut record, system).zip(lengths) {
+            let silence = Silence { from: 2.0, seconds };
             one.stage.measurement.part_silences = vec![PartSilences {
                 part: LoadPart::Operation("put".into()),
                 silences: vec![silence],
@@ -153,10 +239,9 @@ fn verdict_names_operations_that_were_out_much_longer() {
     }
     let verdict = verdict(&record);
     assert!(verdict.starts_with("Leader paused for 3s: etcd had no outage of "), "{verdict}");
-    assert!(
-        verdict
-            .contains(" or more (3 injections) (put for 5.00 s), consul was out for 3.00 s (95 % ")
-    );
+    assert!(verdict.contains(
+        " or more (put for 5.00 s) and lost no service (3 injections on 3 clusters), consul was"
+    ));
     assert_eq!(verdict.matches("put for").count(), 1, "{verdict}");
 }
 
@@ -164,19 +249,19 @@ fn verdict_names_operations_that_were_out_much_longer() {
 fn older_values_are_not_called_lost() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
     let lost = |record: &mut Record, lost, wrong, older| {
-        let audit = record.trials[0].injections[1].audit.as_mut().expect("an audit");
+        let audit = nth(record, "etcd", 1).audit.as_mut().expect("an audit");
         *audit = Audit { lost, wrong, older, ..audit.clone() };
         audit.verdict = Verdict::Failed("read back".into());
     };
     lost(&mut record, 0, 7, 7);
     let older = "etcd returned older values for 7 of 1,000 acknowledged keys after injection ";
     assert!(verdict(&record).starts_with(older), "{}", verdict(&record));
-    let support = report::json(&Report::new(&record))["support"][0].to_string();
+    let support = report::json(&Report::new(&record))["support"].to_string();
     assert!(support.contains("; etcd returned older values for 7 acknowledged keys"));
     lost(&mut record, 1, 7, 7);
     let both = "etcd lost 1 and returned older values for 7 of 1,000 acknowledged keys after ";
     assert!(verdict(&record).starts_with(both), "{}", verdict(&record));
-    let says = report::json(&Report::new(&record))["support"][0].to_string();
+    let says = report::json(&Report::new(&record))["support"].to_string();
     let words = "; etcd lost 1 acknowledged key and returned older values for 7";
     assert!(says.contains(words), "{says}");
     lost(&mut record, 0, 9, 7);
@@ -225,21 +310,24 @@ fn difference_that_is_not_proven_is_not_claimed() {
     let alike = paused(&[("etcd", &[1.2, 2.1, 1.6]), ("consul", &[1.9, 1.1, 2.2])]);
     assert!(verdict(&alike).contains("; no difference is shown; "), "{}", verdict(&alike));
     let few = paused(&[("etcd", &[1.2, 1.1]), ("consul", &[3.0, 3.1])]);
-    assert!(verdict(&few).contains("; too few injections to compare; "), "{}", verdict(&few));
+    assert!(verdict(&few).contains("; too few clusters to compare; "), "{}", verdict(&few));
 }
 
 #[test]
 fn outage_that_ended_with_a_stall_of_the_generator_does_not_count() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 2.9])]);
     let stall = GeneratorStall { thread: 0, from: 3.2, seconds: 1.8 };
-    record.trials[0].injections[2].stage.measurement.stalls = vec![stall];
+    nth(&mut record, "etcd", 2).stage.measurement.stalls = vec![stall];
     let system = &systems(&record)[0];
-    let median = system["outage_median"].as_f64().expect("a median");
+    let median = system["outage"]["least"].as_f64().expect("a median");
     assert!((median - 1.15).abs() < 1e-9, "{median}");
     let why = system["injections"][2]["left_out"].as_str().expect("a reason");
     assert!(why.starts_with("the generator stood still for 1,800 ms"), "{why}");
     let html = page_of(&record);
     assert!(html.contains("2 of 3"), "the table says how many count");
+    nth(&mut record, "etcd", 2).stalls_explained = Some("the system's own nodes".into());
+    let system = &systems(&record)[0];
+    assert!(system["injections"][2]["left_out"].is_null(), "the nodes caused the stall");
 }
 
 /// Returns the cell of the only system in the table of the first fault.
@@ -255,8 +343,10 @@ fn cell(record: &Record, figure: &str) -> String {
 fn clients_of_broken_nodes_and_operations_have_rows_of_their_own() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
     assert_eq!(cell(&record, "outage of the broken nodes"), "–", "an older record has no parts");
-    record.trials[0].targets = vec!["etcd-1".into(), "etcd-2".into()];
-    for (one, more) in record.trials[0].injections.iter_mut().zip([0.0, 0.1, 0.2]) {
+    for trial in &mut record.trials {
+        trial.targets = vec!["etcd-1".into(), "etcd-2".into()];
+    }
+    for (one, more) in all(&mut record, "etcd").zip([0.0, 0.1, 0.2]) {
         let target =
             |node: &str| TargetFigures { node: node.into(), verified: 500, ..Default::default() };
         let part = |part, silences: &[(f64, f64)]| PartSilences {
@@ -292,7 +382,7 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
         ..faults[0].clone()
     });
     record.header.study.faults = faults;
-    for one in &mut record.trials[0].injections {
+    for one in all(&mut record, "etcd") {
         one.fault = "staircase".into();
         one.hits[0].fault = Some("leader-paused".into());
         one.hits.push(FaultHit {
@@ -315,7 +405,7 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
         "{verdict}"
     );
     assert!(
-        verdict.contains(" injections) (leader-paused 1.20 s, kept 0.25 s); no ackn"),
+        verdict.contains(" for 1.20 s (leader-paused 1.20 s, kept 0.25 s) and lost 1.20 s"),
         "{verdict}"
     );
 }
@@ -323,26 +413,26 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
 #[test]
 fn lost_write_is_in_the_verdict_although_its_trial_is_not_valid() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[3.0, 3.1, 2.9])]);
-    let audit = record.trials[1].injections[1].audit.as_mut().expect("an audit");
+    let audit = nth(&mut record, "consul", 1).audit.as_mut().expect("an audit");
     audit.lost = 12;
     audit.verdict = bakeoff_core::check::Verdict::Failed("12 are lost".into());
     let promise = "consul lost 12 of 1,000 acknowledged keys after injection 1 of leader-paused.";
     assert_eq!(verdict(&record), promise);
     let json = report::json(&Report::new(&record));
-    let outages = json["support"][0].as_str().unwrap();
-    assert!(outages.ends_with("; consul lost 12 acknowledged keys."), "{outages}");
+    let outages = json["support"].to_string();
+    assert!(outages.contains("; consul lost 12 acknowledged keys."), "{outages}");
     // It leads nothing, however short its outage.
     for one in record.trials.iter_mut().flat_map(|trial| &mut trial.injections) {
         one.audit.iter_mut().for_each(|audit| audit.verdict = Verdict::Passed);
     }
-    let shortest = |record: &Record| {
+    let least = |record: &Record| {
         let json = report::json(&Report::new(record));
-        json["comparisons"][0]["faults"][0]["shortest"].clone()
+        json["comparisons"][0]["faults"][0]["least_service_lost"].clone()
     };
-    assert_eq!(shortest(&record), "etcd");
-    let audit = record.trials[0].injections[0].audit.as_mut().expect("an audit");
+    assert_eq!(least(&record), "etcd");
+    let audit = nth(&mut record, "etcd", 0).audit.as_mut().expect("an audit");
     (audit.lost, audit.verdict) = (1, Verdict::Failed("1 is lost".into()));
-    assert!(shortest(&record).is_null());
+    assert!(least(&record).is_null());
 }
 
 #[test]
@@ -350,7 +440,8 @@ fn outages_count_although_the_undisturbed_load_is_not_valid() {
     let of = |name, cause| {
         let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
         let failed = Verdict::Failed("it stood still for 282 ms: too long".to_owned());
-        record.trials[1].checks.push(Check { cause, ..Check::new(name, failed) });
+        let consul = record.trials.iter_mut().find(|trial| trial.trial.system == "consul");
+        consul.expect("a trial").checks.push(Check { cause, ..Check::new(name, failed) });
         record
     };
     let whole = verdict(&paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]));
@@ -361,35 +452,41 @@ fn outages_count_although_the_undisturbed_load_is_not_valid() {
     let report = &Report::new(&record);
     let note = "of consul is not valid (timers): its throughput and latency do not count, its proven outages do";
     let text = report::terminal(report, &PLAIN, Extent::Glance);
-    assert!(text.contains("consul for 3.00 s"), "{text}");
+    assert!(text.contains("consul was out for 3.00 s"), "{text}");
     let row = text.lines().find(|line| line.starts_with(" consul")).expect("a row");
-    assert!(row.contains("3.00 (") && row.contains("not valid"), "{row}");
+    assert!(row.contains("3.00 (") && row.contains("2 of 3"), "{row}");
     let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(unwrapped.contains(note), "{text}");
     assert!(report::markdown(report).contains(note));
     assert!(report::html_beside_record(report).contains(note));
     assert!(report::json(report)["support"].to_string().contains(note));
-    assert!(report::card(report).contains("trials valid: 1 of 2"));
+    assert!(report::card(report).contains("trials valid: 5 of 6"));
     let rows = report::csv(report);
     assert!(rows.contains("timers: it stood still"), "{rows}");
-    assert!(rows.lines().next().unwrap().ends_with(",outages_seconds_leader-paused"), "{rows}");
-    assert!(rows.lines().any(|row| row.ends_with(",2.9 3 3.1")), "{rows}");
+    assert!(
+        rows.lines()
+            .next()
+            .unwrap()
+            .ends_with(",service_lost_seconds_leader-paused,outages_seconds_leader-paused"),
+        "{rows}"
+    );
+    assert!(rows.lines().any(|row| row.ends_with(",2.9,2.9")), "{rows}");
 }
 
 #[test]
 fn injection_is_left_out_by_itself() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
-    let trial = &mut record.trials[0];
-    trial.injections[0].unproven = Some("no leader was found".to_owned());
+    nth(&mut record, "etcd", 0).unproven = Some("no leader was found".to_owned());
     let failed = Verdict::Failed("injection 1 of `leader-paused`".to_owned());
-    trial.checks.push(Check::new(CheckName::Injections, failed));
+    record.trials[0].checks.push(Check::new(CheckName::Injections, failed));
     let json = systems(&record);
     let injections = json[0]["injections"].as_array().expect("injections");
     let left_out: Vec<bool> = injections.iter().map(|one| !one["left_out"].is_null()).collect();
     assert_eq!(left_out, [true, false, false]);
     let verdict = verdict(&record);
     assert!(
-        verdict.contains("etcd was out for 1.20 s") && verdict.contains("2 injections"),
+        verdict.contains("etcd was out for 1.20 s")
+            && verdict.contains("2 injections on 2 clusters"),
         "{verdict}"
     );
 }
@@ -397,7 +494,7 @@ fn injection_is_left_out_by_itself() {
 #[test]
 fn expired_leases_are_counted_as_such() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
-    let figures = &mut record.trials[0].injections[2].stage.measurement;
+    let figures = &mut nth(&mut record, "etcd", 2).stage.measurement;
     let figures = figures.operations.get_mut("put").expect("puts");
     figures.errors.entry(ErrorKind::LeaseExpired).or_default().count = 20;
     let verdict = verdict(&record);
@@ -409,7 +506,7 @@ fn expired_leases_are_counted_as_such() {
 #[test]
 fn system_without_a_proven_injection_is_shown_as_not_valid() {
     let mut record = paused(&[("etcd", &[1.2, 1.1]), ("consul", &[2.9, 3.0])]);
-    for one in &mut record.trials[1].injections {
+    for one in all(&mut record, "consul") {
         one.unproven = Some("no leader was found".to_owned());
     }
     let text = report::terminal(&Report::new(&record), &PLAIN, Extent::Glance);
@@ -419,13 +516,23 @@ fn system_without_a_proven_injection_is_shown_as_not_valid() {
 
 #[test]
 fn outage_until_the_end_of_the_load_is_a_lower_bound() {
-    let mut record = paused(&[("etcd", &[1.2, 1.2, 1.2])]);
-    for one in &mut record.trials[0].injections {
+    let mut record = paused(&[("etcd", &[1.2, 1.2, 1.2]), ("consul", &[1.1, 1.2, 1.3])]);
+    let last = |one: &mut Injection| {
         one.stage.measurement.silences.clear();
         one.stage.measurement.silent_from = Some(2.0);
-    }
-    let verdict = verdict(&record);
-    assert!(verdict.contains("etcd was out for at least 8.00 s ("), "{verdict}");
+        fail(&mut one.stage.measurement, |at| if at >= 20 { 100 } else { 0 });
+    };
+    last(nth(&mut record, "etcd", 0));
+    let said = verdict(&record);
+    assert!(said.contains("etcd was out for 1.20 s and lost 1.20 s of service (3 inj"), "{said}");
+    assert!(said.contains("; no difference is shown; "), "{said}");
+    all(&mut record, "etcd").for_each(last);
+    let said = verdict(&record);
+    let at_least =
+        "etcd was out for at least 8.00 s and lost at least 8.00 s of service (3 injections";
+    assert!(said.contains(at_least), "{said}");
+    assert!(!said.contains("no difference"), "8 s or more are proven longer than 1.2 s: {said}");
+    assert_eq!(systems(&record)[0]["service_lost"]["most"], Value::Null);
 }
 
 #[test]
@@ -434,7 +541,10 @@ fn injections_in_another_order_than_their_seed_gives_are_found() {
         let found = verify::verify(&chain::check(b""), record, &[]);
         found.into_iter().find(|one| one.what == "trials").expect("the check").seen
     };
-    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    let mut record = paused(&[("etcd", &[1.2])]);
+    record.header.study.repeat = 3;
+    record.trials[0].injections =
+        (1..).zip([1.2, 1.1, 1.3]).map(|(at, length)| injection(at, length)).collect();
     assert!(
         trials(&record).starts_with("1 of 1 trials, in an order that follows from study and seed")
     );
@@ -448,7 +558,7 @@ fn failed_requests_are_shown_by_the_change_that_cost_them() {
     let fault = &mut record.header.study.faults[0];
     let (operation, every) = (Maintenance::ChangeRoutes, Duration::from_secs(1));
     fault.action = FaultAction::Run { operation, every, times: 3 };
-    for (one, costs) in record.trials[0].injections.iter_mut().zip([[0, 7, 2], [0, 5, 0]]) {
+    for (one, costs) in all(&mut record, "etcd").zip([[0, 7, 2], [0, 5, 0]]) {
         let hit = |(place, failed)| FaultHit {
             from: 2.0 + f64::from(place),
             to: Some(2.25 + f64::from(place)),

@@ -126,7 +126,10 @@ impl TrialRunner<'_, '_> {
         attribute(&mut hits, &stage.measurement);
         stage.measurement.dues = DueTimes::default();
         let fault = fault.name.clone();
-        Ok((Injection { fault, repeat, stage, hits, unproven, audit: None }, cause))
+        Ok((
+            Injection { fault, repeat, stage, hits, unproven, stalls_explained: None, audit: None },
+            cause,
+        ))
     }
 
     /// Reads acknowledged keys back after an injection; `None` if the workload writes nothing.

@@ -192,6 +192,7 @@ mod tests {
             stage: stage(None),
             hits: Vec::new(),
             unproven: None,
+            stalls_explained: None,
             audit: Some(audit(9, 0)),
         });
         expect_answers(&mut faulty);
