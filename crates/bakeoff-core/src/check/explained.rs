@@ -13,7 +13,7 @@
 //! Not here: neighbours and the free space itself (`machine`), generators on separate machines, which share no CPU.
 
 use crate::observed::{Column, GENERATOR, Observed, Series};
-use crate::record::StageRecord;
+use crate::record::{Injection, StageRecord};
 use crate::units::figure_text;
 use crate::verdict::{Cause, Check, CheckName, Verdict};
 
@@ -58,6 +58,20 @@ pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>
             *why = format!("{why}; {used}, enough to delay it");
             check.cause = Some(Cause::Unclear);
         }
+    }
+}
+
+/// Records the CPU time of the nodes in each injection whose stalls it explains. `cpus` is the number of CPUs that
+/// nodes and generator share. Such an injection counts: without it, a system that takes all CPUs to recover would lose
+/// its worst injections.
+pub fn stalls(injections: &mut [Injection], observed: &Observed, cpus: u32) {
+    for injection in injections {
+        let Some(begin) = injection.stage.measured_from else { continue };
+        let windows = [(begin, begin + injection.stage.measurement.window.as_secs_f64())];
+        let stages = std::slice::from_ref(&injection.stage);
+        let shared = Shared { cpus, stages, windows: &windows };
+        let held = stood_still(observed, shared).filter(|held| held.seconds > 0.0);
+        injection.stalls_explained = held.and_then(|held| used_by_nodes(observed, shared, &held));
     }
 }
 
@@ -223,6 +237,33 @@ mod tests {
         assert_eq!(of([0.1, 0.15], [0.0, 0.0]), Cause::Generator, "too little for 200 ms");
         assert_eq!(of([0.5, 0.1], [0.0, 0.0]), Cause::Generator, "in other seconds");
         assert_eq!(of([0.1, 0.5], [0.0, 0.9]), Cause::Generator, "strangers used more");
+    }
+
+    #[test]
+    fn stall_of_an_injection_is_explained_by_a_burst_of_the_nodes() {
+        let of = |nodes, strangers, stalls: Vec<GeneratorStall>| {
+            let window = std::time::Duration::from_secs(8);
+            let measurement =
+                Measurement { window, stalls, generator_threads: 2, ..Measurement::default() };
+            let (clients, began, measured_from, tried) = (1, 1.0, Some(1.0), None);
+            let mut injection = [Injection {
+                fault: "paused".to_owned(),
+                repeat: 1,
+                stage: StageRecord { clients, began, measured_from, measurement, tried },
+                hits: Vec::new(),
+                unproven: None,
+                stalls_explained: None,
+                audit: None,
+            }];
+            super::stalls(&mut injection, &samples(nodes, strangers, 0.0), 2);
+            injection[0].stalls_explained.clone()
+        };
+        let stall = || vec![GeneratorStall { thread: 1, from: 3.4, seconds: 0.2 }];
+        let used = of([0.1, 0.5], [0.0, 0.0], stall()).expect("the nodes used 0.5 s");
+        assert_eq!(used, "the system's own nodes used 0.50 s of CPU time in these 1.00 s");
+        assert_eq!(of([0.1, 0.15], [0.0, 0.0], stall()), None, "too little for 200 ms");
+        assert_eq!(of([0.1, 0.5], [0.0, 0.9], stall()), None, "strangers used more");
+        assert_eq!(of([0.1, 0.5], [0.0, 0.0], Vec::new()), None, "it did not stand still");
     }
 
     #[test]

@@ -285,6 +285,9 @@ impl Sampled {
                 explained::by_cpu_time(&mut checks, observed, shared);
             }
             record.checks.extend(checks);
+            if let Some(observed) = local.filter(|_| shares_cpus) {
+                explained::stalls(&mut record.injections, observed, cpus);
+            }
         }
         record
     }
