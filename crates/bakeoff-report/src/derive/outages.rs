@@ -416,13 +416,15 @@ impl SystemOutages {
         let Some((outage, lost)) = self.outage().zip(self.service_lost()) else {
             return format!("{} was not measured", self.system);
         };
+        let longest = self.counted().map(|one| one.outage.length()).max_by(|a, b| shorter(*a, *b));
+        let longest = longest.map_or(0.0, Bounded::drawn);
         let length = seconds_text(outage.drawn());
-        let flaps = lost.least > FLAPPING_TIMES * outage.drawn();
+        let flaps = lost.least > FLAPPING_TIMES * longest;
         let out = match (outage.least > 0.0, outage.most) {
             (false, _) => format!("had no outage of {length} or more{details} and"),
             (true, None) => format!("was out for at least {length}{details} and"),
             (true, Some(_)) if flaps => {
-                format!("was out for at most {length} at a time{details}, and")
+                format!("was out for at most {} at a time{details}, and", seconds_text(longest))
             }
             (true, Some(_)) => format!("was out for {length}{details} and"),
         };

@@ -86,7 +86,8 @@ fn says(of: &FaultOutages, leader: usize, places: &[usize]) -> String {
         let names: Vec<&str> = places.iter().map(|place| name(*place)).collect();
         (!names.is_empty()).then(|| format!("{text} than {}: {}.", name(leader), and(&names)))
     };
-    let clauses = [clause("Proven to lose more", &proven), clause("Not shown to", &not_shown)];
+    let clauses =
+        [clause("Proven to lose more", &proven), clause("Not shown to lose more", &not_shown)];
     clauses.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
