@@ -117,6 +117,13 @@ fn repeated_maintenance_costs_operations_each_time() {
     let costs = costs(&run);
     assert_eq!(costs.len(), 3, "{costs:?}");
     assert!(costs.iter().all(|cost| *cost >= 12), "{costs:?}");
+    let injection: Injection = serde_json::from_value(injections(&run).swap_remove(0)).unwrap();
+    let outage = outage(&injection).expect("the fault happened");
+    let longest = outage.seconds.expect("it stood still");
+    assert!(
+        outage.service_lost.least > 1.5 * longest,
+        "three stops cost more than one: {outage:?}"
+    );
 }
 
 #[test]
