@@ -230,9 +230,12 @@ mod tests {
         assert_eq!(network.heal().unwrap(), "6 probes arrived");
         let paths = [(ends[0], ends[1]), (ends[1], ends[0])];
         let half_open = network.cut(&paths, CutConnections::Existing).unwrap();
+        // A relay may still hold connections of earlier probes that are about to close.
+        let (cut, proof) = half_open.split_once(' ').unwrap();
+        assert!(cut.parse::<u32>().unwrap() >= 4, "{half_open}");
         assert_eq!(
-            half_open,
-            "4 open connections cut, a byte on 2 of them did not pass, 6 new probes did"
+            proof,
+            "open connections cut, a byte on 2 of them did not pass, 6 new probes did"
         );
         assert_eq!(network.heal().unwrap(), "6 probes arrived");
         let unknown = [(ends[0], Ipv4Addr::LOCALHOST)];
