@@ -35,10 +35,8 @@ pub const BACK_TIMES: f64 = 2.0;
 
 /// Minimum time in which an operation has to be served. A system with a longer p99 before the fault has twice that.
 const IN_TIME_MIN: Duration = STEP;
-/// Number of standard deviations of the earlier rate by which a second may stay below [`FULL_RATE`].
-const SCATTER_TIMES: f64 = 3.0;
-/// Share of the earlier rate that a full second has in any case.
-const FULL_RATE_MIN: f64 = 0.5;
+/// Share of the earlier rate below which a later second is a relapse.
+const RELAPSE_RATE: f64 = 0.5;
 
 /// Stall of the generator, as a share of an outage, above which the outage does not count.
 const BLAMED_SHARE: f64 = 0.01;
@@ -66,8 +64,8 @@ pub struct Outage {
     pub full_rate: Option<f64>,
     /// Name of the percentile by which `tail_back` is judged.
     pub tail: &'static str,
-    /// Time from the end of the fault until this percentile was within [`BACK_TIMES`] of the earlier one and stayed so,
-    /// in whole seconds; `None` if it did not, or is unknown.
+    /// Time from the end of the fault until this percentile was within [`BACK_TIMES`] of the earlier one and stayed so
+    /// in most seconds, in whole seconds; `None` if it did not, or is unknown.
     pub tail_back: Option<f64>,
     /// Operations that failed at once from the fault on: no connection, an error as the answer, or never sent.
     pub failed: u64,
@@ -111,7 +109,6 @@ pub fn outage_by(injection: &Injection, (tail, quantile): TailPercentile) -> Opt
     let longest = longest_silence(measurement, from, window);
     let lasted = longest.is_some_and(|(_, end)| end >= window - f64::EPSILON);
     let p99 = p99_before(measurement, from);
-    let level = full_level(measurement, from);
     let in_time = p99.or_else(|| median_before(measurement, quantile, from));
     let in_time = in_time.map_or(IN_TIME_MIN, |before| before.mul_f64(BACK_TIMES).max(IN_TIME_MIN));
     let before = counts_until(measurement, from);
@@ -124,19 +121,18 @@ pub fn outage_by(injection: &Injection, (tail, quantile): TailPercentile) -> Opt
     let ended_before = before.verified.saturating_add(before.errors);
     let ended = due(measurement).saturating_sub(ended_before);
     let out_until = longest.map_or(healed, |(_, end)| end.max(healed));
-    let is_full_at_last = level.is_none_or(|level| full_from(measurement, level, window).is_some());
+    let full = full_from(measurement, before, from, out_until);
+    let has_ended = !lasted && (full.is_some() || before.verified == 0);
     Some(Outage {
-        service_lost: service_lost(injection, errors, in_time, is_full_at_last && !lasted)?,
+        service_lost: service_lost(injection, errors, in_time, has_ended)?,
         in_time: in_time.as_secs_f64(),
         seconds: longest.map(|(since, end)| end - since),
         shortest,
         lasted,
         first_success: longest.filter(|_| !lasted).map(|(_, end)| end - from),
-        full_rate: level
-            .and_then(|level| full_from(measurement, level, out_until))
-            .map(|full| (full - healed).max(0.0)),
+        full_rate: full.map(|full| (full - healed).max(0.0)),
         tail,
-        tail_back: tail_back(measurement, quantile, (from, healed)),
+        tail_back: tail_back(measurement, quantile, in_time, (from, healed)),
         failed: of_kind(ErrorKind::is_failed_at_once, before.errors - before.unknown),
         unknown: of_kind(ErrorKind::has_unknown_outcome, before.unknown),
         delayed: p99.map(|p99| slower(measurement, p99.mul_f64(BACK_TIMES), from)),
@@ -349,29 +345,27 @@ fn counts_until(measurement: &Measurement, from: f64) -> StepCounts {
     })
 }
 
-/// Returns the number of successes from which a second's rate is full: [`FULL_RATE`] of the earlier rate, less
-/// [`SCATTER_TIMES`] its standard deviation. `None` if the fault came at once, or nothing succeeded before.
-fn full_level(measurement: &Measurement, from: f64) -> Option<f64> {
-    let steps = step_of(from);
-    let mean = counts_until(measurement, from).verified as f64 / steps.max(1) as f64;
-    let square = |at| (measurement.steps.at(at).verified as f64 - mean).powi(2);
-    let variance = (0..steps).map(square).sum::<f64>() / steps.saturating_sub(1).max(1) as f64;
-    let usual = mean * FULL_STEPS as f64;
-    let scatter = SCATTER_TIMES * (variance * FULL_STEPS as f64).sqrt();
-    (usual > 0.0).then(|| (usual * FULL_RATE - scatter).max(usual * FULL_RATE_MIN))
-}
-
-/// Returns the beginning of the first second, by steps, from `since` on, from which each second up to the load's end is
-/// full. Looks at the load's last second in any case. `None` if that one is not full.
-fn full_from(measurement: &Measurement, level: f64, since: f64) -> Option<f64> {
-    let last = step_of(measurement.window.as_secs_f64()).checked_sub(FULL_STEPS)?;
-    let is_short = |at: &usize| {
-        let seconds = (*at..at + FULL_STEPS).map(|at| measurement.steps.at(at).verified as f64);
-        seconds.sum::<f64>() < level
-    };
-    let first = step_of(since).min(last);
-    let at = (first..=last).rev().find(is_short).map_or(first, |at| at + 1);
-    (at <= last).then(|| (at as f64 * STEP.as_secs_f64()).max(since))
+/// Returns the beginning of the first second, by steps, from `since` on whose rate is full and stays so: most of the seconds
+/// from then on are full, and none has less than [`RELAPSE_RATE`] of the earlier rate. Looks at the load's last second in
+/// any case. `None` if there is no such second, or if the earlier rate is unknown.
+fn full_from(measurement: &Measurement, before: StepCounts, from: f64, since: f64) -> Option<f64> {
+    let (steps, window) = (step_of(from), measurement.window.as_secs_f64());
+    let usual = before.verified as f64 / steps.max(1) as f64 * FULL_STEPS as f64;
+    let last = step_of(window).checked_sub(FULL_STEPS).filter(|_| usual > 0.0)?;
+    let (mut full, mut all, mut back) = (0, 0, None);
+    for at in (step_of(since).min(last)..=last).rev() {
+        let steps = (at..at + FULL_STEPS).map(|at| measurement.steps.at(at).verified as f64);
+        let share = steps.sum::<f64>() / usual;
+        if share < RELAPSE_RATE {
+            break;
+        }
+        all += 1;
+        full += u32::from(share >= FULL_RATE);
+        if share >= FULL_RATE && full * 2 > all {
+            back = Some(at);
+        }
+    }
+    Some((back? as f64 * STEP.as_secs_f64()).max(since))
 }
 
 /// Returns the median p99 of the whole seconds before the fault, or the p99 of all of them if each has too few
@@ -413,17 +407,30 @@ pub(crate) fn delayed_from(measurement: &Measurement, from: f64) -> Option<Durat
     Some(p99_before(measurement, from)?.mul_f64(BACK_TIMES))
 }
 
-/// Returns the time from `healed` to the first whole second from which the percentile of each second is back.
-fn tail_back(measurement: &Measurement, quantile: f64, (from, healed): (f64, f64)) -> Option<f64> {
+/// Returns the time from `healed` to the first whole second whose percentile is back and stays so: most of the seconds from
+/// then on are back, and none exceeds `in_time`. On a busy machine single seconds are slow without a fault.
+fn tail_back(
+    measurement: &Measurement,
+    quantile: f64,
+    in_time: Duration,
+    (from, healed): (f64, f64),
+) -> Option<f64> {
     let most = median_before(measurement, quantile, from)?.mul_f64(BACK_TIMES);
     let whole = measurement.window.as_secs_f64().min(f64::from(u32::MAX)) as u32;
-    let is_back = |second: &u32| {
-        let place = measurement.seconds.binary_search_by_key(second, |one| one.second).ok()?;
-        measurement.seconds[place].percentile(quantile).map(|one| one <= most)
+    let tail_of = |second: u32| {
+        let place = measurement.seconds.binary_search_by_key(&second, |one| one.second).ok()?;
+        measurement.seconds[place].percentile(quantile)
     };
-    let after = healed.max(0.0) as u32..whole;
-    let back = after.rev().take_while(|second| is_back(second) == Some(true)).last()?;
-    Some((f64::from(back) - healed).max(0.0))
+    let (mut good, mut all, mut back) = (0, 0, None);
+    for second in (healed.max(0.0) as u32..whole).rev() {
+        let Some(tail) = tail_of(second).filter(|tail| *tail <= in_time) else { break };
+        all += 1;
+        good += u32::from(tail <= most);
+        if tail <= most && good * 2 > all {
+            back = Some(second);
+        }
+    }
+    Some((f64::from(back?) - healed).max(0.0))
 }
 
 /// Counts the successes from the second of the fault on that took more than `limit`.
@@ -590,17 +597,28 @@ mod tests {
             _ => 10,
         });
         near(outage(&relapsing).unwrap().full_rate.unwrap(), 5.0);
-        // A tenth less for 0.3 s is the usual scatter of this load.
-        let uneven = |at: f64| if (at * 10.0).round() as u32 % 10 < 3 { 9 } else { 10 };
-        let calm = served(|time| if (3.0..4.0).contains(&time) { 0 } else { uneven(time) });
-        near(outage(&calm).unwrap().full_rate.unwrap(), 0.0);
+        let pausing = served(|time| match time {
+            _ if (3.0..4.0).contains(&time) || (15.0..15.3).contains(&time) => 0,
+            _ => 10,
+        });
+        near(outage(&pausing).unwrap().full_rate.unwrap(), 0.0);
+        let slower = served(|time| if (3.0..10.0).contains(&time) { 10 } else { 9 });
+        near(outage(&slower).unwrap().full_rate.unwrap(), 0.0);
+        let lasting =
+            served(|time| if (3.0..4.0).contains(&time) { 0 } else { 10 - u64::from(time > 8.0) });
+        assert_eq!(outage(&lasting).unwrap().full_rate, None, "most later seconds have 90 %");
         let mut tail = injection((3.0, 4.5), 4.5);
-        let slow = [2, 2, 2, 9, 9, 9, 9, 2, 2, 9, 9].into_iter().chain([2; 9]);
-        let seconds = (0..).zip(slow).map(|(place, ms)| second(place, 2000, ms));
-        tail.stage.measurement.seconds = seconds.collect();
-        assert_eq!(outage(&tail).unwrap().tail_back, Some(4.0));
-        tail.stage.measurement.seconds[19] = second(19, 2000, 9);
-        assert_eq!(outage(&tail).unwrap().tail_back, None);
+        let mut back = |later: [u64; 13]| {
+            let slow = [2, 2, 2, 9, 9, 9, 9].into_iter().chain(later);
+            let seconds = (0..).zip(slow).map(|(place, ms)| second(place, 2000, ms));
+            tail.stage.measurement.seconds = seconds.collect();
+            outage(&tail).unwrap().tail_back
+        };
+        // The p99 of a second is ten times these milliseconds. In time is within 100 ms.
+        assert_eq!(back([2, 2, 9, 2, 2, 2, 2, 2, 2, 9, 2, 2, 2]), Some(0.0), "single seconds");
+        assert_eq!(back([2, 2, 20, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]), Some(3.0), "not in time");
+        assert_eq!(back([2, 2, 9, 9, 9, 9, 9, 9, 9, 2, 2, 2, 9]), Some(9.0), "mostly slow before");
+        assert_eq!(back([2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 20]), None, "not at the end");
     }
 
     #[test]
