@@ -1,13 +1,11 @@
-//! Plans the trials of a study, interleaved and balanced.
+//! Plans the trials of a study, interleaved and in random order.
 //!
 //! Every round contains each combination of system, workload and load once. Within a round, the combinations of one
-//! workload and load are adjacent, so that compared trials run close in time. Over the rounds, each system runs at
-//! each place equally often and follows each other system equally often, as far as the number of rounds allows
-//! (`williams`). Plain shuffling sometimes put one of two systems first in six of seven rounds.
+//! workload and load are adjacent, so that compared trials run close in time, and their order is random (`order`).
 //!
 //! Not here: running the trials, the effect of the place (`stats::position`).
 
-mod williams;
+pub mod order;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -22,7 +20,7 @@ use crate::study::{Arrivals, Fault, Load, Stop, Study};
 use crate::units::{plural, rate_text};
 use crate::workload::mix64;
 
-use williams::Williams;
+use order::RoundOrders;
 
 /// Time of load after which a started system counts as warm. ZooKeeper's JVM did a quarter of its puts in the first two
 /// seconds and its usual number from the fifth on.
@@ -49,7 +47,7 @@ pub struct Trial {
 /// Returns the trials in the order in which they will run.
 pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut designs: HashMap<(&str, &str), Williams> = HashMap::new();
+    let mut orders: HashMap<(&str, &str), RoundOrders> = HashMap::new();
     let mut trials = Vec::new();
     for round in 0..study.trials {
         for workload in &study.workloads {
@@ -61,10 +59,10 @@ pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
                     .filter(|system| workload.is_done_by(system))
                     .map(|system| system.name.as_str())
                     .collect();
-                let design = designs
+                let orders = orders
                     .entry((workload.name.as_str(), load.as_str()))
-                    .or_insert_with(|| Williams::new(systems.len()));
-                trials.extend(design.next_round(&mut rng).into_iter().map(|place| Trial {
+                    .or_insert_with(|| RoundOrders::new(systems.len()));
+                trials.extend(orders.next_round(&mut rng).into_iter().map(|place| Trial {
                     number: 0,
                     round,
                     system: systems[place].to_owned(),

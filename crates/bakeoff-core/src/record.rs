@@ -46,7 +46,7 @@ pub use trial::{
 pub use crate::verdict::Check;
 
 /// Format version that this program writes. It reads this one and older ones.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// Holds one line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]

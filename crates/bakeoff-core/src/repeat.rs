@@ -66,18 +66,26 @@ pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
     (!order.is_empty()).then_some(ExtraRounds { repeats: spoilt, order })
 }
 
-/// Returns true if the trials of a run follow its plan and its repeated rounds.
+/// Returns true if the trials of a run follow its plan, its repeated rounds and the rounds that a gate added.
 pub fn follows_plan(record: &Record) -> bool {
-    let header = &record.header;
-    let mut order = plan::plan(&header.study, header.seed);
+    let (study, seed) = (&record.header.study, record.header.seed);
+    let begun = record.extended.first().map_or(study.trials, |one| one.before);
+    if begun > study.trials {
+        return false;
+    }
+    let mut order = plan::plan(&Study { trials: begun, ..study.clone() }, seed);
     if let Some(rounds) = record.answered_after() {
         order.retain(|trial| trial.round < rounds);
     }
     for extended in &record.extended {
-        let more = further(&header.study, header.seed, &order, &extended.repeats);
+        let added = extended.trials.min(study.trials).saturating_sub(extended.before);
+        let more = match &extended.repeats[..] {
+            [] => plan::further(study, seed, &order, |_, _| added),
+            repeats => further(study, seed, &order, repeats),
+        };
         order.extend(more);
     }
-    order == header.order
+    order == record.header.order
 }
 
 /// Returns true if a trial's round was repeated because the machine disturbed it. The run does not use this trial.
@@ -263,6 +271,23 @@ mod tests {
         assert!(follows_plan(&record));
         record.header.order[20].seed ^= 1;
         assert!(!follows_plan(&record), "another order");
+    }
+
+    #[test]
+    fn rounds_that_a_gate_adds_follow_the_plan() {
+        let mut record = run(&[]);
+        let study = record.header.study.clone();
+        let order = plan::further(&study, 7, &record.header.order, |_, _| 2);
+        assert_eq!(order.len(), 8);
+        let (extended, repeats) = (String::new(), Vec::new());
+        record.header.study.trials = 7;
+        record.header.order.extend(order.iter().cloned());
+        record.extended.push(RunExtended { extended, trials: 7, before: 5, repeats, order });
+        assert!(follows_plan(&record));
+        record.header.order.swap(20, 21);
+        assert!(!follows_plan(&record), "the builds are swapped");
+        record.extended[0].before = u32::MAX;
+        assert!(!follows_plan(&record), "more rounds than the run has");
     }
 
     #[test]

@@ -80,6 +80,8 @@ impl Verified {
 const FAULTS_SHOWN: usize = 3;
 /// First format that keeps failures in separate histograms.
 const TOLD_APART_SINCE: u32 = 2;
+/// First format whose rounds have a random order.
+const RANDOM_ORDER_SINCE: u32 = 5;
 
 /// Verifies a record, given the links of its lines and the complaints from reading it.
 pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<Verified> {
@@ -110,16 +112,14 @@ fn lines(links: &Links, complaints: &[Complaint]) -> Verified {
 /// Checks that the order of trials follows from study and seed, and that each trial is in that order at most once.
 fn trials(record: &Record) -> Verified {
     let header = &record.header;
-    if header.format < TOLD_APART_SINCE {
-        let seen = "records of format 1 have another order of trials";
+    if header.format < RANDOM_ORDER_SINCE {
+        let seen = "records before format 5 have another order of trials";
         return Verified::new("trials", Outcome::CannotTell, seen);
     }
     let mut faults = Vec::new();
-    // A gate's later trials depend on figures, and its builds alternate in another order.
-    let planned = header.gate.is_none();
     // A load of a URL is recorded as a study without a planned order.
     let is_study = header.study.systems.iter().any(bakeoff_core::study::System::is_started);
-    if planned && is_study && !follows_plan(record) {
+    if is_study && !follows_plan(record) {
         faults.push("the order of trials does not follow from study and seed".to_owned());
     }
     if let Some(rounds) = record.answered_after() {

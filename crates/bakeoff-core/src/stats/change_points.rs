@@ -12,7 +12,7 @@
 //!
 //! Otava's defaults (a level of 0.001 and nothing for the newest runs) find a loss of 5 % at a scatter of 2 % within
 //! three runs in 68 to 81 % of cases, and raise 1.5 false alerts in 200 runs. The levels here were chosen by simulation:
-//! `docs/evidence/statistics.md` has their power and false alarms, `docs/trend.md` the reasons.
+//! `docs/evidence/trends.md` has their power and false alarms, `docs/trend.md` the reasons.
 //!
 //! Not here: which figures form a series (`report`), two runs or builds (`judge`, `gate`).
 

@@ -95,7 +95,7 @@ pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lie
 }
 
 /// Returns the rounds that answer whether there is a loss of `detect`, in nineteen of twenty merges, at this scatter
-/// and number of leading questions. The number is even, so each build goes first equally often.
+/// and number of leading questions. The number is even.
 pub fn rounds(losses: Losses, scatter: f64, leading: usize) -> u32 {
     // More rounds are always better, so bisection finds the minimum.
     let (mut low, mut high) = (TRIALS_MIN as u32 / 2 + 1, ROUNDS_MAX / 2);

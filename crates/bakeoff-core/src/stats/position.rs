@@ -2,9 +2,9 @@
 //! of systems, rounds and noise.
 //!
 //! Logarithms of figures are modeled as a sum of a system's, a round's and a place's effect and noise, by least
-//! squares. An F test asks if the places explain more than noise does. Places are balanced over systems (`plan`), so
-//! an effect does not bias a comparison. It widens the scatter, and shows that trials leave the machine in a
-//! different state.
+//! squares. An F test asks if the places explain more than noise does. Places are drawn at random (`plan`), so
+//! an effect does not favour a system. It widens the scatter, and shows that trials leave the machine in a different
+//! state.
 //!
 //! Not here: the choice of trials and figures (`report`).
 

@@ -70,7 +70,8 @@ fn seeded(of: &str) -> Xoshiro256PlusPlus {
 
 #[test]
 fn steady_runs_raise_at_most_one_false_alert_in_200() {
-    let mut table = Table::new(
+    let mut table = Table::on(
+        "trends.md",
         "change points: steady",
         &[
             "figure",
@@ -122,7 +123,8 @@ fn steady_runs_raise_at_most_one_false_alert_in_200() {
 
 #[test]
 fn loss_of_5_percent_is_found_within_three_runs() {
-    let mut table = Table::new(
+    let mut table = Table::on(
+        "trends.md",
         "change points: step",
         &[
             "figure",

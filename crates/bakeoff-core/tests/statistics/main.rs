@@ -5,4 +5,5 @@ mod change_points;
 mod clusters;
 mod evidence;
 mod gate;
+mod order;
 mod sequential;

@@ -423,5 +423,5 @@ pub(crate) fn method(leading: bool) -> String {
     )
 }
 
-/// Overlaps to compare with, from `docs/evidence/statistics.md`.
+/// Overlaps to compare with, from `docs/evidence/trends.md`.
 const EXPECTED: &str = "simulated, noise alone has 15 %, a step of 5 % at 2 % scatter 77 % or more";

@@ -61,7 +61,7 @@ fn unvaried_conditions_are_reported() {
     let mut first = repeated();
     // One system always goes first.
     first.header.order.sort_by_key(|trial| (trial.round, trial.system.clone()));
-    expect(&first, "Mytkowicz", "in part", "up to 3 more times");
+    expect(&first, "Mytkowicz", "in part", "the seed did not draw the order");
     expect(&open_mix(), "Mytkowicz", "not met", "one round");
     let mut running = repeated();
     for system in &mut running.header.study.systems {

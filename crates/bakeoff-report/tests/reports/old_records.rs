@@ -121,10 +121,10 @@ fn second_run_in_a_record_is_named_and_ignored() {
 #[test]
 fn newer_format_is_refused() {
     let whole = text_of(&incomplete());
-    let newer = whole.replacen("\"format\":4", "\"format\":5", 1);
+    let newer = whole.replacen("\"format\":5", "\"format\":6", 1);
     assert_eq!(
         refused(&newer),
-        "line 1: the record has format 5, and this program reads formats up to 4; use a newer \
+        "line 1: the record has format 6, and this program reads formats up to 5; use a newer \
          bakeoff"
     );
 }

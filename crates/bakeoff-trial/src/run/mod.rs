@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Places, Purpose};
+use bakeoff_core::plan::order::pause_before;
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::machines::machine_changes;
 use bakeoff_core::record::{
@@ -387,6 +388,7 @@ impl Runner<'_> {
                 progress.round_begins(began.elapsed());
             }
             let began = clock::now();
+            std::thread::sleep(pause_before(trial));
             let record = trial::run(&mut context, contender, trial, self.reporter);
             let record = TrialRecord { baseline_appends, ..record };
             progress.ended(&record, began.elapsed());

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use bakeoff_core::plan::order::PAUSE_MAX;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::CONFIRM_TIMES;
@@ -129,7 +130,7 @@ impl<'a> Progress<'a> {
         let injections = plan::injections(self.study, trial).len() as u32;
         // After each injection, nodes recover and keys are read back.
         let injected = (loaded + PHASE) * injections;
-        self.around_a_load(trial) + filled + loaded + injected
+        PAUSE_MAX / 2 + self.around_a_load(trial) + filled + loaded + injected
     }
 
     /// Estimates the time of a trial without fill and load.
@@ -234,7 +235,7 @@ mod tests {
         study.loads[0].warmup = Duration::ZERO;
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
-        let nominal = QUICK_PHASE * 7 + Duration::from_secs(2);
+        let nominal = PAUSE_MAX / 2 + QUICK_PHASE * 7 + Duration::from_secs(2);
         assert_eq!(progress.left(&order), nominal * 4 + BETWEEN_ROUNDS, "what the study says");
         assert_eq!(progress.whole(&order), progress.left(&order) + BASELINE, "the same estimate");
         let failed = TrialOutcome::Failed("it did not start".to_owned());
@@ -269,7 +270,7 @@ mod tests {
         study.loads.push(longer);
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
-        let around = QUICK_PHASE * 7;
+        let around = PAUSE_MAX / 2 + QUICK_PHASE * 7;
         progress.ended(&record(&order[0], 10), (around + Duration::from_secs(2)) * 2);
         let other = Trial { load: "longer".into(), ..order[0].clone() };
         let twice = (around + Duration::from_secs(16)) * 2;

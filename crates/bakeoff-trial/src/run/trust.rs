@@ -185,10 +185,7 @@ pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), FleetEr
             && header.study.loads.iter().any(|one| one.name == trial.load)
     };
     let numbered = (0..).zip(&header.order).all(|(number, trial)| trial.number == number);
-    // The number of a gate's later trials depends on measured figures.
-    let by_figures = header.gate.is_some() && !record.extended.is_empty();
-    let follows = by_figures || follows_plan(record);
-    if !numbered || !header.order.iter().all(names) || !follows {
+    if !numbered || !header.order.iter().all(names) || !follows_plan(record) {
         let what =
             format!("the order of trials in `{name}` does not follow from its study and seed");
         return Err(FleetError::input(what, HINT));
