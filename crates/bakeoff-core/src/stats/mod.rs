@@ -20,6 +20,7 @@ pub use sentence::{Comparing, Contender, Counted, NotCompared, Scene, Tail, Tail
 
 use std::fmt;
 
+use self::judge::TestResult;
 use crate::ranked::too_few_text;
 use crate::units::{figure_text, share_text};
 
@@ -197,6 +198,17 @@ pub fn ratio_text(ratio: f64) -> String {
     }
 }
 
+/// Formats a proven ratio: `1.74 times`. `early`: the run stopped at this result. Runs stop at large ratios, so only the
+/// interval's end is promised: `at least 1.40 times`, or `at most 0.71 times` for a ratio below 1.
+pub fn times_text(answer: &TestResult, early: bool) -> String {
+    let (low, high) = answer.interval;
+    match early {
+        false => format!("{} times", ratio_text(answer.ratio)),
+        true if high < 1.0 => format!("at most {} times", ratio_text(high)),
+        true => format!("at least {} times", ratio_text(low)),
+    }
+}
+
 /// Formats an interval: `1.61 to 1.88`.
 pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{} to {}", ratio_text(low), ratio_text(high))
@@ -222,7 +234,9 @@ pub fn min_detectable_text(ratio: f64) -> String {
 const AS_EVEN: &str = " if all trials scatter as these do";
 
 /// Ratio above which a minimum detectable effect only means that there are too few trials.
-const FEW_FROM: f64 = 10.0;
+pub const FEW_FROM: f64 = 10.0;
+/// Text of a minimum detectable effect above [`FEW_FROM`].
+pub const TOO_FEW: &str = "too few trials";
 
 /// Formats a minimum detectable effect: `6.0 %`, `3.20 times`.
 pub fn least_text(ratio: f64) -> String {
@@ -233,7 +247,7 @@ pub fn least_text(ratio: f64) -> String {
         p if p < 10.0 => format!("{:.1} %", up(10.0)),
         p if p <= 100.0 => format!("{:.0} %", up(1.0)),
         _ if ratio <= FEW_FROM => format!("{} times", figure_text(ratio)),
-        _ => "too few trials".to_owned(),
+        _ => TOO_FEW.to_owned(),
     }
 }
 

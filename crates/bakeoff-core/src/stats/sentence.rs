@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::judge::{Finding, TestResult};
 use super::rounds::Withheld;
-use super::{and, interval_text, middle, min_detectable_text, ratio_text};
+use super::{and, interval_text, middle, min_detectable_text, ratio_text, times_text};
 use crate::units::{figure_text, trials_text};
 
 pub use tail::{Tail, TailFound};
@@ -40,6 +40,8 @@ pub struct Contender {
 pub struct Comparing {
     /// Test result: the first system relative to the second.
     pub answer: TestResult,
+    /// True if the run stopped at this result.
+    pub early: bool,
     /// Number of rounds in the comparison.
     pub rounds: usize,
     /// Both medians over these rounds.
@@ -385,13 +387,13 @@ fn sustained(
     let interval = |comparing: &Comparing| interval_text(comparing.answer.interval);
     let (times, intervals) = match apart {
         [(other, comparing)] => (
-            format!("{} times {}'s", ratio_text(comparing.answer.ratio), other.name),
+            format!("{} {}'s", times_text(&comparing.answer, comparing.early), other.name),
             format!("95 % interval {}", interval(comparing)),
         ),
         several => {
             let times = several.iter().map(|(other, comparing)| {
-                let ratio = ratio_text(comparing.answer.ratio);
-                format!("{ratio} times {}'s ({})", other.name, interval(comparing))
+                let times = times_text(&comparing.answer, comparing.early);
+                format!("{times} {}'s ({})", other.name, interval(comparing))
             });
             (and(&times.collect::<Vec<_>>()), "95 % intervals".to_owned())
         }

@@ -5,7 +5,7 @@ use bakeoff_core::stats::judge::{
 };
 use bakeoff_core::stats::sequential::{is_answered, level, looks_after};
 use bakeoff_core::workload::mix64;
-use rand::SeedableRng as _;
+use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -21,6 +21,7 @@ const METRICS: usize = 5;
 struct Run {
     rounds: u32,
     any_declared: bool,
+    first_excluded: bool,
     first_declared: bool,
 }
 
@@ -39,7 +40,23 @@ fn family(figures: &[Vec<Vec<f64>>], rounds: usize) -> Vec<Question> {
     family
 }
 
-fn run(figures: &[Vec<Vec<f64>>], most: u32, adapts: bool) -> Run {
+/// The rule by which a run stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// Runs all rounds.
+    Never,
+    /// The earlier rule: also if a difference of 5 % is excluded.
+    Excluded,
+    /// The rule of `bakeoff_core::stats::sequential`.
+    Proven,
+}
+
+/// Returns true if the interval of an answer excludes a difference of 5 %.
+fn excludes(answer: &TestResult) -> bool {
+    answer.interval.0 > 1.0 / 1.05 && answer.interval.1 < 1.05
+}
+
+fn run(figures: &[Vec<Vec<f64>>], most: u32, stop: Stop) -> Run {
     let judged = |rounds: u32, at: Option<f64>| {
         let family = family(figures, rounds as usize);
         let answers: Vec<TestResult> = match at {
@@ -56,16 +73,18 @@ fn run(figures: &[Vec<Vec<f64>>], most: u32, adapts: bool) -> Run {
         Run {
             rounds,
             any_declared: answers.iter().any(declared),
+            first_excluded: excludes(&answers[0]),
             first_declared: declared(&answers[0]),
         }
     };
-    if !adapts {
+    if stop == Stop::Never {
         return ended(most, &judged(most, None).1);
     }
     for rounds in (1..most).filter(|&rounds| looks_after(rounds, most)) {
         let (family, answers) = judged(rounds, Some(level(Some(rounds), most)));
         let mut leading = family.iter().zip(&answers).filter(|(one, _)| one.leading);
-        if leading.all(|(_, answer)| is_answered(answer)) {
+        let ends = |answer| is_answered(answer) || stop == Stop::Excluded && excludes(answer);
+        if leading.all(|(_, answer)| ends(answer)) {
             return ended(rounds, &answers);
         }
     }
@@ -103,12 +122,12 @@ fn adaptive_run_makes_no_more_false_claims_and_saves_rounds() {
                         *log = noise * normal;
                     }
                     figures[0][0].iter_mut().for_each(|log| *log += ratio.ln());
-                    let adaptive = run(&figures, most, true);
+                    let adaptive = run(&figures, most, Stop::Proven);
                     rounds += adaptive.rounds;
                     any += usize::from(adaptive.any_declared);
                     found += usize::from(adaptive.first_declared);
                     if !same {
-                        fixed += usize::from(run(&figures, most, false).first_declared);
+                        fixed += usize::from(run(&figures, most, Stop::Never).first_declared);
                     }
                 }
                 let share = |count: usize| count as f64 / repetitions as f64;
@@ -131,4 +150,43 @@ fn adaptive_run_makes_no_more_false_claims_and_saves_rounds() {
         }
     }
     table.hold();
+}
+
+/// A system that starts slowly now and then looks equal until a slow start appears.
+#[test]
+fn few_rounds_rule_out_no_slow_starts() {
+    const MOST: u32 = 7;
+    let columns = ["stops", "rounds run", "says that 5 % are excluded"];
+    let mut table = Table::new("slow starts", &columns);
+    let mut shares = Vec::new();
+    for (stop, name) in [
+        (Stop::Excluded, "if a difference is proven, or one of 5 % excluded"),
+        (Stop::Proven, "if a difference is proven"),
+        (Stop::Never, "never"),
+    ] {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(59);
+        let (mut excluded, mut rounds) = (0, 0);
+        for _ in 0..REPETITIONS {
+            let mut figures = vec![vec![vec![0.0; MOST as usize]; METRICS]; 2];
+            for log in figures.iter_mut().flatten().flatten() {
+                let normal: f64 = StandardNormal.sample(&mut rng);
+                *log = 0.005 * normal;
+            }
+            for log in &mut figures[0][0] {
+                // Three of ten starts are slower by 26 %.
+                *log += if rng.random_bool(0.3) { 0.74_f64.ln() } else { 0.0 };
+            }
+            let run = run(&figures, MOST, stop);
+            excluded += usize::from(run.first_excluded);
+            rounds += run.rounds;
+        }
+        let share = excluded as f64 / REPETITIONS as f64;
+        let rounds = format!("{:.1}", f64::from(rounds) / REPETITIONS as f64);
+        table.row([name.to_owned(), rounds, percent(share, 1)]);
+        shares.push(share);
+    }
+    table.hold();
+    // 0.7 to the power of 7: the runs without a slow start.
+    assert!(shares[1] <= 0.1, "{shares:?}");
+    assert!(shares[0] > 2.0 * shares[1], "{shares:?}");
 }

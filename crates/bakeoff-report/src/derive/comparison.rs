@@ -69,6 +69,8 @@ impl Comparison {
         let mut all: Vec<Self> = (0..).zip(Contest::all(record)).map(judge).collect();
         let mut judgements: Vec<&mut Judgement> =
             all.iter_mut().flat_map(|one| &mut one.judgements).collect();
+        let early = record.answered_after().is_some();
+        judgements.iter_mut().for_each(|one| one.early = early);
         Judgement::hold_in_report(&mut judgements, record.false_alarms());
         let count = all.len();
         for one in &mut all {

@@ -277,8 +277,9 @@ fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
 /// A proven lead of one system over another.
 struct Lead<'a> {
     loser: &'a str,
-    /// Better figure over worse one by their sizes: above 1.
+    /// Better figure over worse one by their sizes: above 1. The interval's lower end if the run stopped early.
     ratio: f64,
+    early: bool,
     interval: (f64, f64),
     rounds: usize,
 }
@@ -311,8 +312,9 @@ fn leads<'a>(
             // The result is the first system's figure over the second's.
             let is_higher = (pair.a == *winner) == (judgement::better(by) == Better::More);
             let answer = if is_higher { answer } else { answer.turned() };
-            let (ratio, interval) = (answer.ratio, answer.interval);
-            found.push(Lead { loser, ratio, interval, rounds: pair.rounds });
+            let (early, interval) = (pair.early, answer.interval);
+            let ratio = if early { interval.0 } else { answer.ratio };
+            found.push(Lead { loser, ratio, early, interval, rounds: pair.rounds });
         }
     }
     found
@@ -321,7 +323,9 @@ fn leads<'a>(
 /// Returns `etcd sustained 1.57 times zookeeper's puts per second`.
 fn times(of: &Comparison, by: Quantity, best: &str, over: &[&Lead<'_>]) -> String {
     let ratio = |one: &Lead<'_>| match judgement::better(by) {
+        Better::More if one.early => format!("at least {} times", ratio_text(one.ratio)),
         Better::More => format!("{} times", ratio_text(one.ratio)),
+        Better::Less if one.early => format!("at most {} of", ratio_text(1.0 / one.ratio)),
         Better::Less => format!("{} of", ratio_text(1.0 / one.ratio)),
     };
     let [first, others @ ..] = over else { return String::new() };

@@ -20,7 +20,7 @@ mod words;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, TestResult};
 use bakeoff_core::stats::rounds::{Better, Withheld};
-use bakeoff_core::stats::{Comparing, Figure, NotCompared, sequential};
+use bakeoff_core::stats::{Comparing, Figure, NotCompared};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
@@ -125,6 +125,8 @@ pub(crate) struct Judgement {
     pub(crate) conditions: Vec<Condition>,
     /// True if the leading claim holds at 5 % across the whole report. `None` if this is no leading claim.
     pub(crate) in_report: Option<bool>,
+    /// True if the run stopped at this result. A run stops at a large ratio, so texts name its least size.
+    pub(crate) early: bool,
 }
 
 /// Verdict of a comparison of two systems.
@@ -186,16 +188,9 @@ impl Judgement {
         matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
     }
 
-    /// Returns true if further rounds of an adaptive run could add nothing: the claim holds in the whole report, or a
-    /// difference of 5 % is excluded.
+    /// Returns true if further rounds of an adaptive run could add nothing: the claim holds in the whole report.
     pub(super) fn is_answered(&self) -> bool {
-        match self.verdict {
-            JudgedAs::Higher | JudgedAs::Lower => self.in_report == Some(true),
-            JudgedAs::NoneShown { .. } => {
-                self.answer.is_some_and(|one| sequential::is_answered(&one))
-            }
-            _ => false,
-        }
+        self.claims() && self.in_report == Some(true)
     }
 
     /// Returns the better system of a declared difference.
@@ -241,6 +236,7 @@ impl Judgement {
         };
         let winner = self.winner().unwrap_or_default();
         Ok(Comparing {
+            early: self.early,
             answer,
             rounds: self.rounds,
             medians,

@@ -37,7 +37,22 @@ fn compare(a: &Contender, b: &Contender) -> Result<Comparing, NotCompared> {
 
 fn comparing(answer: TestResult, rounds: usize, medians: (f64, f64)) -> Comparing {
     let (conditions, tail) = (Vec::new(), None);
-    Comparing { answer, rounds, medians, withheld: None, worst: None, conditions, tail }
+    let (early, withheld, worst) = (false, None, None);
+    Comparing { answer, early, rounds, medians, withheld, worst, conditions, tail }
+}
+
+#[test]
+fn early_stop_names_the_least_ratio() {
+    let contenders = [did("etcd", HIGH), did("zookeeper", LOW)];
+    let judged = |a: usize, b: usize| {
+        let comparing = compare(&contenders[a], &contenders[b])?;
+        Ok(Comparing { early: true, ..comparing })
+    };
+    assert_eq!(
+        sentence(&closed(), &contenders, &judged),
+        "etcd sustained at least 1.58 times zookeeper's puts per second under create/steady (closed load, 64 clients; \
+         95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)"
+    );
 }
 
 fn check(contenders: &[Contender], expected: &str) {

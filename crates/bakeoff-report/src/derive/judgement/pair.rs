@@ -64,6 +64,7 @@ impl<'c> Pair<'c> {
             bootstrap: trials.bootstrap(Scale::Ratio, seed),
             worst,
             in_report: None,
+            early: false,
             verdict: not_compared.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
             load: contest.load_text(),
             conditions: Vec::new(),

@@ -5,7 +5,7 @@
 use bakeoff_core::stats::judge::TestResult;
 use bakeoff_core::stats::rounds::{Better, Withheld};
 use bakeoff_core::stats::{
-    Tail, TailFound, and, interval_text, least_text, min_detectable_text, ratio_text,
+    Tail, TailFound, and, interval_text, least_text, min_detectable_text, ratio_text, times_text,
 };
 use bakeoff_core::units::plural;
 
@@ -55,10 +55,11 @@ impl Judgement {
         let what = self.what();
         let trials = format!("{} trials each", self.rounds);
         let claim = |high: &str, low: &str, answer: TestResult| {
-            let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
+            let (times, interval) =
+                (times_text(&answer, self.early), interval_text(answer.interval));
             let (load, medians) = (&self.load, self.medians_text(high == self.a));
             format!(
-                "{high}'s {what} was {ratio} times {low}'s ({load}; 95 % interval {interval}, \
+                "{high}'s {what} was {times} {low}'s ({load}; 95 % interval {interval}, \
                  {trials}; medians {medians})"
             )
         };
