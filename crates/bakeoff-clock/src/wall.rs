@@ -3,6 +3,7 @@
 //! Not here: the monotonic clock, by which everything is measured (the crate's root).
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use bakeoff_core::units::parse_duration;
 use jiff::SignedDuration;
@@ -14,6 +15,12 @@ const CLOCK_STEP: &str = "BAKEOFF_CLOCK_STEP";
 /// The time now, in UTC: `2026-11-21T20:24:50Z`.
 pub fn utc_now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Returns the time since a moment that [`utc_now`] wrote. `None` if the text is no moment, or lies in the future.
+pub fn since(moment: &str) -> Option<Duration> {
+    let moment: jiff::Timestamp = moment.parse().ok()?;
+    jiff::Timestamp::now().duration_since(moment).try_into().ok()
 }
 
 /// The time now, in seconds since 1970, as the machine's clock has it: somebody may set it.
@@ -49,6 +56,13 @@ pub fn utc_folder() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_since_a_moment_is_known_unless_it_lies_ahead() {
+        assert!(since("2026-11-21T20:24:50Z").is_some_and(|time| !time.is_zero()));
+        assert_eq!(since("9000-01-01T00:00:00Z"), None);
+        assert_eq!(since("yesterday"), None);
+    }
 
     #[test]
     fn a_step_of_the_clock_goes_either_way() {

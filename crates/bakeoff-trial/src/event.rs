@@ -117,6 +117,8 @@ pub struct GateStarted<'a> {
     pub trials: usize,
     /// Estimated time of these trials.
     pub takes: Duration,
+    /// Longest time of all trials that the gate may add up to. It adds none beyond that.
+    pub longest: Duration,
 }
 
 /// A gate that needs more trials.

@@ -288,10 +288,8 @@ impl FailIf {
                 Lies::Across if slow.is_some() => {
                     unclear.extend(slow.map(|slow| format!("{seen}; {slow}")));
                 }
-                Lies::Across => unclear.push(match change.trials_to_tell {
-                    Some(trials) => {
-                        format!("{seen}; about {trials} trials of each are needed to tell")
-                    }
+                Lies::Across => unclear.push(match &change.more_trials {
+                    Some(more) => format!("{seen}; {more}"),
                     None => seen,
                 }),
             }

@@ -7,13 +7,16 @@
 //!
 //! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use bakeoff_core::check::Cause;
 use bakeoff_core::condition::Misread;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
 use bakeoff_core::stats::gate::{self, LEVEL, Losses, Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
 use bakeoff_core::stats::rounds::Better;
-use bakeoff_core::stats::{Figure, and};
+use bakeoff_core::stats::{Figure, TRIALS_MIN, and};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
@@ -99,18 +102,19 @@ impl Compared {
         let family = answers.iter().flatten().count();
         let leading = questions.iter().filter(|one| one.leading).count();
         let mut lacking: Vec<Shortfall> = Vec::new();
+        let ran = trials_of_each(record);
         let changes = sections.iter_mut().flat_map(|section| &mut section.changes);
         for ((change, answer), question) in changes.zip(answers).zip(&questions) {
             change.answer = answer;
             if answer.is_none() && change.why_not.is_none() {
                 change.why_not = Some(NotJudged::TooFewRounds(question.trials.counts().0));
             }
-            let gains = gains(question, change.quantity);
-            let lacks = gains.as_ref().and_then(|gains| gate::shortfall(gains, losses, leading));
-            change.slow = gains.and_then(|gains| gate::slow_trials(&gains, losses.detect));
-            change.trials_to_tell =
-                lacks.map(|lacks| lacks.rounds + question.trials.counts().0 as u32);
+            let Some(gains) = gains(question, change.quantity) else { continue };
+            let lacks = gate::shortfall(&gains, losses, leading);
+            change.slow = gate::slow_trials(&gains, losses.detect);
             lacking.extend(lacks);
+            let enough = gate::rounds(losses, gate::SCATTER, leading);
+            change.more_trials = Some(MoreTrials::new(ran, gains.len(), lacks, enough));
         }
         sections.iter_mut().for_each(|section| section.family = family);
         let mut compared = Self {
@@ -179,7 +183,10 @@ impl Compared {
             Passed::CannotTell => {
                 let why = match self.changes().find_map(|(_, change)| change.slow_text()) {
                     Some(slow) => slow,
-                    None => format!("a loss of {detect} is still possible"),
+                    None => match self.more_trials() {
+                        Some(more) => format!("a loss of {detect} is still possible: {more}"),
+                        None => format!("a loss of {detect} is still possible"),
+                    },
                 };
                 format!(
                     "inconclusive: no condition is proven for the new build of {system}, but {why}"
@@ -202,12 +209,82 @@ impl Compared {
         })
     }
 
+    /// Returns the most trials that any unanswered figure needs, with the reason.
+    fn more_trials(&self) -> Option<&MoreTrials> {
+        let unanswered = |of: &&Change| of.answer.is_some() && of.slow.is_none();
+        let changes = self.changes().map(|(_, change)| change).filter(unanswered);
+        changes.filter_map(|change| change.more_trials.as_ref()).max_by_key(|more| more.trials)
+    }
+
     /// Returns the largest share of slow trials, 0 to 1, that could have gone undetected in the new build. `None` if
     /// this is not a gate, if nothing was judged, or if there were slow trials.
     pub(crate) fn unseen_share(&self) -> Option<f64> {
         let any_slow = self.changes().any(|(_, change)| change.slow.is_some());
         self.fewest_rounds.filter(|_| !any_slow).map(gate::unseen_share)
     }
+}
+
+/// The trials that would answer a figure's question, and why those that ran did not.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct MoreTrials {
+    /// Trials of each build, more than ran.
+    trials: u32,
+    /// Trials of each build that ran, also those that the machine disturbed.
+    ran: u32,
+    why: TooFewBecause,
+}
+
+/// The reason why a gate's trials did not answer a question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum TooFewBecause {
+    /// The figure scatters this much from trial to trial, as a share of it.
+    Scatter(f64),
+    /// The valid trials are too few to know the scatter.
+    UnknownScatter,
+    /// They answer in 19 of 20 merges, and this is another one.
+    Chance,
+}
+
+impl MoreTrials {
+    /// Words the need for trials after `ran` of them, of which `valid` count. `lacks`: the missing rounds by the scatter.
+    /// `enough`: the trials that a gate begins with.
+    fn new(ran: u32, valid: usize, lacks: Option<Shortfall>, enough: u32) -> Self {
+        let (trials, why) = match lacks {
+            Some(Shortfall { rounds, scatter }) => (ran + rounds, TooFewBecause::Scatter(scatter)),
+            None if valid <= TRIALS_MIN => (enough.max(ran + 1), TooFewBecause::UnknownScatter),
+            None => (ran * 2, TooFewBecause::Chance),
+        };
+        Self { trials, ran, why }
+    }
+}
+
+/// Writes `figures scatter by 8.0 % between trials, so about 40 trials of each build are needed, and 6 ran`.
+impl fmt::Display for MoreTrials {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trials, ran, why } = self;
+        match why {
+            TooFewBecause::Scatter(scatter) => {
+                let scatter = share_text((scatter * 1000.0).ceil() / 1000.0);
+                write!(to, "figures scatter by {scatter} between trials, so ")?;
+            }
+            TooFewBecause::UnknownScatter => {
+                to.write_str("too few trials are valid to know their scatter; ")?;
+            }
+            TooFewBecause::Chance => {
+                to.write_str("chance left the interval across the limit; ")?;
+            }
+        }
+        write!(to, "about {trials} trials of each build are needed, and {ran} ran")
+    }
+}
+
+/// Returns the trials of each build that ran, of the workload and load with the most.
+fn trials_of_each(record: &Record) -> u32 {
+    let mut counts: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
+    for TrialRecord { trial, .. } in &record.trials {
+        *counts.entry((&trial.system, &trial.workload, &trial.load)).or_default() += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
 }
 
 /// Returns the fewest rounds of any judged ratio.
@@ -304,7 +381,7 @@ fn changes(
             ratio,
             answer: None,
             why_not,
-            trials_to_tell: None,
+            more_trials: None,
             slow: None,
         });
     }

@@ -231,9 +231,7 @@ fn table(compared: &Compared, section: &Section) -> Table {
                     Cell::or_missing(of.interval().map(between))
                 }),
                 column("verdict", &|of| of.verdict().into()),
-                column("min. detectable", &|of| {
-                    Cell::or_missing(of.min_detectable().map(|least| sign(of, least)))
-                }),
+                column("min. detectable", &|of| Cell::or_missing(of.min_detectable_text())),
                 column("trials", &|of| format!("{} and {}", of.base.trials, of.new.trials).into()),
             ],
         ],

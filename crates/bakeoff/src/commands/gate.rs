@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_clock::wall::utc_now;
+use bakeoff_clock::wall::{since, utc_now};
 use bakeoff_core::plan;
 use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
@@ -75,13 +75,14 @@ fn judged(
             let (study, gate) = asked(study, args)?;
             let (seed, order) = seeded_plan(&study, args.options.seed);
             let (trials, takes) = (order.len(), Progress::new(&study, &[]).whole(&order));
-            let started = GateStarted { study: &study, gate: &gate, trials, takes };
+            let longest = longest(&study, &order, &gate);
+            let started = GateStarted { study: &study, gate: &gate, trials, takes, longest };
             runner.reporter.report(&Event::GateStarted(started));
             runner.begin(study, seed, order, Some(gate))?
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    while complete && let Some(more) = more_trials(&folder.path)? {
+    while complete && let Some(more) = more_trials(&folder.path, began.elapsed())? {
         runner.reporter.report(&more.event(began.elapsed()));
         folder.push(&RecordLine::Extended(more.line))?;
         let path = folder.path.clone();
@@ -92,6 +93,17 @@ fn judged(
     let on = args.options.on.as_deref();
     reporter.report(&Event::RunFinished { complete, resume, folder: path, on });
     conclude(path, args, cases)
+}
+
+/// Share by which a gate's trials may take longer than estimated, in all: rounds that the machine disturbs are repeated,
+/// half as many as planned, and servers may start slowly.
+const LONGER: f64 = 1.0;
+
+/// Returns the longest time of a gate: that of its most trials, and [`LONGER`].
+fn longest(study: &Study, order: &[plan::Trial], gate: &record::Gate) -> Duration {
+    let takes = Progress::new(study, &[]).whole(order);
+    let most = gate.trials_max.unwrap_or(study.trials).max(study.trials);
+    takes.mul_f64(f64::from(most) / f64::from(study.trials.max(1)) * (1.0 + LONGER))
 }
 
 /// Further trials that a gate needs.
@@ -112,10 +124,10 @@ impl MoreTrials {
 }
 
 /// Returns the further trials that the scatter of a complete run calls for. `None` if it has enough, or reached its
-/// maximum.
+/// maximum of trials or of time. `elapsed`: the time of the trials before.
 ///
 /// Ignores the observed change: deciding by it would stop merges by chance.
-fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
+fn more_trials(run: &Path, elapsed: Duration) -> Result<Option<MoreTrials>, Failure> {
     let record = folder::read(run)?.record;
     let header = &record.header;
     let Some((gate, most)) =
@@ -128,9 +140,24 @@ fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     let Some(shortfall) = compared.shortfall() else { return Ok(None) };
     let before = header.study.trials;
     let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
+    // Programs may have been fetched before the run, and a resumed run may have paused.
+    let elapsed = since(&header.started).map_or(elapsed, |since| since.min(elapsed));
+    let longest = longest(&header.study, &header.order, &gate);
+    let trials = trials.min(affordable(before, elapsed, longest));
+    if trials <= before {
+        return Ok(None);
+    }
     let order = plan::further(&header.study, header.seed, &header.order, |_, _| trials - before);
     let line = RunExtended { extended: utc_now(), trials, before, repeats: Vec::new(), order };
     Ok(Some(MoreTrials { line, shortfall, gate }))
+}
+
+/// Returns the trials of each build that fit in the gate's time, if `before` of them took `elapsed`. Half of the further
+/// ones may have to be repeated.
+fn affordable(before: u32, elapsed: Duration, longest: Duration) -> u32 {
+    let elapsed = elapsed.max(Duration::from_millis(1));
+    let left = longest.saturating_sub(elapsed).div_duration_f64(elapsed) / 1.5;
+    before.saturating_add((left * f64::from(before)) as u32)
 }
 
 /// Returns the study and the conditions of the gate. Rejects all invalid input before anything is fetched or started.
@@ -311,4 +338,26 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
         Some(Passed::NotValid) => ExitCode::from(NOT_VALID),
         Some(Passed::CannotTell) | None => ExitCode::from(CANNOT_TELL),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_trials_fit_in_the_announced_time() {
+        let seconds = Duration::from_secs;
+        for (before, elapsed, longest, expected) in [
+            (6, 30, 60, 10),
+            (6, 60, 60, 6),
+            (6, 90, 60, 6),
+            (14, 100, 10_000, 938),
+            (6, 0, 60, 240_000),
+        ] {
+            let trials = affordable(before, seconds(elapsed), seconds(longest));
+            assert!(trials.abs_diff(expected) <= expected / 1000, "{before} {elapsed}: {trials}");
+            let further = seconds(elapsed) * (trials - before) / before * 3 / 2;
+            assert!(trials == before || seconds(elapsed) + further <= seconds(longest));
+        }
+    }
 }

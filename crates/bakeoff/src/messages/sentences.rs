@@ -96,7 +96,7 @@ pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
 
 /// Returns the first lines of a gate: its title, the number of trials, their time and what they can detect.
 pub(super) fn gate_started(started: &GateStarted<'_>) -> String {
-    let GateStarted { study, gate, trials, takes } = started;
+    let GateStarted { study, gate, trials, takes, longest } = started;
     let mut text = format!(
         "{}\n  {} trials of base and of new in turn, {} in all, take about {}\n  they find a loss of {} in 19 of 20 \
          merges if figures scatter by {} between trials, and stop at most one in 1,000 merges that change nothing",
@@ -108,10 +108,9 @@ pub(super) fn gate_started(started: &GateStarted<'_>) -> String {
         scatter_text(Losses::asked(gate.detect, gate.fail_if.len()), study),
     );
     if let Some(most) = gate.trials_max.filter(|&most| most > study.trials) {
-        let longest = takes.mul_f64(f64::from(most) / f64::from(study.trials));
         text += &format!(
-            "\n  if figures scatter more, the gate adds trials: up to {most} of each build, about {} in all",
-            left_text(longest)
+            "\n  if figures scatter more, the gate adds trials: up to {most} of each build, and at most {} in all",
+            left_text(*longest)
         );
     }
     text
