@@ -14,11 +14,14 @@
 //! three runs in 68 to 81 % of cases, and raise 1.5 false alerts in 200 runs. The levels here were chosen by simulation:
 //! `docs/evidence/trends.md` has their power and false alarms, `docs/trend.md` the reasons.
 //!
+//! Neighbouring runs may be alike, because a machine has good and bad days. Both tests count correlated runs as fewer
+//! independent ones ([`Noise`]).
+//!
 //! Not here: which figures form a series (`report`), two runs or builds (`judge`, `gate`).
 
 use super::judge::Scale;
 use super::rounds::Better;
-use super::student;
+use super::{middle, student};
 
 /// Most runs on either side of a change that are compared, and the length of e-divisive's windows.
 pub const WINDOW: usize = 100;
@@ -34,7 +37,7 @@ pub const NEW_LEVELS: [f64; 8] = [0.0, 0.0002, 0.012, 0.004, 0.0015, 0.0006, 0.0
 /// rise in proportion, to keep the power.
 pub const HISTORY: usize = 70;
 /// Smallest and largest factor of the levels.
-const LEVEL_FACTORS: (f64, f64) = (0.84, 2.6);
+const LEVEL_FACTORS: (f64, f64) = (1.0, 2.6);
 /// Fewest runs before a new change.
 pub const BEFORE_MIN: usize = 10;
 /// Smallest reported change. Two builds of the same code may differ by less.
@@ -47,8 +50,21 @@ const SAME_ALERT: usize = 3;
 pub const RECENT: usize = 10;
 /// Most runs by which a confirmed change is moved to where both sides differ most.
 const MOVE: usize = 2;
-/// Confidence of the interval of a change.
+/// Confidence of the interval of a change, and of its first run.
 const CONFIDENCE: f64 = 0.95;
+/// Fewest runs that show a correlation.
+const CORRELATION_RUNS: usize = 20;
+/// Standard errors by which an estimated correlation must exceed 0 to count for confirmed changes.
+const CONFIRMED_ERRORS: f64 = 1.5;
+/// The same for new changes. Few runs mistake chance for correlation, and would lose their power.
+const NEW_ERRORS: f64 = 3.0;
+/// Standard deviations up to which the difference of two runs counts in full. A step is one large difference of
+/// neighbours and two of runs two apart, which would look like correlation.
+const DIFFERENCE_MAX: f64 = 2.5;
+/// Median of the size of a normal variable with standard deviation 1.
+const SIZE_OF_NORMAL: f64 = 0.6745;
+/// Largest correlation. With a larger one, no number of runs shows a change.
+const CORRELATION_MAX: f64 = 0.9;
 
 /// Describes a run from which a figure is different.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,6 +79,8 @@ pub struct ChangePoint {
     pub p_value: f64,
     /// False for a new change: the next runs confirm it, or it disappears.
     pub confirmed: bool,
+    /// 95 % interval of the first different run: the earliest and the latest one, by index.
+    pub first_runs: (usize, usize),
 }
 
 /// Counts how many alerts of a run are also alerts of the next run.
@@ -106,12 +124,71 @@ impl AlertOverlap {
 /// ```
 pub fn change_points(values: &[f64], scale: Scale, new: Option<Better>) -> Vec<ChangePoint> {
     let series: Vec<f64> = values.iter().map(|&value| scale.apply(value)).collect();
-    let mut found = confirmed(&series, scale);
+    let inflated = |of: &[f64], errors: f64| inflation(correlation(of, errors));
+    // A new change must not look like correlation.
+    let known = &series[..series.len().saturating_sub(NEW_LEVELS.len())];
+    let inflations = [inflated(&series, CONFIRMED_ERRORS), inflated(known, NEW_ERRORS)];
+    found(&series, inflations.map(|inflation| Noise { scale, inflation }), new)
+}
+
+/// Finds the change points as [`change_points`] does, as if runs were independent.
+pub fn change_points_of_independent_runs(
+    values: &[f64],
+    scale: Scale,
+    new: Option<Better>,
+) -> Vec<ChangePoint> {
+    let series: Vec<f64> = values.iter().map(|&value| scale.apply(value)).collect();
+    found(&series, [Noise { scale, inflation: 1.0 }; 2], new)
+}
+
+/// Returns the changes of a series, by the noise of confirmed and of new ones.
+fn found(series: &[f64], noise: [Noise; 2], new: Option<Better>) -> Vec<ChangePoint> {
+    let mut found = confirmed(series, noise[0]);
     if let Some(better) = new {
         let from = found.last().map_or(0, |last| last.first);
-        found.extend(newest(&series, from, scale, better));
+        found.extend(newest(series, from, noise[1], better));
     }
     found
+}
+
+/// Describes the scatter of a series.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    scale: Scale,
+    /// Correlated runs that know as much as one independent run.
+    inflation: f64,
+}
+
+/// Returns the runs of this correlation that know as much as one independent run: (1 + r) / (1 - r), for the mean of many
+/// runs of a first-order autoregression.
+fn inflation(correlation: f64) -> f64 {
+    (1.0 + correlation) / (1.0 - correlation)
+}
+
+/// Estimates the correlation of neighbouring runs, 0 to [`CORRELATION_MAX`].
+///
+/// Runs two apart differ more than neighbours do, by the factor 1 + r of a first-order autoregression. Differences hide
+/// the level, and large ones are cut, so a change of it hardly matters. With *n* independent runs the estimate scatters by √(2/*n*). One of less
+/// than `errors` times that counts as 0.
+fn correlation(series: &[f64], errors: f64) -> f64 {
+    let last = &series[series.len().saturating_sub(2 * WINDOW)..];
+    if last.len() < CORRELATION_RUNS {
+        return 0.0;
+    }
+    let apart = |by: usize| {
+        let sizes = last.iter().zip(&last[by..]).map(|(one, other)| (one - other).abs());
+        let mut sizes: Vec<f64> = sizes.collect();
+        sizes.sort_unstable_by(f64::total_cmp);
+        let most = DIFFERENCE_MAX * middle(&sizes) / SIZE_OF_NORMAL;
+        sizes.iter().map(|size| size.min(most).powi(2)).sum::<f64>() / sizes.len() as f64
+    };
+    let (neighbours, second) = (apart(1), apart(2));
+    let correlation = if neighbours > 0.0 { second / neighbours - 1.0 } else { 0.0 };
+    let error = (2.0 / last.len() as f64).sqrt();
+    match correlation >= errors * error {
+        true => correlation.min(CORRELATION_MAX),
+        false => 0.0,
+    }
 }
 
 /// Counts, over the last [`WINDOW`] runs, how many recent alerts neighbouring runs agree on. Alerts of a real change stay,
@@ -153,13 +230,17 @@ struct Split {
 }
 
 impl Split {
-    fn new(before: &[f64], after: &[f64], scale: Scale) -> Self {
+    fn new(before: &[f64], after: &[f64], noise: Noise) -> Self {
         let (mean_before, squares_before) = mean_and_squares(before);
         let (mean_after, squares_after) = mean_and_squares(after);
-        let count = |of: &[f64]| of.len() as f64;
-        let freedom = count(before) + count(after) - 2.0;
-        let variance = ((squares_before + squares_after) / freedom).max(scale.spread_min().powi(2));
-        let error = (variance * (1.0 / count(before) + 1.0 / count(after))).sqrt();
+        let independent = |of: &[f64]| of.len() as f64 / noise.inflation;
+        let (count_before, count_after) = (independent(before), independent(after));
+        // With one degree of freedom nothing is found, and with fewer there is no distribution.
+        let freedom = (count_before + count_after - 2.0).max(1.0);
+        let squares = squares_before + squares_after;
+        let variance = squares / (freedom * noise.inflation);
+        let variance = variance.max(noise.scale.spread_min().powi(2));
+        let error = (variance * (1.0 / count_before + 1.0 / count_after)).sqrt();
         Self { difference: mean_after - mean_before, error, freedom }
     }
 
@@ -177,7 +258,12 @@ impl Split {
         self.difference.abs() >= smallest(scale)
     }
 
-    fn change_point(self, first: usize, scale: Scale, confirmed: bool) -> ChangePoint {
+    fn change_point(
+        self,
+        (first, first_runs): (usize, (usize, usize)),
+        scale: Scale,
+        confirmed: bool,
+    ) -> ChangePoint {
         let reach = student::critical(1.0 - CONFIDENCE, self.freedom) * self.error;
         let back = |difference: f64| scale.back(difference);
         ChangePoint {
@@ -186,6 +272,7 @@ impl Split {
             interval: (back(self.difference - reach), back(self.difference + reach)),
             p_value: self.p_value(),
             confirmed,
+            first_runs,
         }
     }
 }
@@ -203,13 +290,13 @@ fn mean_and_squares(of: &[f64]) -> (f64, f64) {
 }
 
 /// Returns the confirmed changes of a series.
-fn confirmed(series: &[f64], scale: Scale) -> Vec<ChangePoint> {
-    let mut places = weak_splits(series, scale);
+fn confirmed(series: &[f64], noise: Noise) -> Vec<ChangePoint> {
+    let mut places = weak_splits(series, noise);
     loop {
         // A change that is too small counts as the weakest.
         let weakness = |(nth, &place)| {
-            let split = split_at(&places, nth, place, series, scale);
-            (nth, if split.matters(scale) { split.p_value() } else { 1.0 })
+            let split = split_at(&places, nth, place, series, noise);
+            (nth, if split.matters(noise.scale) { split.p_value() } else { 1.0 })
         };
         let weakest = places.iter().enumerate().map(weakness);
         let weakest = weakest.max_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -217,35 +304,99 @@ fn confirmed(series: &[f64], scale: Scale) -> Vec<ChangePoint> {
             Some((nth, p_value)) if p_value > CONFIRMED_LEVEL => {
                 places.remove(nth);
             }
-            _ => return (0..places.len()).map(|nth| moved(&places, nth, series, scale)).collect(),
+            _ => return (0..places.len()).map(|nth| moved(&places, nth, series, noise)).collect(),
         }
     }
 }
 
 /// Returns a confirmed change at the place, at most [`MOVE`] runs away, where both sides differ most. E-divisive cannot
 /// place a change nearer to the end than [`CONFIRMED_RUNS`].
-fn moved(places: &[usize], nth: usize, series: &[f64], scale: Scale) -> ChangePoint {
-    let split = |place| (place, split_at(places, nth, place, series, scale));
+fn moved(places: &[usize], nth: usize, series: &[f64], noise: Noise) -> ChangePoint {
+    let split = |place| (place, split_at(places, nth, place, series, noise));
     let from = nth.checked_sub(1).map_or(0, |nth| places[nth]) + CONFIRMED_RUNS - MOVE;
     let to = places.get(nth + 1).copied().unwrap_or(series.len()) + MOVE - CONFIRMED_RUNS;
-    let around = from.max(places[nth] - MOVE)..=to.min(places[nth] + MOVE);
-    let best = around
-        .map(split)
-        .max_by(|(_, one), (_, other)| one.distance().total_cmp(&other.distance()));
+    let near = from.max(places[nth] - MOVE)..=to.min(places[nth] + MOVE);
+    let best =
+        near.map(split).max_by(|(_, one), (_, other)| one.distance().total_cmp(&other.distance()));
     let (place, split) = best.unwrap_or_else(|| split(places[nth]));
-    split.change_point(place, scale, true)
+    let firsts = first_runs(series, around(places, nth, place, series.len()), place, noise);
+    split.change_point((place, firsts), noise.scale, true)
 }
 
-/// Compares the runs before and after a place between its neighbouring changes, at most [`WINDOW`] on each side.
-fn split_at(places: &[usize], nth: usize, place: usize, series: &[f64], scale: Scale) -> Split {
+/// Compares the runs before and after a place between its neighbouring changes.
+fn split_at(places: &[usize], nth: usize, place: usize, series: &[f64], noise: Noise) -> Split {
+    let (from, to) = around(places, nth, place, series.len());
+    Split::new(&series[from..place], &series[place..to], noise)
+}
+
+/// Returns the runs between the neighbouring changes of a place, at most [`WINDOW`] on each side.
+fn around(places: &[usize], nth: usize, place: usize, runs: usize) -> (usize, usize) {
     let from = nth.checked_sub(1).map_or(0, |nth| places[nth]).max(place.saturating_sub(WINDOW));
-    let to = places.get(nth + 1).copied().unwrap_or(series.len()).min(place + WINDOW);
-    Split::new(&series[from..place], &series[place..to], scale)
+    (from, places.get(nth + 1).copied().unwrap_or(runs).min(place + WINDOW))
+}
+
+/// Returns the 95 % interval of the first run after a change in `series[from..to]`, around `place`.
+///
+/// Each place is as probable as its split makes the runs, for normal noise of unknown size: the sum of squares around both
+/// means, to the power of minus half the number of independent runs.
+fn first_runs(
+    series: &[f64],
+    (from, to): (usize, usize),
+    place: usize,
+    noise: Noise,
+) -> (usize, usize) {
+    let part = &series[from..to];
+    let count = part.len();
+    let (mean, squares) = mean_and_squares(part);
+    let power = count as f64 / noise.inflation / 2.0;
+    let least = noise.scale.spread_min().powi(2) * count as f64;
+    let mut before = 0.0;
+    // The logarithm of the probability of each place from the second run on, up to a constant.
+    let logs: Vec<f64> = (1..count)
+        .map(|place| {
+            before += part[place - 1] - mean;
+            let explained = before * before * (1.0 / place as f64 + 1.0 / (count - place) as f64);
+            -power * (squares - explained).max(least).ln()
+        })
+        .collect();
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
+    let all: f64 = weights.iter().sum();
+    let at = (place - from).saturating_sub(1).min(weights.len().saturating_sub(1));
+    let (mut low, mut high) = (at, at);
+    let mut sum = weights.get(at).copied().unwrap_or(0.0);
+    while sum < CONFIDENCE * all && (low > 0 || high + 1 < weights.len()) {
+        let below = low.checked_sub(1).map_or(-1.0, |low| weights[low]);
+        let above = weights.get(high + 1).copied().unwrap_or(-1.0);
+        if below > above {
+            (low, sum) = (low - 1, sum + below);
+        } else {
+            (high, sum) = (high + 1, sum + above);
+        }
+    }
+    (from + low + 1, from + high + 1)
+}
+
+/// Returns true if another system changed as this one did, so that the machine is the likely cause: in the same direction,
+/// by at least half as much, and their ratio shows no change at 5 %. Both have a figure above zero for each run; the
+/// change is at `first`.
+pub fn moved_alike(own: &[f64], other: &[f64], first: usize) -> bool {
+    let runs = own.len().min(other.len());
+    if first == 0 || first >= runs || runs < 3 {
+        return false;
+    }
+    let logs = |of: &[f64]| -> Vec<f64> { of[..runs].iter().map(|value| value.ln()).collect() };
+    let (own, other) = (logs(own), logs(other));
+    let ratio: Vec<f64> = own.iter().zip(&other).map(|(own, other)| own - other).collect();
+    let noise = Noise { scale: Scale::Ratio, inflation: 1.0 };
+    let split = |of: &[f64]| Split::new(&of[..first], &of[first..], noise);
+    let share = split(&other).difference / split(&own).difference;
+    share >= 0.5 && split(&ratio).p_value() > 1.0 - CONFIDENCE
 }
 
 /// Splits overlapping windows of a series as long as a split reaches the weak level. Returns the places in ascending
 /// order.
-fn weak_splits(series: &[f64], scale: Scale) -> Vec<usize> {
+fn weak_splits(series: &[f64], noise: Noise) -> Vec<usize> {
     let mut places = Vec::new();
     let mut start = 0;
     loop {
@@ -255,7 +406,7 @@ fn weak_splits(series: &[f64], scale: Scale) -> Vec<usize> {
         while let Some((from, to)) = parts.pop() {
             let Some((place, end)) = most_different(&series[from..to]) else { continue };
             let (place, end) = (from + place, from + end);
-            let split = Split::new(&series[from..place], &series[place..end], scale);
+            let split = Split::new(&series[from..place], &series[place..end], noise);
             if split.p_value() <= CONFIRMED_LEVEL * WEAK {
                 places.push(place);
                 last = last.max(place);
@@ -321,7 +472,7 @@ fn most_different(series: &[f64]) -> Option<(usize, usize)> {
 }
 
 /// Returns a change for the worse in the last runs, compared with those from `from` on.
-fn newest(series: &[f64], from: usize, scale: Scale, better: Better) -> Option<ChangePoint> {
+fn newest(series: &[f64], from: usize, noise: Noise, better: Better) -> Option<ChangePoint> {
     let mut best: Option<(f64, ChangePoint)> = None;
     for (runs, level) in (1..).zip(NEW_LEVELS) {
         let Some(first) = series.len().checked_sub(runs) else { break };
@@ -330,16 +481,17 @@ fn newest(series: &[f64], from: usize, scale: Scale, better: Better) -> Option<C
             break;
         }
         let (before, after) = (&series[from..first], &series[first..]);
-        let split = Split::new(before, after, scale);
+        let split = Split::new(before, after, noise);
         let is_worse = (split.difference < 0.0) == (better == Better::More);
-        if !is_worse || !split.matters(scale) || !most_are_beyond(before, after, better) {
+        if !is_worse || !split.matters(noise.scale) || !most_are_beyond(before, after, better) {
             continue;
         }
         let (least, most) = LEVEL_FACTORS;
         let level = level * (HISTORY as f64 / before.len() as f64).clamp(least, most);
         let distance = split.distance();
         if split.p_value() <= level && best.is_none_or(|(most, _)| distance > most) {
-            best = Some((distance, split.change_point(first, scale, false)));
+            let firsts = first_runs(series, (from, series.len()), first, noise);
+            best = Some((distance, split.change_point((first, firsts), noise.scale, false)));
         }
     }
     best.map(|(_, found)| found)
@@ -360,6 +512,10 @@ fn most_are_beyond(before: &[f64], after: &[f64], better: Better) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng as _;
+    use rand_distr::{Distribution as _, StandardNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
     use super::*;
 
     /// Returns runs at these levels, each with a length, that alternate by 1 %.
@@ -373,6 +529,30 @@ mod tests {
     fn firsts(values: &[f64], new: Option<Better>) -> Vec<(usize, bool)> {
         let found = change_points(values, Scale::Ratio, new);
         found.iter().map(|one| (one.first, one.confirmed)).collect()
+    }
+
+    #[test]
+    fn step_is_no_correlation() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let runs = |rng: &mut Xoshiro256PlusPlus, correlation: f64, step: f64| -> Vec<f64> {
+            let mut noise = 0.0;
+            let run = |run: usize| {
+                let normal: f64 = StandardNormal.sample(rng);
+                noise = correlation * noise + normal;
+                0.01 * noise + if run < 30 { 0.0 } else { step }
+            };
+            (0..40).map(run).collect()
+        };
+        let mut mean = |correlation: f64, step: f64| -> f64 {
+            let of = |_| super::correlation(&runs(&mut rng, correlation, step), CONFIRMED_ERRORS);
+            (0..200).map(of).sum::<f64>() / 200.0
+        };
+        let none = mean(0.0, 0.0);
+        for step in [0.05, 0.2, 3.0] {
+            let with = mean(0.0, step);
+            assert!(with < none + 0.15, "{step}: {none} {with}");
+        }
+        assert!(mean(0.7, 0.0) > 0.5);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Follows the figures of one study on one machine over many runs, and finds the runs from which they are different.
 //!
 //! A run's figure is the median of its valid trials. Runs count only if their study and machine are those of the newest
-//! run; all others are listed with a reason. A figure that leads its load is also searched for new losses, because each
+//! run; all others are listed with a reason. If all systems of the runs changed alike, the machine is the likely cause. A
+//! figure that leads its load is also searched for new losses, because each
 //! figure more that is raises more false alerts.
 //!
 //! Not here: the tests (`stats::change_points`), finding and reading records (the binary), rendering (`render::trend`).
@@ -103,6 +104,10 @@ pub(crate) struct SeriesChange {
     pub(crate) run: usize,
     /// Name of that run.
     pub(crate) name: String,
+    /// Names of the earliest and the latest run that may be the first different one, at 95 %.
+    pub(crate) first_runs: [String; 2],
+    /// True if all other systems changed alike, so that the machine is the likely cause.
+    pub(crate) is_the_machines: bool,
     pub(crate) is_worse: bool,
     /// Number of runs since then, that one included.
     pub(crate) since: usize,
@@ -133,7 +138,7 @@ impl SeriesChange {
         signed(self.change(), self.scale)
     }
 
-    /// Returns `-5.2 % (95 % interval -6.1 % to -4.3 %), worse from RUN on (3 runs), p = 0.0004`.
+    /// Returns `-5.2 % (95 % interval -6.1 % to -4.3 %), worse from RUN on (3 runs; first one: RUN to RUN), p = 0.0004`.
     pub(crate) fn text(&self) -> String {
         let sign = |change| signed(change, self.scale);
         let (low, high) = self.interval();
@@ -146,8 +151,17 @@ impl SeriesChange {
             }
         };
         let new = if self.point.confirmed { "" } else { "; new: later runs confirm it or end it" };
+        let alike = match self.is_the_machines {
+            true => "; all systems changed alike: probably the machine",
+            false => "",
+        };
+        let [earliest, latest] = &self.first_runs;
+        let first = match earliest == latest {
+            true => String::new(),
+            false => format!("; at 95 % from one of {earliest} to {latest} on"),
+        };
         format!(
-            "{} (95 % interval {} to {}), {way} from {} on ({}), {p_value}{new}",
+            "{} (95 % interval {} to {}), {way} from {} on ({}{first}), {p_value}{new}{alike}",
             self.percent(),
             sign(low),
             sign(high),
@@ -173,6 +187,9 @@ impl Series {
             SeriesChange {
                 run,
                 name: runs[run].name.clone(),
+                first_runs: [point.first_runs.0, point.first_runs.1]
+                    .map(|first| runs[points[first].0].name.clone()),
+                is_the_machines: false,
                 is_worse: fell == (key.better() == Better::More),
                 since: points.len() - point.first,
                 differences: header_differences(&before.header, &runs[run].header),
@@ -184,6 +201,31 @@ impl Series {
         let changes = found.into_iter().map(change).collect();
         let overlap = alert_overlap(&values, scale, key.new_losses());
         Self { changes, overlap, key, points }
+    }
+
+    /// Returns true if the series of this key has the same figure of another system.
+    fn is_same_of_another(&self, other: &Self) -> bool {
+        let of = |one: &Self| (one.key.contest, one.key.quantity, one.key.stage);
+        of(self) == of(other) && self.key.system != other.key.system
+    }
+
+    /// Returns true if another system changed as this one did, judged by the runs that both have between the changes
+    /// beside the nth one.
+    fn changed_alike(&self, nth: usize, other: &Self) -> bool {
+        let first = |change: &SeriesChange| change.point.first;
+        let from = nth.checked_sub(1).map_or(0, |before| first(&self.changes[before]));
+        let to = self.changes.get(nth + 1).map_or(self.points.len(), first);
+        let others: BTreeMap<usize, f64> =
+            other.points.iter().map(|(run, figure)| (*run, figure.median)).collect();
+        let both = self.points[from..to].iter().filter_map(|(run, figure)| {
+            let other = others.get(run).copied().filter(|other| *other > 0.0);
+            Some((*run, figure.median, other?))
+        });
+        let both: Vec<(usize, f64, f64)> = both.filter(|(_, own, _)| *own > 0.0).collect();
+        let before = both.iter().filter(|(run, ..)| *run < self.changes[nth].run).count();
+        let (own, other): (Vec<f64>, Vec<f64>) =
+            both.iter().map(|(_, own, other)| (*own, *other)).unzip();
+        change_points::moved_alike(&own, &other, before)
     }
 
     /// Returns the level of the runs between changes: first and last run, by index among the series' points, and the
@@ -316,13 +358,33 @@ impl Trend {
             key.quantity != Quantity::ErrorShare
                 || points.iter().any(|(_, figure)| figure.median > 0.0)
         });
-        let series: Vec<Series> =
+        let mut series: Vec<Series> =
             points.into_iter().map(|(key, points)| Series::new(key, points, &runs)).collect();
+        mark_the_machines(&mut series);
         let mut overlap = AlertOverlap::default();
         series.iter().for_each(|one| overlap.add(one.overlap));
         let study = study.to_owned();
         let key = key(&newest);
         Some(Self { study, key, runs, left_out, before_reset, series, overlap })
+    }
+
+    /// Checks that a run counts. The error says why it does not, as a clause.
+    ///
+    /// # Errors
+    /// If the run is left out, or the trend began anew after it.
+    pub fn counts(&self, run: &str) -> Result<(), String> {
+        if let Some(left_out) = self.left_out.iter().find(|one| one.run == run) {
+            return Err(left_out.why.clone());
+        }
+        match self.runs.iter().any(|one| one.name == run) {
+            true => Ok(()),
+            false => Err("the trend was begun anew with a later run".to_owned()),
+        }
+    }
+
+    /// Returns true if a figure changed, and not because of the machine.
+    fn has_own_change(series: &Series) -> bool {
+        series.changes.iter().any(|change| !change.is_the_machines)
     }
 
     /// Returns all changes with their series.
@@ -368,8 +430,8 @@ impl Trend {
     /// Returns what was found: `nothing changed in 12 figures`.
     pub(crate) fn found(&self) -> String {
         let all = bakeoff_core::units::plural(self.series.len() as u64, "figure");
-        let least = change_points::BEFORE_MIN + 2;
-        match self.series.iter().filter(|one| !one.changes.is_empty()).count() {
+        let least = 2 * change_points::CONFIRMED_RUNS;
+        match self.series.iter().filter(|one| Self::has_own_change(one)).count() {
             0 if self.runs.len() < least => {
                 format!("Too few runs: a change is found from {least} runs on")
             }
@@ -395,6 +457,24 @@ impl Trend {
                 of.either
             ),
         }
+    }
+}
+
+/// Marks changes that all other systems of the runs share.
+fn mark_the_machines(series: &mut [Series]) {
+    let mut found = Vec::new();
+    for (place, one) in series.iter().enumerate() {
+        let others: Vec<&Series> =
+            series.iter().filter(|other| one.is_same_of_another(other)).collect();
+        let is_ratio = scale(one.key.quantity) == Scale::Ratio;
+        if others.is_empty() || !is_ratio {
+            continue;
+        }
+        let alike = |nth: &usize| others.iter().all(|other| one.changed_alike(*nth, other));
+        found.extend((0..one.changes.len()).filter(alike).map(|nth| (place, nth)));
+    }
+    for (place, nth) in found {
+        series[place].changes[nth].is_the_machines = true;
     }
 }
 
@@ -424,4 +504,72 @@ pub(crate) fn method(leading: bool) -> String {
 }
 
 /// Overlaps to compare with, from `docs/evidence/trends.md`.
-const EXPECTED: &str = "simulated, noise alone has 15 %, a step of 5 % at 2 % scatter 77 % or more";
+const EXPECTED: &str = "simulated, noise alone has 16 %, a step of 5 % at 2 % scatter 76 % or more";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the throughput of 30 runs at 1,000/s and 10 at another level, that scatter by some 1 %.
+    fn series(system: &str, level: f64) -> Series {
+        let key = SeriesKey {
+            contest: 0,
+            place: "work/load".to_owned(),
+            look: 0,
+            system: system.to_owned(),
+            quantity: Quantity::ThroughputMean,
+            stage: None,
+            clients: None,
+            leading: true,
+        };
+        let shift = system.len();
+        let point = |run: usize| {
+            let off = 1.0 + 0.01 * (((run * 7 + shift) % 11) as f64 - 5.0) / 3.0;
+            let median = off * if run < 30 { 1000.0 } else { level };
+            (run, RunFigure { median, min: median, max: median, trials: 3 })
+        };
+        let points: Vec<(usize, RunFigure)> = (0..40).map(point).collect();
+        let values: Vec<f64> = points.iter().map(|(_, figure)| figure.median).collect();
+        let change = |point: ChangePoint| SeriesChange {
+            run: point.first,
+            name: format!("run-{}", point.first),
+            first_runs: [point.first_runs.0, point.first_runs.1].map(|run| format!("run-{run}")),
+            is_the_machines: false,
+            is_worse: true,
+            since: 40 - point.first,
+            differences: Vec::new(),
+            scale: Scale::Ratio,
+            point,
+        };
+        let found = change_points::change_points(&values, Scale::Ratio, key.new_losses());
+        let changes = found.into_iter().map(change).collect();
+        Series { key, points, changes, overlap: AlertOverlap::default() }
+    }
+
+    #[test]
+    fn change_of_all_systems_is_the_machines() {
+        let marked = |levels: &[f64]| -> Vec<bool> {
+            let names = ["a", "bb", "ccc"];
+            let mut all: Vec<Series> =
+                names.iter().zip(levels).map(|(name, level)| series(name, *level)).collect();
+            mark_the_machines(&mut all);
+            assert_eq!(all[0].changes.len(), 1);
+            all.iter().flat_map(|one| &one.changes).map(|one| one.is_the_machines).collect()
+        };
+        assert_eq!(marked(&[900.0, 900.0]), [true, true]);
+        assert_eq!(marked(&[900.0, 900.0, 900.0]), [true, true, true]);
+        assert_eq!(marked(&[900.0, 1000.0]), [false], "the other one stayed");
+        assert_eq!(marked(&[900.0, 900.0, 1000.0]), [false, false], "the third one stayed");
+        assert_eq!(marked(&[800.0, 900.0]), [false, false], "one lost much more");
+        assert_eq!(marked(&[900.0]), [false], "one system cannot tell");
+    }
+
+    #[test]
+    fn change_names_the_runs_that_may_be_its_first() {
+        let mut one = series("a", 900.0);
+        assert!(one.changes[0].text().contains("worse from run-30 on (10 runs), p"));
+        one.changes[0].first_runs[0] = "run-29".to_owned();
+        let text = one.changes[0].text();
+        assert!(text.contains("(10 runs; at 95 % from one of run-29 to run-30 on), p"), "{text}");
+    }
+}

@@ -43,8 +43,8 @@ pub fn terminal(trend: &Trend, style: &Style) -> String {
     page.gap();
     page.line(Tone::Strong, &trend.found());
     for (series, change) in trend.changes() {
-        let tone = if change.is_worse { Tone::Alarm } else { Tone::Plain };
-        let mark = if change.is_worse { "! " } else { "  " };
+        let alarms = change.is_worse && !change.is_the_machines;
+        let (tone, mark) = if alarms { (Tone::Alarm, "! ") } else { (Tone::Plain, "  ") };
         page.item(tone, mark, &change_text(series, change));
         for difference in change.differences.iter().take(DIFFERENCES) {
             page.item(Tone::Faint, "    ", &format!("that run also: {difference}"));
@@ -101,11 +101,11 @@ fn sparkline(of: &Series) -> String {
     values().map(bar).collect()
 }
 
-/// Renders the recent changes as a comment for a merge request. Empty if no figure changed in the last
-/// [`change_points::RECENT`] runs.
+/// Renders the recent changes as a comment for a merge request, without those of the machine. Empty if no figure changed
+/// in the last [`change_points::RECENT`] runs.
 pub fn comment(trend: &Trend) -> String {
     let recent: Vec<(&Series, &SeriesChange)> =
-        trend.changes().filter(|(_, change)| change.is_recent()).collect();
+        trend.changes().filter(|(_, one)| one.is_recent() && !one.is_the_machines).collect();
     if recent.is_empty() {
         return String::new();
     }
@@ -174,6 +174,8 @@ fn series(of: &Series) -> Value {
         let (low, high) = of.interval();
         value!({
             "first_run": of.name,
+            "first_run_interval": of.first_runs,
+            "all_systems_alike": of.is_the_machines,
             "run": of.run,
             "runs_since": of.since,
             "change": of.change(),

@@ -189,6 +189,9 @@ fn runs_of_another_key_and_spoilt_runs_are_left_out() {
         ("run-018", "it is a copy"),
     ];
     assert_eq!(reasons, expected);
+    let refused = history.trend(&["--reset", "run-015"]).ends_with(2);
+    refused.complains(&["cannot begin anew with `run-015`: it has no valid trial"]);
+    assert!(!history.dir.path().join("run-015/trend-reset").exists());
     let points = array(&throughput(&json)["points"]);
     assert!(points.iter().all(|point| point["median"].as_f64().unwrap() > 900.0), "{json}");
     says(&history.trend(&[]).ends_with(0).stdout, &["Left out: run-012: it differs from"]);
@@ -211,16 +214,17 @@ fn reset_begins_the_trend_anew_and_is_never_replaced() {
     assert_eq!(array(&throughput(&json)["changes"]).len(), 0);
     says(
         &history.trend(&[]).ends_with(0).stdout,
-        &[
-            "Reset at run-030: new disk; 30 runs before it left out",
-            "Too few runs: a change is found from 12",
-        ],
+        &["Reset at run-030: new disk; 30 runs before it left out", "Nothing changed in "],
     );
     history.trend(&reset).ends_with(2).complains(&["exists, and is not overwritten", "remove it"]);
     history
         .trend(&["--reset", "nowhere"])
         .ends_with(2)
         .complains(&["`nowhere` of --reset is no run of this study", "the newest is `run-039`"]);
+    history
+        .trend(&["--reset", "run-029"])
+        .ends_with(2)
+        .complains(&["`run-029`: the trend was begun anew with a later run", "name a run that"]);
     let after = std::fs::read(history.dir.path().join("run-030/record.jsonl")).unwrap();
     assert!(before == after, "a reset changed the record");
 }

@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::page::{self, Section, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};
 use super::svg::stroke;
-use crate::compare::trend::{LeftOut, Series, Trend, method};
+use crate::compare::trend::{LeftOut, Series, SeriesChange, Trend, method};
 use crate::model::quantity::Quantity;
 use crate::render::trend;
 
@@ -30,7 +30,8 @@ pub fn trend_page(trend: &Trend) -> String {
         escape(&trend.found())
     );
     let changes = |worse: bool| -> Vec<String> {
-        let of_them = trend.changes().filter(|(_, change)| change.is_worse == worse);
+        let alarms = |of: &SeriesChange| of.is_worse && !of.is_the_machines;
+        let of_them = trend.changes().filter(|(_, change)| alarms(change) == worse);
         of_them.map(|(series, change)| trend::change_text(series, change)).collect()
     };
     let worse = changes(true);

@@ -31,9 +31,9 @@ const REASON_MAX: u64 = 200;
 pub(super) fn trend(args: &HistoryArgs, study: &str) -> Result<(), Failure> {
     let study = name_of(study);
     let folders = of_study(&args.out, study)?;
-    if let Some(run) = &args.reset {
-        return reset(&folders, run, &args.because);
-    }
+    let reset_of = args.reset.as_deref();
+    let reset_of =
+        reset_of.map(|run| find(&folders, run).map(|folder| (run, folder))).transpose()?;
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
     for path in &folders {
         match read(path) {
@@ -49,6 +49,9 @@ pub(super) fn trend(args: &HistoryArgs, study: &str) -> Result<(), Failure> {
             "run the study again, or `bakeoff run --resume RUN` for an interrupted run",
         )
     })?;
+    if let Some((run, folder)) = reset_of {
+        return reset(&trend, run, folder, &args.because);
+    }
     let format = match (args.format, &args.output) {
         _ if args.json => TrendFormat::Json,
         (Some(format), _) => format,
@@ -168,8 +171,8 @@ fn reason(file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// Stores a reset in the folder of a run.
-fn reset(folders: &[PathBuf], run: &Path, because: &str) -> Result<(), Failure> {
+/// Finds the folder of a run by its name.
+fn find<'a>(folders: &'a [PathBuf], run: &Path) -> Result<&'a Path, Failure> {
     let name = folder_name(run);
     let folder = folders.iter().find(|path| folder_name(path) == name).ok_or_else(|| {
         let newest = folders.last().map_or_else(String::new, |path| folder_name(path));
@@ -178,6 +181,18 @@ fn reset(folders: &[PathBuf], run: &Path, because: &str) -> Result<(), Failure> 
             format!("name the first run after the change; the newest is `{newest}`"),
         )
     })?;
+    Ok(folder)
+}
+
+/// Stores a reset in the folder of a run that counts in the trend.
+fn reset(trend: &Trend, run: &Path, folder: &Path, because: &str) -> Result<(), Failure> {
+    let name = folder_name(run);
+    if let Err(why) = trend.counts(&name) {
+        return Err(Failure::input(
+            format!("the trend cannot begin anew with `{name}`: {why}"),
+            "name a run that counts, such as the first one after it",
+        ));
+    }
     let file = folder.join(RESET);
     let written = files::create(&file).and_then(|mut to| to.write_all(because.as_bytes()));
     written
