@@ -125,7 +125,7 @@ fn trend_names_the_first_bad_run_with_size_and_interval() {
     let terminal = history.trend(&[]).ends_with(0).stdout;
     let expected = [
         "! work/load canary throughput mean /s: -",
-        "worse from run-040 on (2 runs)",
+        "worse from run-040 on (2 runs",
         "new: later runs confirm it or end it",
         "Parameters: e-divisive in windows of 100 runs",
         "Alerts of neighbouring runs overlap by",
