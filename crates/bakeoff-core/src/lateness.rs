@@ -30,7 +30,7 @@ const SHARES: [f64; 9] = [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
 const REPORTED: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// What delayed operations in the generator.
+/// A kind of delay in the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {
     /// It sent late.
