@@ -163,7 +163,7 @@ fn damaged_record_is_read_up_to_the_damage() {
     assert_eq!(trials_of(&ran), (2, true));
 
     // These are not records.
-    let newer = whole.replacen("\"format\":4", "\"format\":999", 1);
+    let newer = whole.replacen("\"format\":5", "\"format\":999", 1);
     assert_ne!(newer, whole);
     report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
     report("").ends_with(2).complains(&["line 1: the record is empty"]);
