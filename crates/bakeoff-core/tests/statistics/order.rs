@@ -35,7 +35,7 @@ impl Order {
             Self::Mirrored => {
                 let mut first = false;
                 let lead = |round: usize| {
-                    first = if round % 2 == 0 { rng.random_bool(0.5) } else { !first };
+                    first = if round.is_multiple_of(2) { rng.random_bool(0.5) } else { !first };
                     first
                 };
                 (0..rounds).map(lead).collect()
