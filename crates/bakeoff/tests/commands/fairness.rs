@@ -25,8 +25,8 @@ fn sheet_of_one_system_twice_shows_only_option_differences() {
     let differing: Vec<(&str, &str)> = rows
         .iter()
         .filter(|row| ["matters", "decides"].contains(&text(&row["weight"])))
-        // Receive lag differs between trials, like other work on this machine.
-        .filter(|row| row["what"] != "answers waited in the generator")
+        // Delays differ between trials, like other work on this machine.
+        .filter(|row| row["what"] != "delays in the generator")
         .map(|row| (text(&row["what"]), text(&row["weight"])))
         .collect();
     let expected = [
