@@ -15,7 +15,7 @@
 //! `docs/evidence/trends.md` has their power and false alarms, `docs/trend.md` the reasons.
 //!
 //! Neighbouring runs may be alike, because a machine has good and bad days. Both tests count correlated runs as fewer
-//! independent ones ([`Noise`]).
+//! independent ones (`Noise`).
 //!
 //! Not here: which figures form a series (`report`), two runs or builds (`judge`, `gate`).
 

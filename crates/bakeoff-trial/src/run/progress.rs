@@ -232,7 +232,8 @@ mod tests {
     fn time_left_is_learned_from_earlier_trials() {
         let mut study = load_study("demo").unwrap();
         study.trials = 2;
-        study.loads[0].warmup = Duration::ZERO;
+        let load = &mut study.loads[0];
+        (load.warmup, load.stop) = (Duration::ZERO, Stop::After(Duration::from_secs(2)));
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
         let nominal = PAUSE_MAX / 2 + QUICK_PHASE * 7 + Duration::from_secs(2);
@@ -264,7 +265,8 @@ mod tests {
     #[test]
     fn observed_slowdown_applies_to_other_loads() {
         let mut study = load_study("demo").unwrap();
-        study.loads[0].warmup = Duration::ZERO;
+        let load = &mut study.loads[0];
+        (load.warmup, load.stop) = (Duration::ZERO, Stop::After(Duration::from_secs(2)));
         let mut longer = study.loads[0].clone();
         (longer.name, longer.stop) = ("longer".into(), Stop::After(Duration::from_secs(16)));
         study.loads.push(longer);
