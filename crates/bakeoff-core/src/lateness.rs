@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use crate::histogram::Latencies;
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, OperationFigures};
 use crate::ranked::{TAILS, sample_min};
 use crate::units::{latency_text, share_text};
 
@@ -65,9 +65,10 @@ impl Spoilt {
 }
 
 /// Response times of all successes of a load, and the generator's delays.
+#[derive(Clone, Copy)]
 struct Responses<'a> {
-    response: Latencies,
-    service: Latencies,
+    response: &'a Latencies,
+    service: &'a Latencies,
     sending: &'a Latencies,
     reading: &'a Latencies,
     /// Share of operations that were in flight when a generator thread stood still, 0 to 1.
@@ -75,22 +76,25 @@ struct Responses<'a> {
 }
 
 impl<'a> Responses<'a> {
-    fn new(of: &'a Measurement) -> Self {
-        let total = of.total();
-        let hit = hit(of, &total.response);
-        let (response, service) = (total.response, total.service);
-        Self { response, service, sending: &of.schedule_lag, reading: &of.receive_lag, hit }
+    /// `total`: the figures of all operations of the load.
+    fn new(of: &'a Measurement, total: &'a OperationFigures) -> Self {
+        Self {
+            response: &total.response,
+            service: &total.service,
+            sending: &of.schedule_lag,
+            reading: &of.receive_lag,
+            hit: hit(of, &total.response),
+        }
     }
 
     /// Returns the response times with only one of the delays.
     fn with(&self, only: Delay, none: &'a Latencies) -> Self {
         let of = |delay, delays| if only == delay { delays } else { none };
         Self {
-            response: self.response.clone(),
-            service: self.service.clone(),
             sending: of(Delay::Sending, self.sending),
             reading: of(Delay::Reading, self.reading),
             hit: if only == Delay::Stall { self.hit } else { 0.0 },
+            ..*self
         }
     }
 
@@ -113,9 +117,9 @@ impl<'a> Responses<'a> {
             if left > 0.0 { times.quantile(left).unwrap_or_default() } else { Duration::ZERO }
         };
         let (sending, reading) = (used(self.sending), used(self.reading));
-        let by_response = at(&self.response, sending + reading)
+        let by_response = at(self.response, sending + reading)
             .saturating_sub(longest(self.sending) + longest(self.reading));
-        let by_service = at(&self.service, reading).saturating_sub(longest(self.reading));
+        let by_service = at(self.service, reading).saturating_sub(longest(self.reading));
         by_response.max(by_service)
     }
 
@@ -155,9 +159,10 @@ fn hit(of: &Measurement, response: &Latencies) -> f64 {
 /// its latencies follow from the number of clients.
 pub(crate) fn spoilt(of: &Measurement) -> Option<Spoilt> {
     let none = Latencies::default();
-    let all = Responses::new(of);
+    let total = of.total();
+    let all = Responses::new(of, &total);
     let is_open = !of.schedule_lag.is_empty();
-    let judged = if is_open { Responses::new(of) } else { all.with(Delay::Stall, &none) };
+    let judged = if is_open { all } else { all.with(Delay::Stall, &none) };
     let too_much = |response: Duration, added: Duration| {
         added > response.mul_f64(ADDED_SHARE_MAX).max(ADDED_FREE)
     };
@@ -176,14 +181,16 @@ pub(crate) fn spoilt(of: &Measurement) -> Option<Spoilt> {
     Some(Spoilt { name, response, added, by })
 }
 
-/// Returns what the generator may have added to a quantile of the response time of successes; `None` without any.
-pub fn added(of: &Measurement, quantile: f64) -> Option<Duration> {
-    Responses::new(of).added(quantile)
+/// Returns what the generator may have added to quantiles of the response time of successes; `None` without any.
+pub fn added(of: &Measurement) -> impl Fn(f64) -> Option<Duration> {
+    let total = of.total();
+    move |quantile| Responses::new(of, &total).added(quantile)
 }
 
 /// Says what the generator may have added to reported percentiles; `None` if it is less than a tenth of each.
 pub fn text(of: &Measurement) -> Option<String> {
-    let responses = Responses::new(of);
+    let total = of.total();
+    let responses = Responses::new(of, &total);
     let much = responses.reported(&REPORTED).filter(|(_, response, added)| {
         added.as_secs_f64() > ADDED_SHARE_MAX * response.as_secs_f64()
     });
@@ -208,10 +215,10 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
-    use crate::measurement::{GeneratorStall, OperationFigures};
+    use crate::measurement::GeneratorStall;
 
     /// An open load of ten seconds with the delays of its operations: in sending and in reading, in seconds.
-    struct Simulated {
+    struct SimulatedLoad {
         measured: Measurement,
         truth: Latencies,
     }
@@ -228,7 +235,7 @@ mod tests {
         seed: u64,
         median_ms: f64,
         delay: &mut dyn FnMut(&mut Xoshiro256PlusPlus, f64) -> (f64, f64),
-    ) -> Simulated {
+    ) -> SimulatedLoad {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let truth = LogNormal::new((median_ms / 1e3).ln(), 0.7).unwrap();
         let all: Vec<(f64, f64, f64)> = (0..2000)
@@ -253,11 +260,11 @@ mod tests {
             receive_lag: latencies(all.iter().map(|(_, _, reading)| *reading)),
             ..Measurement::default()
         };
-        Simulated { measured, truth: latencies(all.iter().map(|(truth, ..)| *truth)) }
+        SimulatedLoad { measured, truth: latencies(all.iter().map(|(truth, ..)| *truth)) }
     }
 
-    /// Returns simulated loads with delays of many kinds and sizes, some of which hit the slow operations alone.
-    fn many() -> Vec<Simulated> {
+    /// Returns simulated loads with delays of many kinds and sizes. Every second load delays only slow operations.
+    fn many() -> Vec<SimulatedLoad> {
         let mut all = Vec::new();
         for (place, late) in [0.05e-3, 0.3e-3, 1.9e-3, 20e-3].into_iter().enumerate() {
             for share in [0.004, 0.02, 0.3, 1.0] {
@@ -285,7 +292,7 @@ mod tests {
             for (name, quantile) in REPORTED {
                 let measured = one.measured.total().response.quantile(quantile).unwrap();
                 let truth = one.truth.quantile(quantile).unwrap();
-                let added = added(&one.measured, quantile).unwrap();
+                let added = added(&one.measured)(quantile).unwrap();
                 // Histograms round to three digits.
                 let least = (measured - added).mul_f64(0.998);
                 assert!(least <= truth, "{name}: {measured:?} - {added:?} > {truth:?}");

@@ -32,8 +32,8 @@ pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     addresses.into_iter().collect()
 }
 
-/// Returns the process that listens for TCP connections at an address of this machine, with its program's name; `None`
-/// if there is none, or another user's.
+/// Returns the process that listens for TCP connections at an address of this machine, with its program's name. `None`:
+/// no process that this user may see listens there.
 pub(super) fn process(at: SocketAddr) -> Option<(i32, String)> {
     let accepts = |own: IpAddr| own == at.ip() || own.is_unspecified();
     let listeners = sockets::listeners().unwrap_or_else(listed_tcp);

@@ -214,8 +214,8 @@ pub struct SocketOwner {
     pub uid: u32,
 }
 
-/// Returns the owner of the TCP socket with this local and remote address, in this thread's network namespace; `None`
-/// if there is none or the kernel does not report it. The kernel looks up this one socket and walks no table.
+/// Returns the owner of the TCP socket with this local and remote address, in this thread's network namespace. `None`:
+/// there is no such socket, or the kernel does not report it. The kernel looks up one socket and walks no table.
 pub fn socket_owner(local: SocketAddr, remote: SocketAddr) -> Option<SocketOwner> {
     Kernel::open()?.find((local, remote))
 }

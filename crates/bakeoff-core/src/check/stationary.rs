@@ -291,28 +291,30 @@ mod tests {
         let Course::Early(1, _) = course(&[300.0, 100.0, 103.0, 98.0, 101.0]) else { panic!() };
     }
 
+    fn short_load(warmup_ms: u32) -> Load {
+        serde_json::from_value(serde_json::json!({
+            "name": "l", "clients": [4], "arrivals": {"kind": "closed"}, "in_flight": 1,
+            "stop": {"after": 2.5}, "warmup": f64::from(warmup_ms) / 1e3, "timeout": 1.0,
+            "targets": "all"
+        }))
+        .expect("it is a load")
+    }
+
+    fn short_window(milliseconds: u64, before: u64, within: u64) -> Measurement {
+        let figures =
+            OperationFigures { verified_in_window: within, ..OperationFigures::default() };
+        Measurement {
+            window: Duration::from_millis(milliseconds),
+            last_of_warmup: before,
+            operations: [("put".to_owned(), figures)].into(),
+            ..Measurement::default()
+        }
+    }
+
     #[test]
     fn short_window_is_compared_with_the_end_of_its_warm_up() {
-        let load = |warmup_ms| -> Load {
-            serde_json::from_value(serde_json::json!({
-                "name": "l", "clients": [4], "arrivals": {"kind": "closed"}, "in_flight": 1,
-                "stop": {"after": 2.5}, "warmup": f64::from(warmup_ms) / 1e3, "timeout": 1.0,
-                "targets": "all"
-            }))
-            .expect("it is a load")
-        };
-        let measured = |before, within| Measurement {
-            window: Duration::from_millis(2500),
-            last_of_warmup: before,
-            operations: [(
-                "put".to_owned(),
-                OperationFigures { verified_in_window: within, ..OperationFigures::default() },
-            )]
-            .into(),
-            ..Measurement::default()
-        };
-        let judged = |warmup_ms: u32, before, within| {
-            beside_warmup(&load(warmup_ms), &measured(before, within))
+        let judged = |warmup_ms, before, within| {
+            beside_warmup(&short_load(warmup_ms), &short_window(2500, before, within))
         };
         assert_eq!(judged(1000, 4_000, 10_000), Some(None));
         assert_eq!(judged(500, 2_000, 10_000), Some(None), "half a second");
@@ -361,6 +363,29 @@ mod tests {
                 let share = accused(seconds, scatter, |_| 1.0);
                 assert!(share < 0.01, "{seconds} s at {scatter}: {share}");
             }
+        }
+    }
+
+    #[test]
+    fn noise_alone_fails_fewer_than_one_short_window_of_a_hundred() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (scatter, correlated) = (0.1, 0.5_f64);
+        for seconds in 1..=4 {
+            let fails = || {
+                let mut noise = || -> f64 { StandardNormal.sample(&mut rng) };
+                let mut last = noise();
+                let mut count = || {
+                    let value = (1000.0 * (scatter * last).exp()) as u64;
+                    last = correlated * last + (1.0 - correlated * correlated).sqrt() * noise();
+                    value
+                };
+                let before = count();
+                let within = (0..seconds).map(|_| count()).sum();
+                beside_warmup(&short_load(1000), &short_window(seconds * 1000, before, within))
+                    == Some(None)
+            };
+            let failed = std::iter::repeat_with(fails).take(2000).filter(|passed| !passed).count();
+            assert!(failed < 20, "{seconds} s: {failed} of 2,000");
         }
     }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::judge::{Scale, Trials, interval_alone};
 use super::middle;
 
-/// Holds a figure at or above zero of which at least bounds are known.
+/// Holds a figure of zero or more, or its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounded {
     /// Least possible value.

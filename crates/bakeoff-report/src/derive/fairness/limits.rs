@@ -110,7 +110,7 @@ pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<Row> {
     let (row, _) = plain("delays in the generator", sides, Weight::Matters, |side| {
         let share = |of: &Measurement| {
             let p99 = of.total().response.quantile(0.99)?;
-            Some(lateness::added(of, 0.99)?.as_secs_f64() / p99.as_secs_f64())
+            Some(lateness::added(of)(0.99)?.as_secs_f64() / p99.as_secs_f64())
         };
         match measured(side).filter_map(share).max_by(f64::total_cmp) {
             None => Fact::NotMeasured,
