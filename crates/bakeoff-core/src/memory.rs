@@ -4,6 +4,9 @@
 //! proportional memory, and once per process in resident memory. A sum uses only one of the two. Only readings within
 //! a measured window count; an earlier reading does not stand in for a missing one.
 //!
+//! Proportional memory shrinks when a stranger's process maps the same file. Runs of several nights therefore compare
+//! private memory.
+//!
 //! Not here: the readings (`bakeoff_host::observe`), the choice of trials to compare (`bakeoff_report`).
 
 use serde::{Deserialize, Serialize};
@@ -41,13 +44,16 @@ pub struct NodesMemory {
     pub node_max_bytes: u64,
     /// Number of moments at which the memory of all nodes was known.
     pub moments: u64,
+    /// Maximum sum of all nodes' private memory at one moment, in bytes; `None` if it was not read for all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_sum_max_bytes: Option<u64>,
 }
 
 /// Holds the readings of one node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeReadings<'a> {
-    /// Readings of proportional memory; `None` if there are none.
-    pub proportional: Option<&'a Series>,
+    /// Readings of proportional and private memory; `None` if there are none.
+    pub detailed: Option<&'a Series>,
     /// Readings of resident memory.
     pub resident: &'a Series,
     /// Maximum number of processes of the node. Resident memory of several processes is not summed.
@@ -59,47 +65,59 @@ pub struct NodeReadings<'a> {
 /// Uses proportional memory if every node has a reading of it within the windows, otherwise resident memory if each
 /// node is a single process. Returns `None` if neither is known for all nodes, or if there are no nodes.
 pub fn most(nodes: &[NodeReadings<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
-    let proportional: Option<Vec<&Series>> = nodes.iter().map(|node| node.proportional).collect();
+    let detailed: Option<Vec<&Series>> = nodes.iter().map(|node| node.detailed).collect();
     let single = nodes.iter().all(|node| node.processes_max <= 1);
     let resident = || nodes.iter().map(|node| node.resident).collect::<Vec<_>>();
-    proportional
-        .and_then(|series| of_series(&series, MemoryOf::Proportional, windows))
-        .or_else(|| single.then(|| of_series(&resident(), MemoryOf::Resident, windows)).flatten())
-}
-
-fn of_series(series: &[&Series], of: MemoryOf, windows: &[(f64, f64)]) -> Option<NodesMemory> {
-    let column = match of {
-        MemoryOf::Proportional => Column::Proportional,
-        MemoryOf::Resident => Column::Resident,
-    };
-    let (mut sums, mut nodes) = (Vec::new(), Vec::new());
-    for &(from, to) in windows {
-        // Sort the readings in the window by time. Those of one moment belong together.
-        let mut readings: Vec<(f64, usize, f64)> = Vec::new();
-        for (node, one) in series.iter().enumerate() {
-            let values = one.columns.get(&column)?;
-            let within = one.at.iter().zip(values).filter(|(at, _)| (from..=to).contains(*at));
-            readings.extend(within.map(|(at, bytes)| (*at, node, *bytes)));
-        }
-        readings.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut last: Vec<Option<f64>> = vec![None; series.len()];
-        for (place, (at, node, bytes)) in readings.iter().enumerate() {
-            last[*node] = Some(*bytes);
-            nodes.push(*bytes);
-            let more_of_it = readings.get(place + 1).is_some_and(|next| next.0 == *at);
-            if !more_of_it && let Some(sum) = last.iter().copied().sum::<Option<f64>>() {
-                sums.push(sum);
-            }
-        }
-    }
-    let most =
-        |values: &[f64]| values.iter().copied().reduce(f64::max).filter(|_| !series.is_empty());
+    let read = |column| Maxima::of(detailed.as_ref()?, column, windows);
+    let (of, maxima) = read(Column::Proportional)
+        .map(|maxima| (MemoryOf::Proportional, maxima))
+        .or_else(|| {
+            let maxima = Maxima::of(&resident(), Column::Resident, windows);
+            maxima.filter(|_| single).map(|maxima| (MemoryOf::Resident, maxima))
+        })?;
     Some(NodesMemory {
         of,
-        sum_max_bytes: most(&sums)? as u64,
-        node_max_bytes: most(&nodes)? as u64,
-        moments: sums.len() as u64,
+        sum_max_bytes: maxima.sum as u64,
+        node_max_bytes: maxima.node as u64,
+        moments: maxima.moments,
+        private_sum_max_bytes: read(Column::Private).map(|private| private.sum as u64),
     })
+}
+
+/// Largest values of a column, in bytes.
+struct Maxima {
+    sum: f64,
+    node: f64,
+    moments: u64,
+}
+
+impl Maxima {
+    /// Finds the largest values within `windows`; `None` if a node lacks the column or a reading.
+    fn of(series: &[&Series], column: Column, windows: &[(f64, f64)]) -> Option<Self> {
+        let (mut sums, mut nodes) = (Vec::new(), Vec::new());
+        for &(from, to) in windows {
+            // Sort the readings in the window by time. Those of one moment belong together.
+            let mut readings: Vec<(f64, usize, f64)> = Vec::new();
+            for (node, one) in series.iter().enumerate() {
+                let values = one.columns.get(&column)?;
+                let within = one.at.iter().zip(values).filter(|(at, _)| (from..=to).contains(*at));
+                readings.extend(within.map(|(at, bytes)| (*at, node, *bytes)));
+            }
+            readings.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let mut last: Vec<Option<f64>> = vec![None; series.len()];
+            for (place, (at, node, bytes)) in readings.iter().enumerate() {
+                last[*node] = Some(*bytes);
+                nodes.push(*bytes);
+                let more_of_it = readings.get(place + 1).is_some_and(|next| next.0 == *at);
+                if !more_of_it && let Some(sum) = last.iter().copied().sum::<Option<f64>>() {
+                    sums.push(sum);
+                }
+            }
+        }
+        let most =
+            |values: &[f64]| values.iter().copied().reduce(f64::max).filter(|_| !series.is_empty());
+        Some(Self { sum: most(&sums)?, node: most(&nodes)?, moments: sums.len() as u64 })
+    }
 }
 
 #[cfg(test)]
@@ -119,8 +137,8 @@ mod tests {
         series(Column::Resident, readings)
     }
 
-    fn node<'a>(proportional: Option<&'a Series>, resident: &'a Series) -> NodeReadings<'a> {
-        NodeReadings { proportional, resident, processes_max: 1 }
+    fn node<'a>(detailed: Option<&'a Series>, resident: &'a Series) -> NodeReadings<'a> {
+        NodeReadings { detailed, resident, processes_max: 1 }
     }
 
     #[test]
@@ -156,5 +174,21 @@ mod tests {
         assert_eq!(most(&[node(Some(&pss), &rss), several], &[(0.0, 2.0)]), None);
         assert_eq!(most(&[], &[(0.0, 2.0)]), None, "no nodes");
         assert_eq!(most(&mixed, &[]), None, "no window");
+    }
+
+    #[test]
+    fn private_memory_needs_a_reading_of_each_node() {
+        let both = |readings: &[(f64, f64)]| {
+            let mut of_node = proportional(readings);
+            let private = readings.iter().map(|(_, bytes)| bytes / 2.0).collect();
+            of_node.columns.insert(Column::Private, private);
+            of_node
+        };
+        let (a, b, rss) = (both(&[(1.0, 10.0)]), both(&[(1.0, 4.0)]), resident(&[]));
+        let found = most(&[node(Some(&a), &rss), node(Some(&b), &rss)], &[(0.0, 2.0)]).unwrap();
+        assert_eq!((found.sum_max_bytes, found.private_sum_max_bytes), (14, Some(7)));
+        let b = proportional(&[(1.0, 4.0)]);
+        let found = most(&[node(Some(&a), &rss), node(Some(&b), &rss)], &[(0.0, 2.0)]).unwrap();
+        assert_eq!(found.private_sum_max_bytes, None, "one node lacks it");
     }
 }

@@ -26,7 +26,7 @@ pub struct Observed {
     pub phases: Vec<Phase>,
     /// Samples of every node, and of bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
-    /// Samples of [`Column::Proportional`] of each node, at their own times. In records before format 3 they are a
+    /// Samples of [`Column::Proportional`] and [`Column::Private`] of each node, at their own times. In records before format 3 they are a
     /// column of [`Self::nodes`], with the last reading repeated in between.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<Series>,
@@ -266,6 +266,8 @@ pub enum Column {
     Resident,
     /// Gauge: bytes of resident memory, counting a page shared by several processes once.
     Proportional,
+    /// Gauge: bytes of private memory that was written, read with [`Column::Proportional`].
+    Private,
     /// Gauge: bytes charged to the node's cgroup, including page cache.
     CgroupMemory,
     /// Gauge: number of processes.
@@ -327,6 +329,7 @@ impl Column {
             self,
             Self::Resident
                 | Self::Proportional
+                | Self::Private
                 | Self::CgroupMemory
                 | Self::Processes
                 | Self::Threads

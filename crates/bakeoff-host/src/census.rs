@@ -124,11 +124,22 @@ impl Member {
     }
 }
 
-/// Returns the memory of a node's processes together. Shared hugetlbfs pages count as the same pages, so only the
-/// largest process's share counts. That is a lower bound.
-fn together(processes: &[Proportional]) -> u64 {
-    let own: u64 = processes.iter().map(|one| one.own).sum();
-    own + processes.iter().map(|one| one.shared_huge).max().unwrap_or(0)
+/// Memory of a node's processes, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FamilyMemory {
+    /// All pages, shared ones once. Shared hugetlbfs pages count as the same pages, so only the largest process's share
+    /// counts. That is a lower bound.
+    pub(super) proportional: u64,
+    /// Private pages that were written.
+    pub(super) private: u64,
+}
+
+impl FamilyMemory {
+    fn of(processes: &[Proportional]) -> Self {
+        let sum = |part: fn(&Proportional) -> u64| processes.iter().map(part).sum::<u64>();
+        let shared_huge = processes.iter().map(|one| one.shared_huge).max().unwrap_or(0);
+        Self { proportional: sum(|one| one.own) + shared_huge, private: sum(|one| one.private) }
+    }
 }
 
 fn sum(one: Option<Io>, other: Option<Io>) -> Option<Io> {
@@ -224,16 +235,15 @@ impl Family {
         (self.reported, self.reported_io)
     }
 
-    /// Returns the family's memory in bytes, counting shared pages once. Returns `None` if a process's memory cannot be
-    /// read.
-    pub(super) fn proportional(&self) -> Option<u64> {
+    /// Returns the family's memory, or `None` if that of a process cannot be read.
+    pub(super) fn memory(&self) -> Option<FamilyMemory> {
         let living = self.members.iter().filter(|(_, member)| !member.ended);
         // A process that has ended meanwhile holds no memory.
         let of_member = |(&pid, _): (&i32, &Member)| {
             let ended = || procfs::stat(pid).is_none().then(Proportional::default);
             procfs::proportional(pid).or_else(ended)
         };
-        Some(together(&living.map(of_member).collect::<Option<Vec<_>>>()?))
+        Some(FamilyMemory::of(&living.map(of_member).collect::<Option<Vec<_>>>()?))
     }
 
     /// Returns the number of processes that joined since the first census.
@@ -447,9 +457,10 @@ mod tests {
 
     #[test]
     fn shared_huge_pages_count_once() {
-        let process = |own, shared_huge| Proportional { own, shared_huge };
-        assert_eq!(together(&[process(3, 100), process(4, 80), process(5, 0)]), 112);
-        assert_eq!(together(&[]), 0);
+        let process = |own, shared_huge| Proportional { own, shared_huge, private: own - 1 };
+        let all = FamilyMemory::of(&[process(3, 100), process(4, 80), process(5, 0)]);
+        assert_eq!(all, FamilyMemory { proportional: 112, private: 9 });
+        assert_eq!(FamilyMemory::of(&[]), FamilyMemory { proportional: 0, private: 0 });
     }
 
     fn pid_of(process: &crate::Process) -> Arc<AtomicI32> {
@@ -475,10 +486,12 @@ mod tests {
             resident = sample.iter().find(is_it).map_or(0.0, |(_, bytes)| *bytes);
             family.pids().len() == 5 && resident > 3.0 * TEXT
         });
-        let Some(once) = family.proportional() else {
+        let Some(memory) = family.memory() else {
             return; // a kernel without `smaps_rollup`
         };
-        let once = once as f64;
+        let once = memory.proportional as f64;
+        let private = memory.private as f64;
+        assert!(private < TEXT, "{memory:?}: three processes share the text");
         assert!(once >= TEXT, "{once} bytes do not hold the text");
         assert!(once < 0.6 * resident, "{once} of {resident}: shared pages count once");
     }

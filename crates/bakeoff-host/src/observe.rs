@@ -579,7 +579,7 @@ impl Observer {
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
-    /// Reads the proportional memory of all nodes, with the same timestamp.
+    /// Reads the proportional and private memory of all nodes, with the same timestamp.
     fn read_memory(&mut self, now: Instant) {
         let cpu_before = clock::thread_cpu();
         let at = self.at(now);
@@ -589,7 +589,7 @@ impl Observer {
                 continue;
             }
             // A reading of only some processes would be too low.
-            let Some(bytes) = node.watched.family.proportional() else { continue };
+            let Some(memory) = node.watched.family.memory() else { continue };
             let place = self.memory.iter().position(|known| known.name == *name);
             let place = place.unwrap_or_else(|| {
                 self.memory.push(Series { name: name.clone(), ..Series::default() });
@@ -597,7 +597,11 @@ impl Observer {
             });
             let series = &mut self.memory[place];
             if series.at.last().is_none_or(|&last| last < at) {
-                push(series, at, vec![(Column::Proportional, bytes as f64)]);
+                let values = [
+                    (Column::Proportional, memory.proportional as f64),
+                    (Column::Private, memory.private as f64),
+                ];
+                push(series, at, values.to_vec());
             }
         }
         // Pause as long as the window so far: five readings in two seconds, and a few more in a minute.

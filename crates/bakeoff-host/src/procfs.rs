@@ -161,6 +161,9 @@ pub(super) struct Proportional {
     pub(super) own: u64,
     /// Hugetlbfs pages that other processes map too. The kernel does not report how many.
     pub(super) shared_huge: u64,
+    /// Private pages that the process has written. Unlike `own`, it does not change when another process maps the
+    /// same file.
+    pub(super) private: u64,
 }
 
 /// Reads a process's proportional memory. Expensive: the kernel walks all of its pages.
@@ -180,6 +183,7 @@ fn parse_proportional(text: &str) -> Option<Proportional> {
     Some(Proportional {
         own: bytes("Pss")?.saturating_add(huge("Private_Hugetlb")),
         shared_huge: huge("Shared_Hugetlb"),
+        private: bytes("Private_Dirty")?.saturating_add(huge("Private_Hugetlb")),
     })
 }
 
@@ -330,12 +334,14 @@ mod tests {
     fn hugetlbfs_pages_are_added_to_pss() {
         let rollup = "00400000-7ffd1000 ---p 00000000 00:00 0    [rollup]\n\
                       Rss:               24000 kB\nPss:               20000 kB\nPss_Anon:          19000 kB\n\
+                      Private_Clean:      3000 kB\nPrivate_Dirty:     18000 kB\n\
                       AnonHugePages:      8192 kB\nShared_Hugetlb:   65536 kB\nPrivate_Hugetlb:   4096 kB\n\
                       Swap:                  0 kB\n";
-        let expected = Proportional { own: 24_096 << 10, shared_huge: 65_536 << 10 };
+        let expected =
+            Proportional { own: 24_096 << 10, shared_huge: 65_536 << 10, private: 22_096 << 10 };
         assert_eq!(parse_proportional(rollup), Some(expected));
-        let without = "Pss:                 100 kB\n";
-        let expected = Proportional { own: 100 << 10, shared_huge: 0 };
+        let without = "Pss:                 100 kB\nPrivate_Dirty:        60 kB\n";
+        let expected = Proportional { own: 100 << 10, shared_huge: 0, private: 60 << 10 };
         assert_eq!(parse_proportional(without), Some(expected), "a kernel without hugetlbfs");
         assert_eq!(parse_proportional("Pss_Anon: 5 kB\n"), None);
         assert_eq!(parse_proportional("Pss: 99999999999999999999 kB\n"), None);

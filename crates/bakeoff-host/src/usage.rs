@@ -93,13 +93,13 @@ pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option
         let observed = machine.observed;
         let servers = observed.nodes.iter().filter(|node| machine.has(node));
         nodes.extend(servers.map(|node| NodeReadings {
-            proportional: observed.memory.iter().find(|one| one.name == node.name),
+            detailed: observed.memory.iter().find(|one| one.name == node.name),
             resident: node,
             processes_max: most_processes(node, &windows),
         }));
         let metered = observed.metrics.iter().map(|node| &node.series);
         nodes.extend(metered.map(|series| NodeReadings {
-            proportional: None,
+            detailed: None,
             resident: series,
             processes_max: 1,
         }));

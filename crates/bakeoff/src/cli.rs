@@ -25,7 +25,7 @@ mod values;
 
 const EXAMPLES: &str = "\
 Examples:
-  bakeoff run quickstart               etcd against ZooKeeper, real servers, 90 seconds
+  bakeoff run quickstart               etcd against ZooKeeper, real servers, 2 minutes
   bakeoff run demo                     the same steps with nothing to fetch, under a minute
   bakeoff run kv-stores --scale 0.01   the published comparison at a hundredth of its size
   bakeoff run my.yaml --json           your own study, with JSON for scripts

@@ -280,7 +280,12 @@ fn of_contest(nth: usize, contest: &Contest) -> Vec<(SeriesKey, RunFigure)> {
     let stages = contest.load.clients.len();
     let mut found = Vec::new();
     for one in &contest.contenders {
-        let quantities = JUDGED.into_iter().chain([Quantity::ErrorShare]).filter(takes);
+        let quantities = JUDGED.into_iter().chain([Quantity::MemoryPrivate, Quantity::ErrorShare]);
+        // Proportional memory depends on the other programs of each night.
+        let has_private = one.summary(Quantity::MemoryPrivate).median.value().is_some();
+        let quantities = quantities
+            .filter(|&quantity| !(has_private && quantity == Quantity::MemorySum))
+            .filter(takes);
         for judgement::Subject { quantity, stage } in quantities.flat_map(|of| subjects(of, stages))
         {
             let subject = Subject { quantity, stage, scale: scale(quantity) };

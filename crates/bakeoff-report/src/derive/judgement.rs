@@ -280,6 +280,7 @@ pub(crate) fn what(quantity: Quantity) -> String {
         }
         Quantity::CpuPerOperation => "servers' CPU time per operation".to_owned(),
         Quantity::MemorySum => "servers' memory".to_owned(),
+        Quantity::MemoryPrivate => "servers' private memory".to_owned(),
         other => other.label(),
     }
 }

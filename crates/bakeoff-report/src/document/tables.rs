@@ -307,6 +307,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
         Quantity::Throttled,
         Quantity::MemoryNodeMax,
         Quantity::MemorySum,
+        Quantity::MemoryPrivate,
         Quantity::MemoryResident,
         Quantity::MemoryPublished,
         Quantity::GeneratorCpu,

@@ -227,6 +227,9 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     let throttled = nodes.iter().filter_map(|usage| throttling::throttled(usage)).reduce(f64::max);
     figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
+    let private = trial.memory.and_then(|memory| memory.private_sum_max_bytes);
+    let private = private.map(|bytes| (Quantity::MemoryPrivate, Figure::Value(bytes as f64)));
+    figures.extend(private);
     let resident = resident(&nodes, add);
     if resident != memory_sum(trial, &nodes) {
         figures.insert(Quantity::MemoryResident, resident);

@@ -190,6 +190,8 @@ pub(crate) enum Quantity {
     /// Largest memory of all nodes together, without counting shared pages twice. Absent if a node has several
     /// processes and their shared pages are unknown.
     MemorySum,
+    /// Largest private memory of all nodes together. Other programs on the machine do not change it.
+    MemoryPrivate,
     /// Largest resident memory of all nodes together, which counts shared pages once per process.
     MemoryResident,
     /// Server memory as a publication defines it.
@@ -284,6 +286,7 @@ impl Quantity {
             Self::CpuPerOperation => "server CPU per operation",
             Self::MemoryNodeMax => "memory max, one node",
             Self::MemorySum => "memory max, nodes' sum",
+            Self::MemoryPrivate => "private memory max, nodes' sum",
             Self::MemoryResident => "resident memory max, nodes' sum",
             Self::MemoryPublished => "memory max, as published",
             Self::WrittenSum => "written to disk, nodes' sum",
@@ -348,6 +351,7 @@ impl Quantity {
             Self::CpuPerOperation => "server_cpu_per_operation_ms",
             Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
             Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
+            Self::MemoryPrivate => "server_memory_private_max_sum_of_nodes_bytes",
             Self::MemoryResident => "server_memory_resident_max_sum_of_nodes_bytes",
             Self::MemoryPublished => "server_memory_max_as_published_bytes",
             Self::WrittenSum => "server_written_sum_of_nodes_bytes",
@@ -419,6 +423,7 @@ impl Quantity {
             | Self::GeneratorCpu => Unit::Percent,
             Self::MemoryNodeMax
             | Self::MemorySum
+            | Self::MemoryPrivate
             | Self::MemoryResident
             | Self::MemoryPublished
             | Self::WrittenSum => Unit::Bytes,

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::memory::{MemoryOf, NodesMemory};
 use bakeoff_core::observed::Metered;
 use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
-use bakeoff_report::compare::{Compared, FailIf, FailIfOutcome};
+use bakeoff_report::compare::{Compared, FailIf, FailIfOutcome, Trend, TrendRun};
 use bakeoff_report::compared;
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
@@ -113,6 +114,31 @@ fn history(runs: u32) -> Vec<Record> {
         record
     };
     (0..runs).map(run).collect()
+}
+
+#[test]
+fn trend_follows_private_memory_where_it_is_known() {
+    let followed = |is_read: bool| -> Vec<String> {
+        let mut runs = history(6);
+        for trial in runs.iter_mut().flat_map(|run| &mut run.trials) {
+            trial.memory = Some(NodesMemory {
+                of: MemoryOf::Proportional,
+                sum_max_bytes: 9 << 20,
+                node_max_bytes: 3 << 20,
+                moments: 2,
+                private_sum_max_bytes: is_read.then_some(5 << 20),
+            });
+        }
+        let of_run = |(nth, run): (usize, &Record)| TrendRun::new(nth.to_string(), run, None);
+        let runs = runs.iter().enumerate().map(of_run).collect();
+        let trend = report::trend::json(&Trend::new("x", runs, Vec::new()).unwrap());
+        let all = trend["series"].as_array().unwrap();
+        let etcd = all.iter().filter(|one| one["system"] == "etcd");
+        let names = etcd.map(|one| one["quantity"].as_str().unwrap().to_owned());
+        names.filter(|name| name.contains("memory")).collect()
+    };
+    assert_eq!(followed(true), ["server_memory_private_max_sum_of_nodes_bytes"]);
+    assert_eq!(followed(false), ["server_memory_max_sum_of_nodes_bytes"]);
 }
 
 /// Returns the run with a later start.
