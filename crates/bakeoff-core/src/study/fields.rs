@@ -174,6 +174,13 @@ pub(super) static STUDY: Table = Table {
             "How hard the clients work, by names of your choice.",
         ),
         maybe(
+            "question",
+            Form::Text,
+            "write/steady",
+            "The workload that carries the study's question, or `WORKLOAD/LOAD`. Reports begin with its answer. By \
+             default, the first workload under its first load.",
+        ),
+        maybe(
             "faults",
             Form::Named(&Form::Table(&FAULT)),
             "{leader-paused: {pause: leader, at: 20s, for: 10s}}",

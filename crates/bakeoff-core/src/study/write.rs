@@ -54,6 +54,7 @@ fn yaml(study: &Study) -> String {
     let workloads = study.workloads.iter().map(|one| (&one.name, workload(one)));
     top.add("workloads", named(workloads.collect()));
     top.add("loads", named(study.loads.iter().map(|one| (&one.name, load(one))).collect()));
+    top.option("question", study.question.as_ref().map(|one| quoted(&one.to_string())));
     top.some("faults", study.faults.iter().map(|one| (&one.name, fault(one))).collect());
     top.option("repeat", (!study.faults.is_empty()).then_some(study.repeat));
     top.add("trials", study.trials);

@@ -66,6 +66,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         systems: systems.iter().map(system).collect(),
         workloads: vec![workload],
         loads: vec![load],
+        question: None,
         faults: Vec::new(),
         repeat: 1,
         trials,

@@ -12,6 +12,7 @@ mod keyed;
 mod loads;
 mod maintenance;
 mod published;
+mod question;
 mod request;
 mod running;
 mod sequence;
@@ -103,6 +104,7 @@ fn study(
     let read_faults = faults::read(sink, &top, &systems, &loads, scope.kinds);
     combine::check(sink, &systems, &workloads, &loads, clusters);
     combine::keys_last(sink, &workloads, &loads, &read_faults);
+    let question = question::read(sink, &top, &workloads);
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");
     let audit = top.table(sink, "audit");
@@ -124,6 +126,7 @@ fn study(
         systems: systems.into_iter().map(|read| read.system).collect::<Option<_>>()?,
         workloads: workloads.into_iter().map(|read| read.workload).collect::<Option<_>>()?,
         loads: loads.into_iter().map(|read| read.load).collect::<Option<_>>()?,
+        question: question?,
         faults: read_faults.faults?,
         repeat: read_faults.repeat?,
         trials: u32::try_from(trials?).ok()?,

@@ -503,6 +503,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         systems,
         workloads,
         loads,
+        question: None,
         faults: Vec::new(),
         repeat: 1,
         trials: 1,

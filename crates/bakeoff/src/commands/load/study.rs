@@ -121,6 +121,7 @@ pub(super) fn study(asked: &Asked) -> Study {
             systems: Vec::new(),
         }],
         loads,
+        question: None,
         faults: Vec::new(),
         repeat: 1,
         trials: 1,

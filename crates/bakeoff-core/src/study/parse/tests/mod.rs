@@ -8,6 +8,7 @@ mod loads;
 mod metrics;
 mod parts;
 mod published;
+mod question;
 mod request_words;
 mod services;
 mod systems;
@@ -235,6 +236,7 @@ fn every_field_is_parsed() {
     assert_eq!((sweep.targets, open.targets), (Routing::Same(Targets::All), apart));
     assert_eq!((sweep.keep_alive, open.keep_alive), (true, false));
     assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
+    assert_eq!(study.deciding_place(), ("listed", "open"));
     assert_eq!((study.trials, study.audit_keys), (5, 500));
     assert_eq!(study.kill, Some(crate::study::Kill::AtRest));
     assert_eq!(study.sample_every, Duration::from_millis(250));
@@ -363,6 +365,7 @@ loads:
     tls-resumption: off
     errors-max: 60%
     find: {objective: [p99 < 50ms]}
+question: listed/open
 trials: 5
 audit-keys: 500
 audit: {kill: at-rest}
