@@ -32,7 +32,7 @@ const REPORTED: [(&str, f64); 5] =
 
 /// A kind of delay in the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Delay {
+pub enum Delay {
     /// It sent late.
     Sending,
     /// It read answers late.
@@ -43,18 +43,18 @@ pub(crate) enum Delay {
 
 /// A reported percentile to which the generator may have added too much.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spoilt {
+pub struct Spoilt {
     /// Name of the percentile.
     name: &'static str,
     response: Duration,
     added: Duration,
     /// The delay that added most.
-    pub(crate) by: Delay,
+    pub by: Delay,
 }
 
 impl Spoilt {
     /// Returns `the generator may have added up to 1.9 ms to the p99 of 2.1 ms`.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!(
             "the generator may have added up to {} to the {} of {}",
             latency_text(self.added),
@@ -157,7 +157,7 @@ fn hit(of: &Measurement, response: &Latencies) -> f64 {
 
 /// Returns the first reported percentile that the generator's delays may have spoilt. In a closed load only stalls count:
 /// its latencies follow from the number of clients.
-pub(crate) fn spoilt(of: &Measurement) -> Option<Spoilt> {
+pub fn spoilt(of: &Measurement) -> Option<Spoilt> {
     let none = Latencies::default();
     let total = of.total();
     let all = Responses::new(of, &total);
@@ -206,165 +206,4 @@ pub fn text(of: &Measurement) -> Option<String> {
             crate::stats::and(&much)
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::{RngExt as _, SeedableRng as _};
-    use rand_distr::{Distribution as _, Exp, LogNormal};
-    use rand_xoshiro::Xoshiro256PlusPlus;
-
-    use super::*;
-    use crate::measurement::GeneratorStall;
-
-    /// An open load of ten seconds with the delays of its operations: in sending and in reading, in seconds.
-    struct SimulatedLoad {
-        measured: Measurement,
-        truth: Latencies,
-    }
-
-    fn latencies(seconds: impl Iterator<Item = f64>) -> Latencies {
-        let mut all = Latencies::default();
-        seconds.for_each(|one| all.record(Duration::from_secs_f64(one)));
-        all
-    }
-
-    /// Simulates 2,000 operations with a median of `median_ms`. `delay` draws the delays of an operation by its true
-    /// response time.
-    fn simulated(
-        seed: u64,
-        median_ms: f64,
-        delay: &mut dyn FnMut(&mut Xoshiro256PlusPlus, f64) -> (f64, f64),
-    ) -> SimulatedLoad {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let truth = LogNormal::new((median_ms / 1e3).ln(), 0.7).unwrap();
-        let all: Vec<(f64, f64, f64)> = (0..2000)
-            .map(|_| {
-                let response = truth.sample(&mut rng);
-                let (sending, reading) = delay(&mut rng, response);
-                (response, sending, reading)
-            })
-            .collect();
-        let figures = OperationFigures {
-            verified: 2000,
-            response: latencies(
-                all.iter().map(|(truth, sending, reading)| truth + sending + reading),
-            ),
-            service: latencies(all.iter().map(|(truth, _, reading)| truth + reading)),
-            ..OperationFigures::default()
-        };
-        let measured = Measurement {
-            window: Duration::from_secs(10),
-            operations: [("get".to_owned(), figures)].into(),
-            schedule_lag: latencies(all.iter().map(|(_, sending, _)| *sending)),
-            receive_lag: latencies(all.iter().map(|(_, _, reading)| *reading)),
-            ..Measurement::default()
-        };
-        SimulatedLoad { measured, truth: latencies(all.iter().map(|(truth, ..)| *truth)) }
-    }
-
-    /// Returns simulated loads with delays of many kinds and sizes. Every second load delays only slow operations.
-    fn many() -> Vec<SimulatedLoad> {
-        let mut all = Vec::new();
-        for (place, late) in [0.05e-3, 0.3e-3, 1.9e-3, 20e-3].into_iter().enumerate() {
-            for share in [0.004, 0.02, 0.3, 1.0] {
-                for median in [0.4, 3.0, 30.0] {
-                    let seed = place as u64 * 100 + (share * 1000.0) as u64;
-                    let exp = Exp::new(1.0 / late).unwrap();
-                    all.push(simulated(seed, median, &mut |rng, _| {
-                        let mut draw =
-                            || if rng.random::<f64>() < share { exp.sample(rng) } else { 0.0 };
-                        (draw(), draw() / 4.0)
-                    }));
-                    let slow = median * 3.0 / 1e3;
-                    all.push(simulated(seed + 7, median, &mut |rng, response| {
-                        if response > slow { (exp.sample(rng), late) } else { (0.0, 0.0) }
-                    }));
-                }
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn true_quantile_lies_between_the_bound_and_the_measured_one() {
-        for one in many() {
-            for (name, quantile) in REPORTED {
-                let measured = one.measured.total().response.quantile(quantile).unwrap();
-                let truth = one.truth.quantile(quantile).unwrap();
-                let added = added(&one.measured)(quantile).unwrap();
-                // Histograms round to three digits.
-                let least = (measured - added).mul_f64(0.998);
-                assert!(least <= truth, "{name}: {measured:?} - {added:?} > {truth:?}");
-                assert!(truth <= measured.mul_f64(1.002), "a system looks better: {name}");
-            }
-        }
-    }
-
-    #[test]
-    fn valid_percentiles_are_off_by_at_most_a_tenth() {
-        let (mut valid, mut spoilt_ones) = (0, 0);
-        for one in many() {
-            if spoilt(&one.measured).is_some() {
-                spoilt_ones += 1;
-                continue;
-            }
-            valid += 1;
-            for (name, quantile) in TAILS {
-                let measured = one.measured.total().response.quantile(quantile).unwrap();
-                let truth = one.truth.quantile(quantile).unwrap();
-                let off = measured.saturating_sub(truth);
-                assert!(off <= measured.mul_f64(0.102).max(ADDED_FREE), "{name}: {off:?}");
-            }
-        }
-        assert!(valid > 30 && spoilt_ones > 15, "{valid} of {} are valid", valid + spoilt_ones);
-    }
-
-    #[test]
-    fn lateness_is_judged_by_the_percentile_that_it_may_have_spoilt() {
-        // One operation in a hundred is 1.2 to 1.9 ms late, as on a machine shared with other work.
-        let late = |median_ms| {
-            simulated(1, median_ms, &mut |rng, _| match rng.random::<f64>() < 0.011 {
-                true => (rng.random_range(1.2e-3..1.9e-3), 0.0),
-                false => (20e-6, 0.0),
-            })
-            .measured
-        };
-        assert_eq!(spoilt(&late(4.0)), None, "the p99 of 20 ms is not spoilt");
-        assert_eq!(spoilt(&late(2.0)), None, "few of the late operations are slow ones as well");
-        let all_late = simulated(1, 2.0, &mut |_, _| (1.9e-3, 0.0)).measured;
-        let found = spoilt(&all_late).expect("each median of 2 ms is 3.9 ms");
-        assert_eq!(found.by, Delay::Sending);
-        assert!(found.text().starts_with("the generator may have added up to 1.9"), "{found:?}");
-        let read_late = simulated(1, 2.0, &mut |_, _| (0.0, 1.9e-3)).measured;
-        assert_eq!(spoilt(&read_late).map(|found| found.by), Some(Delay::Reading));
-        assert!(text(&read_late).unwrap().contains("to p50"), "{:?}", text(&read_late));
-    }
-
-    #[test]
-    fn stall_is_judged_by_the_operations_that_it_hit() {
-        let with = |seconds: f64, stalls: usize| {
-            let rate = 200.0;
-            let mut due = 0;
-            let mut of = simulated(3, 3.0, &mut |_, _| {
-                due += 1;
-                let at = f64::from(due) / rate;
-                let from = 5.0;
-                let late =
-                    if at >= from && at < from + seconds { from + seconds - at } else { 0.0 };
-                (late, 0.0)
-            })
-            .measured;
-            let stall = GeneratorStall { thread: 0, from: 5.0, seconds };
-            (of.stalls, of.clients_with_work) = (vec![stall; stalls], 8);
-            of
-        };
-        assert_eq!(spoilt(&with(0.0, 0)), None);
-        assert_eq!(spoilt(&with(0.02, 1)), None, "4 of 2,000 operations");
-        assert_eq!(spoilt(&with(0.3, 1)).map(|found| found.by), Some(Delay::Stall), "60 of 2,000");
-        let closed =
-            |stalls| Measurement { schedule_lag: Latencies::default(), ..with(0.0, stalls) };
-        assert_eq!(spoilt(&closed(1)), None);
-        assert_eq!(spoilt(&closed(40)).map(|found| found.by), Some(Delay::Stall));
-    }
 }

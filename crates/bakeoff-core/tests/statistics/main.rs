@@ -5,5 +5,6 @@ mod change_points;
 mod clusters;
 mod evidence;
 mod gate;
+mod lateness;
 mod order;
 mod sequential;
