@@ -95,7 +95,7 @@ pub(super) fn download(
                 }
                 if waited - reported_at >= SAY_EVERY {
                     reported_at = waited;
-                    watcher.say(&format!("downloading: {} MiB so far", received >> 20));
+                    watcher.goes_on(&format!("downloading: {} MiB so far", received >> 20));
                 }
             }
         }

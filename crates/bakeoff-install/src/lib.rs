@@ -48,7 +48,7 @@ use std::time::Duration;
 use bakeoff_files as files;
 use serde::{Deserialize, Serialize};
 
-pub use availability::{Availability, describe};
+pub use availability::{Availability, SourceOption, describe};
 pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{is_on_path, named, own_sha256};
@@ -57,6 +57,7 @@ pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source, 
 pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use runtime::{Runtime, RuntimeFound};
 pub use seal::Seal;
+pub use tool::InstallMessage;
 pub use version::VersionRequest;
 
 use cache::{Locked, Manifest};
@@ -230,7 +231,7 @@ struct Fetched {
     date: Option<String>,
 }
 
-/// Finds the program or fetches it. Calls `progress` with one line per step. Setting `stop` interrupts the current
+/// Finds the program or fetches it. Calls `progress` with each message. Setting `stop` interrupts the current
 /// step.
 ///
 /// # Errors
@@ -241,7 +242,7 @@ pub fn install(
     wanted: Option<&VersionRequest>,
     own_program: Option<&Path>,
     cache: &Cache,
-    progress: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(InstallMessage<'_>),
     stop: &AtomicBool,
 ) -> Result<Installed, InstallError> {
     let mut watcher = Watcher { progress, stop };

@@ -62,7 +62,10 @@ impl World {
         own: Option<&Path>,
     ) -> Result<Installed, InstallError> {
         let wanted = wanted.map(|wanted| wanted.parse().unwrap());
-        let mut progress = |line: &str| self.messages.lock().unwrap().push(line.to_owned());
+        let mut progress = |message: InstallMessage<'_>| {
+            let (InstallMessage::Step(line) | InstallMessage::State(line)) = message;
+            self.messages.lock().unwrap().push(line.to_owned());
+        };
         let mut watcher = Watcher { progress: &mut progress, stop: &self.stop };
         install_on(&self.host, recipe, wanted.as_ref(), own, &self.cache, &mut watcher)
     }
@@ -368,7 +371,7 @@ fn two_bakeoffs_fetch_a_program_once() {
 #[test]
 fn waiting_for_another_bakeoff_is_reported_and_can_be_interrupted() {
     let world = World::new(None);
-    let mut nothing = |_: &str| {};
+    let mut nothing = |_: InstallMessage<'_>| {};
     let held = world
         .cache
         .lock("etcd", &mut Watcher { progress: &mut nothing, stop: &world.stop })

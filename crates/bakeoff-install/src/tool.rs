@@ -30,18 +30,32 @@ const READ_BACK_MAX: u64 = 8 << 20;
 /// Number of a failed tool's last lines to show.
 const TAIL_LINES: usize = 8;
 
-/// Receiver of progress messages, and source of the user's interrupt.
+/// A message about an installation, in one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallMessage<'a> {
+    /// A step that begins, a result, or something to know.
+    Step(&'a str),
+    /// The state of a long step. It replaces the state before.
+    State(&'a str),
+}
+
+/// Receiver of messages, and source of the user's interrupt.
 pub(super) struct Watcher<'a> {
-    /// Called with one line per step.
-    pub(super) progress: &'a mut dyn FnMut(&str),
+    /// Called with each message.
+    pub(super) progress: &'a mut dyn FnMut(InstallMessage<'_>),
     /// Set when the user interrupts.
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Watcher<'_> {
-    /// Reports one line of progress.
+    /// Reports a step, a result, or something to know.
     pub(super) fn say(&mut self, line: &str) {
-        (self.progress)(line);
+        (self.progress)(InstallMessage::Step(line));
+    }
+
+    /// Reports the state of a long step.
+    pub(super) fn goes_on(&mut self, line: &str) {
+        (self.progress)(InstallMessage::State(line));
     }
 
     /// Returns true if the user has interrupted.
@@ -141,7 +155,7 @@ impl Call<'_> {
             }
             if waited - reported_at >= SAY_EVERY {
                 reported_at = waited;
-                watcher.say(&format!("{}, {} so far", self.doing, short(waited)));
+                watcher.goes_on(&format!("{}, {} so far", self.doing, short(waited)));
             }
             thread::sleep(POLL);
             waited += POLL;

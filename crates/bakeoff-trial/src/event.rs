@@ -16,6 +16,7 @@ use bakeoff_core::study::{Fault, Study};
 use bakeoff_engine::Live;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
+use bakeoff_install::InstallMessage;
 
 /// Receives events in the order in which they happen.
 pub trait Reporter {
@@ -27,8 +28,10 @@ pub trait Reporter {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the variant's doc names its fields")]
 pub enum Event<'a> {
-    /// The installer looks for, fetches or builds a program; `line` is its message.
-    Installing { line: &'a str },
+    /// Programs that the run has to fetch or compile first: each with its source, and how long it takes if known.
+    ProgramsMissing { programs: &'a [String] },
+    /// The installer looks for, fetches or builds a program.
+    Installing { message: InstallMessage<'a> },
     /// The version of a system is older than each version in bakeoff's sources.
     Outdated { system: &'a str, version: &'a str, newer: &'a str },
     /// bakeoff queries a system that already runs.

@@ -24,6 +24,7 @@ use bakeoff_core::repeat;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
 use bakeoff_engine::Live;
+use bakeoff_install::InstallMessage;
 use bakeoff_report::Style;
 use bakeoff_report::ci::github;
 use bakeoff_trial::event::{Event, Reporter, TrialStarted};
@@ -144,8 +145,13 @@ impl Messages {
     }
 
     fn phase_started(&self, name: &str) {
+        self.state(&format!("{}: {name}", self.prefix));
+    }
+
+    /// Shows a state in the line that changes.
+    fn state(&self, line: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(safe(&format!("{}: {name}", self.prefix)).into_owned());
+            bar.set_message(safe(line).into_owned());
         }
     }
 
@@ -270,7 +276,18 @@ impl Messages {
 impl Reporter for Messages {
     fn report(&mut self, event: &Event<'_>) {
         match event {
-            Event::Installing { line } => self.line(line),
+            Event::ProgramsMissing { programs } => {
+                self.line("programs to get before the first trial:");
+                programs.iter().for_each(|one| self.line(&format!("  {one}")));
+            }
+            Event::Installing { message: InstallMessage::Step(line) } => {
+                self.state("");
+                self.line(line);
+            }
+            Event::Installing { message: InstallMessage::State(line) } => match self.is_live() {
+                true => self.state(line),
+                false => self.line(line),
+            },
             Event::Outdated { system, version, newer } => self.complain(&format!(
                 "`{system}` is version {version}, older than all maintained versions ({newer}); set a newer `version` \
                  in the study"

@@ -178,7 +178,7 @@ fn cached_java_is_used_if_the_machine_has_none() {
     let install = || world.install(&zookeeper::RECIPE, None, Some(&jars));
     assert!(matches!(install(), Err(InstallError::Java { .. })));
     // Put a runtime into the cache, as an earlier fetch does.
-    let mut progress = |_: &str| {};
+    let mut progress = |_: InstallMessage<'_>| {};
     let mut watcher = Watcher { progress: &mut progress, stop: &world.stop };
     let locked = world.cache.lock("java", &mut watcher).unwrap();
     let work = locked.work_dir().unwrap();

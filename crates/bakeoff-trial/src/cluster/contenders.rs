@@ -7,7 +7,10 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord, UpgradeRecord};
 use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
+use bakeoff_install::{
+    self as install, Availability, Cache, InstallMessage, Installed, Program, Seal, SourceOption,
+    VersionRequest,
+};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::topology::{self, Component, Member, compose};
 use bakeoff_systems::{self as systems, COMPOSITE, System, exchange};
@@ -41,6 +44,10 @@ pub fn gather<'a>(
     fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Vec<PreparedSystem<'a>>, FleetError> {
+    let missing = missing_programs(study, fleet)?;
+    if !missing.is_empty() {
+        reporter.report(&Event::ProgramsMissing { programs: &missing });
+    }
     let each = study.systems.iter();
     each.map(|asked| contender(study, asked, run_dir, fleet, (&mut *reporter, stop))).collect()
 }
@@ -218,6 +225,33 @@ fn sealed(asked: &study::System, program: &Installed) -> Result<Seal, FleetError
     })
 }
 
+/// Lists the programs to fetch or compile, each with its first two possible sources. All of them are there before the
+/// first trial, because compiling would disturb it.
+fn missing_programs(study: &Study, fleet: &Fleet) -> Result<Vec<String>, FleetError> {
+    let cache = Cache::from_environment()?;
+    let mut missing = Vec::new();
+    for asked in study.systems.iter().flat_map(|one| std::iter::once(one).chain(one.parts.values()))
+    {
+        let Some(recipe) = systems::recipe_for(asked) else { continue };
+        if !asked.is_started() || fleet.program_of_image(asked)?.is_some() {
+            continue;
+        }
+        let wanted = version_request(asked.version.as_deref())?;
+        let own = asked.program.as_deref().map(Path::new);
+        let found = install::describe(recipe, wanted.as_ref(), own, &cache);
+        let Availability::Missing { sources, .. } = found else { continue };
+        let source = |one: &SourceOption| format!("{} ({})", one.title, one.note);
+        let sources: Vec<String> =
+            sources.iter().filter(|one| one.possible).take(2).map(source).collect();
+        let version = wanted.map_or_else(String::new, |wanted| format!(" {wanted}"));
+        let line = format!("{}{version}: {}", recipe.system, sources.join(", or else "));
+        if !sources.is_empty() && !missing.contains(&line) {
+            missing.push(line);
+        }
+    }
+    Ok(missing)
+}
+
 /// Finds or fetches a version of the program; `None` for a kind that is part of bakeoff.
 fn program(
     asked: &study::System,
@@ -233,7 +267,8 @@ fn program(
         (Some(recipe), _) => {
             let own = asked.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
-            let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
+            let progress =
+                &mut |message: InstallMessage<'_>| reporter.report(&Event::Installing { message });
             let found = install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?;
             if let Some(newer) = recipe.newer_than(&found.version) {
                 let (system, version) = (&*asked.name, &*found.version);

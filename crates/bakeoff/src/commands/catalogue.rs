@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_host::{forgetful_disk_support, network};
-use bakeoff_install::{self as install, Availability, Cache, Program};
+use bakeoff_install::{self as install, Availability, Cache, InstallMessage, Program};
 use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
 use bakeoff_trial::cluster::contenders::version_request;
@@ -154,7 +154,8 @@ pub(crate) fn install(
             return Err(Failure::input(format!("no system `{name}`"), hint));
         };
         let wanted = version_request(version)?;
-        let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
+        let progress =
+            &mut |message: InstallMessage<'_>| reporter.report(&Event::Installing { message });
         let found = install::install(recipe, wanted.as_ref(), None, &cache, progress, stop)?;
         messages::output(&format!(
             "{name} {}, {}\n{}\nSHA-256 {}",

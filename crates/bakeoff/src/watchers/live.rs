@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bakeoff_core::observed::NodeSample;
 use bakeoff_core::ranked::Percentile;
+use bakeoff_install::InstallMessage;
 use bakeoff_trial::event::{Event, TrialStarted};
 use bakeoff_trial::run::folder::PAGE;
 use serde_json::{Value, json};
@@ -54,7 +55,9 @@ impl LivePage {
     /// Sends an event to the browsers. `status` has followed it.
     pub(super) fn report(&mut self, event: &Event<'_>, status: &Status) {
         match event {
-            Event::Installing { line } => self.feed.push("phase", &json!({ "name": line })),
+            Event::Installing {
+                message: InstallMessage::Step(line) | InstallMessage::State(line),
+            } => self.feed.push("phase", &json!({ "name": line })),
             Event::BaselineStarted { .. } => {
                 self.feed.push("phase", &json!({"name": "measuring the machine baseline"}));
             }
