@@ -54,7 +54,8 @@ impl Deref for Comparison {
 }
 
 impl Comparison {
-    /// Returns every workload under each of its loads, judged, in the study's order.
+    /// Returns every workload under each of its loads, judged: the one that carries the question, then the others in the
+    /// study's order.
     pub(crate) fn all(record: &Record) -> Vec<Self> {
         let judge = |(place, contest): (u64, Contest)| Self {
             judgements: judged(
@@ -76,6 +77,8 @@ impl Comparison {
         for one in &mut all {
             one.position = Position::judge(&one.contest, &one.judgements, count);
         }
+        let (workload, load) = record.header.study.deciding_place();
+        all.sort_by_key(|one| (&*one.workload.name, &*one.load.name) != (workload, load));
         all
     }
 

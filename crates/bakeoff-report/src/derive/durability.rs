@@ -41,7 +41,7 @@ pub(crate) fn findings(record: &Record) -> Vec<Finding> {
         let claimed = claim_words(system.guarantees.claimed_in?);
         let why = contradiction(record, &system.name)?;
         let text = format!("{} claims {claimed} for acknowledged writes, but {why}", system.name);
-        Some(Finding { cause: Cause::Durability, text })
+        Some(Finding::of_run(Cause::Durability, text))
     };
     record.header.systems.iter().filter_map(finding).collect()
 }

@@ -22,8 +22,28 @@ const MOSTLY_MISSES: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) cause: Cause,
+    /// System that it is about; `None` for the whole run.
+    pub(crate) system: Option<String>,
     /// Clause without a full stop.
     pub(crate) text: String,
+}
+
+impl Finding {
+    /// Returns a finding about the whole run.
+    pub(crate) fn of_run(cause: Cause, text: String) -> Self {
+        Self { cause, system: None, text }
+    }
+}
+
+/// What a finding bears on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bearing {
+    /// The answer of the run may be another.
+    Answer,
+    /// It explains a system's figures.
+    Figures,
+    /// It was dealt with, or concerns details.
+    Nothing,
 }
 
 /// Cause of a finding. The order is that of the report.
@@ -58,6 +78,37 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// Returns what findings with this cause bear on.
+    pub(crate) fn bearing(self) -> Bearing {
+        match self {
+            Self::Machines
+            | Self::Incomplete
+            | Self::Failed
+            | Self::Audit
+            | Self::Durability
+            | Self::NotValid
+            | Self::Beside
+            | Self::Degraded
+            | Self::Unequal
+            | Self::FellBehind
+            | Self::Misses
+            | Self::Search
+            | Self::KeysUsedUp
+            | Self::Order => Bearing::Answer,
+            Self::Abrupt
+            | Self::Throttled
+            | Self::Stall
+            | Self::SlowNode
+            | Self::SameDuration
+            | Self::Bimodal
+            | Self::DelayedAck
+            | Self::Moved
+            | Self::Turnover
+            | Self::Log => Bearing::Figures,
+            Self::Repeated | Self::Metrics => Bearing::Nothing,
+        }
+    }
+
     /// Returns the heading of findings with this cause.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -95,7 +146,7 @@ impl Cause {
 pub(crate) fn other_machines(record: &Record) -> Option<Finding> {
     let changes = record.machine_changes();
     let text = format!("this run mixes machines: {}", changes.join("; "));
-    (!changes.is_empty()).then_some(Finding { cause: Cause::Machines, text })
+    (!changes.is_empty()).then(|| Finding::of_run(Cause::Machines, text))
 }
 
 /// Returns a finding about an incomplete run.
@@ -114,14 +165,14 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
         (None, None) => "; the run was killed or is still running",
     };
     let text = format!("incomplete: {run} of {all} ran{how}");
-    Some(Finding { cause: Cause::Incomplete, text })
+    Some(Finding::of_run(Cause::Incomplete, text))
 }
 
 /// Returns findings about rounds that replace rounds spoilt by the machine.
 pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
     let repeats: Vec<Repeated> =
         record.extended.iter().flat_map(|one| one.repeats.iter().cloned()).collect();
-    let finding = |text| Finding { cause: Cause::Repeated, text };
+    let finding = |text| Finding::of_run(Cause::Repeated, text);
     repeat::texts(&repeats).into_iter().map(finding).collect()
 }
 
@@ -130,7 +181,7 @@ pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
     let beside = record.trials.iter().filter(|trial| trial.beside_another).count();
     let all = trials_text(record.trials.iter().filter(|trial| !trial.not_tried).count());
     let text = format!("another bakeoff worked on the machine during {beside} of {all}");
-    (beside > 0).then_some(Finding { cause: Cause::Beside, text })
+    (beside > 0).then(|| Finding::of_run(Cause::Beside, text))
 }
 
 /// Returns findings about systems that ran without some of their endpoints.
@@ -145,7 +196,7 @@ pub(crate) fn degraded(record: &Record) -> Vec<Finding> {
             trials_text(trials)
         )
     };
-    lacking.into_iter().map(text).map(|text| Finding { cause: Cause::Degraded, text }).collect()
+    lacking.into_iter().map(text).map(|text| Finding::of_run(Cause::Degraded, text)).collect()
 }
 
 /// Returns the findings about a workload under a load, system by system.
@@ -161,11 +212,15 @@ pub(crate) fn findings(of: &Comparison) -> Vec<Finding> {
                  long the load ran, and are not judged",
                 one.system
             );
-            found.push(Finding { cause: Cause::FellBehind, text });
+            found.push(Finding {
+                cause: Cause::FellBehind,
+                system: Some(one.system.clone()),
+                text,
+            });
         }
     }
     let order = of.position.as_ref().and_then(|position| position.finding(&place));
-    found.extend(order.map(|text| Finding { cause: Cause::Order, text }));
+    found.extend(order.map(|text| Finding::of_run(Cause::Order, text)));
     found
 }
 
@@ -174,7 +229,8 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     let name = &of.system;
     let mut found = Vec::new();
     let mut add = |cause: Cause, texts: Vec<String>| {
-        found.extend(texts.into_iter().map(|text| Finding { cause, text }));
+        let finding = |text| Finding { cause, system: Some(name.clone()), text };
+        found.extend(texts.into_iter().map(finding));
     };
     let one = |text: Option<String>| text.into_iter().collect::<Vec<String>>();
     add(

@@ -14,6 +14,7 @@ use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
 use super::outages;
 use super::power_cuts::{self, PowerLosses};
+use super::published;
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::contest::Contest;
@@ -35,16 +36,29 @@ pub(crate) struct Headline {
     pub(crate) support: Vec<String>,
 }
 
-/// Words the answer of a run. `scale`: a clause about scaled counts.
-pub(crate) fn headline(of: &[Comparison], scale: Option<String>) -> Headline {
+/// Words the answer of a run. `has_question`: the study names its deciding workload and load, which come first. `scale`:
+/// a clause about scaled counts.
+pub(crate) fn headline(of: &[Comparison], has_question: bool, scale: Option<String>) -> Headline {
     let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
     let with_faults = run.iter().find(|one| !one.outages.is_empty());
     let mut found = match run[..] {
         _ if with_faults.is_some() => of_faults(&run),
         [] => Headline { verdict: "Not decided: nothing was measured".to_owned(), support: vec![] },
         [only] => of_one(only),
-        _ => of_several(of, &run),
+        [deciding, ref others @ ..] if has_question || run.iter().all(|one| is_single(one)) => {
+            let mut found = of_one(deciding);
+            found.support.extend(leader::summary(others).into_iter().take(LINES));
+            found
+        }
+        _ => of_several(&run),
     };
+    if let Some(order) = run.first().and_then(|one| published::order(one)) {
+        let line = match order.is_reversed {
+            true => std::mem::replace(&mut found.verdict, order.sentence),
+            false => order.sentence,
+        };
+        found.support.insert(0, line);
+    }
     let mut broken = Contest::broken_guarantees(run.iter().map(|one| &***one));
     match power_cuts::losses(&run) {
         Some(PowerLosses::Lost(who)) => broken.push(who),
@@ -107,7 +121,11 @@ fn of_one(of: &Comparison) -> Headline {
     let answers: Vec<Answer> =
         leader::deciding(of).into_iter().filter_map(|quantity| answer(of, quantity)).collect();
     let is_undecided = answers.is_empty();
+    let figures = leader::figures_text(of);
     let mut verdict = match is_undecided {
+        true if is_single(of) && !figures.is_empty() => {
+            format!("{}, one trial each: run 3 to compare (`--trials 3`)", figures.join(", "))
+        }
         true => format!("{NOT_DECIDED}: {}", leader::not_judged(of, &[of])),
         false => answers.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; "),
     };
@@ -129,16 +147,22 @@ fn of_one(of: &Comparison) -> Headline {
         verdict += &format!("; {} {are} not ranked", and(&names));
     }
     support.extend(answers.into_iter().filter_map(|one| one.support));
-    let holds = if verdict.starts_with(NOT_DECIDED) { "measured under" } else { "holds for" };
+    let holds = if is_undecided || verdict.starts_with(NOT_DECIDED) {
+        "measured under"
+    } else {
+        "holds for"
+    };
     support.push(format!("{holds} {}: {}", of.place(), of.load_text()));
     support.extend(tails(of));
-    if is_undecided && of.contenders.iter().all(|one| one.trials.len() <= 1) {
-        support.push("three trials of each or more are compared (`--trials 3`)".to_owned());
-    }
     support.extend(leader::failed(of));
     support.extend(left_out);
     support.extend(of.of_these_servers());
     Headline { verdict, support }
+}
+
+/// Returns true if no system has more than one trial.
+fn is_single(of: &Comparison) -> bool {
+    of.contenders.iter().all(|one| one.trials.len() <= 1)
 }
 
 /// Words the result of a run with one system.
@@ -409,7 +433,7 @@ fn outcome(of: &Comparison, run: &[&Comparison]) -> Outcome {
 }
 
 /// Words the answers under several workloads and loads together.
-fn of_several(of: &[Comparison], run: &[&Comparison]) -> Headline {
+fn of_several(run: &[&Comparison]) -> Headline {
     let mut found: Vec<(Outcome, Vec<&Comparison>)> = Vec::new();
     for one in run {
         let outcome = outcome(one, run);
@@ -421,7 +445,7 @@ fn of_several(of: &[Comparison], run: &[&Comparison]) -> Headline {
     // The most frequent answer first, and those without one last.
     let is_open = |of: &Outcome| matches!(of, Outcome::NotJudged(_));
     found.sort_by_key(|(of, places)| (is_open(of), std::cmp::Reverse(places.len())));
-    let support = leader::summary(of).into_iter().take(LINES).collect();
+    let support = leader::summary(run).into_iter().take(LINES).collect();
     if found.iter().all(|(of, _)| is_open(of)) {
         let why = match &found[..] {
             [(Outcome::NotJudged(why), _)] => why.as_str(),

@@ -5,15 +5,17 @@
 //!
 //! Not here: figures (`model`), verdicts (`derive`), formats (`render`), charts (`render::html`).
 
+pub(crate) mod key_figures;
 pub(crate) mod linearizability;
-pub(crate) mod matrix;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod picture;
+pub(crate) mod published;
 pub(crate) mod report;
 pub(crate) mod rest;
 pub(crate) mod sentences;
 pub(crate) mod sheet;
+pub(crate) mod side_questions;
 pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
@@ -22,10 +24,13 @@ pub(crate) mod words;
 
 use bakeoff_core::units::plural;
 
+use crate::derive::comparison::Comparison;
 use crate::derive::fairness::Weight;
-use crate::derive::findings::{Cause, Finding};
+use crate::derive::findings::{Bearing, Cause, Finding};
 use crate::document::linearizability::Drawing;
+use crate::document::picture::Picture;
 use crate::document::report::Report;
+use side_questions::SideQuestion;
 use table::{Table, Tone};
 
 /// One block of a document.
@@ -88,19 +93,26 @@ pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
     blocks
 }
 
-/// Most workloads and loads with a picture on the first screen.
-pub(crate) const PICTURES: usize = 2;
+/// Most workloads and loads that the first screen shows in full. With more, only the deciding one is.
+const IN_FULL: usize = 2;
 
 /// Returns the first screen.
 pub(crate) fn first(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Text(Tone::Strong, report.headline.verdict.clone())];
     blocks.push(Block::Text(Tone::Plain, report.headline.support.join(" ")));
     blocks.extend(report.violations.iter().cloned().map(Block::Violation));
+    blocks.extend(report.conclusion.iter().map(|line| item(Tone::Plain, "- ", line.clone())));
+    if let Some((table, conditions)) = published(report) {
+        blocks.push(Block::Table(table));
+        blocks.push(Block::Text(Tone::Faint, conditions));
+    }
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
     let figures = key_figures(report);
     let legends = legends(report, &figures);
     blocks.extend(figures.into_iter().map(Block::Table));
     blocks.extend(legends.into_iter().map(|text| Block::Text(Tone::Faint, text)));
+    let side = side_questions(report).into_iter();
+    blocks.extend(side.map(|one| Block::Fold(one.answer, vec![Block::Table(one.figures)])));
     if run.len() > 1 {
         let found = sentences::found(&report.header.study, &report.sentences).into_iter();
         let found = found.map(|line| item(Tone::Plain, "", line)).collect();
@@ -111,38 +123,95 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
         blocks.push(Block::Text(Tone::Faint, format!("{}.", facts.join("; "))));
     }
-    let warnings = by_cause(&report.findings);
+    let warnings = warnings(&report.findings);
     if !warnings.is_empty() {
         blocks.push(Block::Warnings(warnings));
+    }
+    let listed = |texts: Vec<String>| -> Vec<Block> {
+        texts.into_iter().map(|text| item(Tone::Plain, "- ", text)).collect()
+    };
+    for Explanations { system, texts } in explanations(&report.findings) {
+        let heading = format!("what explains {system}'s figures ({})", texts.len());
+        blocks.push(Block::Fold(heading, listed(texts)));
+    }
+    let notes = notes(&report.findings);
+    if !notes.is_empty() {
+        blocks.push(Block::Fold(format!("other notes ({})", notes.len()), listed(notes)));
     }
     blocks
 }
 
-/// Returns the key figures: a table for each of a few loads, or one with a row for each load.
+/// Returns the number of workloads and loads that the first screen shows in full.
+pub(crate) fn shown_in_full(report: &Report) -> usize {
+    let run = report.pictures.len();
+    if run > IN_FULL { 1 } else { run }
+}
+
+/// Returns the workloads and loads that ran, the deciding one first, each with its picture.
+fn pictured(report: &Report) -> impl Iterator<Item = (&Comparison, &Picture)> {
+    report.comparisons.iter().filter(|one| one.was_run()).zip(&report.pictures)
+}
+
+/// Returns the key figures of the workloads and loads that the first screen shows in full.
 pub(crate) fn key_figures(report: &Report) -> Vec<Table> {
-    let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
-    match run.len() {
-        0 => Vec::new(),
-        few if few <= PICTURES => {
-            let pictures = run.iter().zip(&report.pictures);
-            pictures.map(|(one, picture)| matrix::key_figures(one, picture)).collect()
-        }
-        _ => vec![matrix::matrix(report)],
-    }
+    let shown = pictured(report).take(shown_in_full(report));
+    shown.map(|(one, picture)| key_figures::key_figures(one, picture)).collect()
+}
+
+/// Returns the workloads and loads that the first screen shows in a line.
+pub(crate) fn side_questions(report: &Report) -> Vec<SideQuestion> {
+    let side = pictured(report).skip(shown_in_full(report));
+    side.map(|(one, picture)| SideQuestion::new(one, picture)).collect()
+}
+
+/// Returns the published figures of the deciding workload and load, and the differences of the conditions.
+pub(crate) fn published(report: &Report) -> Option<(Table, String)> {
+    let of = report.deciding()?;
+    Some((published::table(of)?, published::conditions(report, of)))
 }
 
 /// Returns the notes below these tables of key figures.
 pub(crate) fn legends(report: &Report, figures: &[Table]) -> Vec<String> {
-    let has_best = figures.iter().any(matrix::has_best);
-    let best = has_best.then(|| matrix::LEGEND.to_owned());
-    let unequal = matrix::has_unequal(report).then(|| matrix::UNEQUAL.to_owned());
+    let has_best = figures.iter().any(key_figures::has_best);
+    let best = has_best.then(|| key_figures::LEGEND.to_owned());
+    let unequal = key_figures::has_unequal(report).then(|| key_figures::UNEQUAL.to_owned());
     best.into_iter().chain(unequal).chain(sentences::together(&report.comparisons)).collect()
 }
 
-/// Groups findings by cause, the most serious cause first.
-pub(crate) fn by_cause(findings: &[Finding]) -> Vec<Warnings> {
+/// Findings that explain one system's figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Explanations {
+    pub(crate) system: String,
+    pub(crate) texts: Vec<String>,
+}
+
+/// Returns the findings that explain figures, system by system.
+pub(crate) fn explanations(findings: &[Finding]) -> Vec<Explanations> {
+    let mut found: Vec<Explanations> = Vec::new();
+    for finding in findings.iter().filter(|one| one.cause.bearing() == Bearing::Figures) {
+        let Some(system) = &finding.system else { continue };
+        // The heading names the system.
+        let text = finding.text.strip_prefix(&format!("{system} ")).unwrap_or(&finding.text);
+        let text = text.to_owned();
+        match found.iter_mut().find(|one| one.system == *system) {
+            Some(known) => known.texts.push(text),
+            None => found.push(Explanations { system: system.clone(), texts: vec![text] }),
+        }
+    }
+    found
+}
+
+/// Returns the findings that bear on nothing.
+pub(crate) fn notes(findings: &[Finding]) -> Vec<String> {
+    let notes = findings.iter().filter(|one| one.cause.bearing() == Bearing::Nothing);
+    notes.map(|one| one.text.clone()).collect()
+}
+
+/// Returns the findings that may change the answer, by cause, the most serious cause first.
+pub(crate) fn warnings(findings: &[Finding]) -> Vec<Warnings> {
     let mut groups: Vec<Warnings> = Vec::new();
-    for Finding { cause, text } in findings {
+    let warnings = findings.iter().filter(|one| one.cause.bearing() == Bearing::Answer);
+    for Finding { cause, text, .. } in warnings {
         match groups.iter_mut().find(|group| group.cause == *cause) {
             Some(group) => group.texts.push(text.clone()),
             None => groups.push(Warnings { cause: *cause, texts: vec![text.clone()] }),

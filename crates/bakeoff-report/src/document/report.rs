@@ -12,7 +12,7 @@ use crate::compare::Compared;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::headline::{self, Headline};
-use crate::derive::{durability, fairness, leader, machine_baseline, method};
+use crate::derive::{conclusion, durability, fairness, leader, machine_baseline, method};
 use crate::model::contest::Contest;
 
 /// Everything that a report shows, computed once from a record.
@@ -29,6 +29,8 @@ pub struct Report {
     pub(crate) comparisons: Vec<Comparison>,
     /// The answer, as every format begins.
     pub(crate) headline: Headline,
+    /// What a reader who must choose can conclude, a sentence each.
+    pub(crate) conclusion: Vec<String>,
     /// Sentences about broken guarantees, a system each.
     pub(crate) broken: Vec<String>,
     /// The smallest violation of each system whose history no order explains.
@@ -60,13 +62,15 @@ impl Report {
         let fairness = fairness::sheet(record, &comparisons);
         let method = method::answers(record, &fairness);
         let unequal = fairness.findings.iter().cloned();
-        findings.extend(unequal.map(|text| Finding { cause: findings::Cause::Unequal, text }));
+        findings.extend(unequal.map(|text| Finding::of_run(findings::Cause::Unequal, text)));
         findings.extend(comparisons.iter().flat_map(findings::findings));
         sentences.extend(sentences::together(&comparisons));
-        let mut summary = leader::summary(&comparisons);
-        let scale = sentences::scale(&record.header.study);
-        let mut headline = headline::headline(&comparisons, scale);
         let run: Vec<&Comparison> = comparisons.iter().filter(|one| one.was_run()).collect();
+        let mut summary = leader::summary(&run);
+        let scale = sentences::scale(&record.header.study);
+        let has_question = record.header.study.question.is_some();
+        let mut headline = headline::headline(&comparisons, has_question, scale);
+        let mut conclusion = run.first().map_or_else(Vec::new, |one| conclusion::conclusion(one));
         let contests = || run.iter().map(|one| &***one);
         let broken = Contest::broken_guarantees(contests());
         let violations = Contest::violations(contests()).into_iter().filter_map(|one| {
@@ -78,6 +82,7 @@ impl Report {
         if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
             (sentences, summary) = (vec![verdict.clone()], vec![verdict.clone()]);
             headline = Headline { verdict: format!("{verdict}."), support: Vec::new() };
+            conclusion.clear();
         }
         // No figure of such a run is that of one machine.
         if let Some(mixed) = mixed {
@@ -95,6 +100,7 @@ impl Report {
             answered_after: record.answered_after(),
             trials_run: record.trials.iter().filter(|trial| !trial.not_tried).count(),
             headline,
+            conclusion: conclusion.iter().map(|line| format!("{}.", capitalized(line))).collect(),
             broken,
             violations,
             pictures: picture::pictures(&comparisons, record.header.gate.is_some()),
@@ -106,6 +112,11 @@ impl Report {
             fairness,
             method,
         }
+    }
+
+    /// Returns the workload and load that carries the study's question, or the first that ran.
+    pub(crate) fn deciding(&self) -> Option<&Comparison> {
+        self.comparisons.iter().find(|one| one.was_run())
     }
 
     /// Returns the findings in one paragraph: a sentence for each workload and load. Includes the scale if the study

@@ -39,10 +39,6 @@ pub(crate) enum Cell {
     NotValid,
     /// An audit failed.
     Failed,
-    /// No system is proven better than all others.
-    NotShown,
-    /// Nothing was compared: too few trials, or fewer than two systems.
-    NotJudged,
     /// The system does not run this workload.
     NotMeasured,
     /// No trial ran yet.
@@ -68,8 +64,6 @@ impl Cell {
             Self::Best(text) => format!("{text} *").into(),
             Self::NotValid => "not valid".into(),
             Self::Failed => "FAILED".into(),
-            Self::NotShown => "not shown".into(),
-            Self::NotJudged => "not judged".into(),
             Self::NotMeasured => "not measured".into(),
             Self::NotRun => "not run".into(),
             Self::Missing => "–".into(),
@@ -82,7 +76,7 @@ impl Cell {
             Self::Text(_) | Self::Missing => Tone::Plain,
             Self::Best(_) => Tone::Strong,
             Self::NotValid | Self::Failed | Self::NotRanked(_) => Tone::Alarm,
-            Self::NotShown | Self::NotJudged | Self::NotMeasured | Self::NotRun => Tone::Faint,
+            Self::NotMeasured | Self::NotRun => Tone::Faint,
         }
     }
 

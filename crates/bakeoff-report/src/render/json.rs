@@ -17,6 +17,7 @@ use crate::derive::leader::{Leader, leader, rankings_text};
 use crate::derive::method::Assessment;
 use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages};
 use crate::derive::position::Position;
+use crate::derive::published::{self, PublishedFigure};
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::report::Report;
 use crate::document::{sentences, words};
@@ -39,6 +40,8 @@ pub fn json(report: &Report) -> Value {
         "scale": study.scale,
         "verdict": report.headline.verdict,
         "support": report.headline.support,
+        "conclusion": report.conclusion,
+        "published": report.deciding().and_then(published),
         "broken_guarantees": report.broken,
         "summary": report.summary(),
         "sentence": report.sentence,
@@ -63,6 +66,31 @@ pub fn json(report: &Report) -> Value {
         "systems": header.systems,
         "publication": study.publication,
         "comparisons": report.comparisons.iter().map(comparison).collect::<Vec<_>>(),
+    })
+}
+
+/// Renders the deciding workload's published figures, each with the run's own; `None` without any.
+fn published(of: &Comparison) -> Option<Value> {
+    let order = published::order(of);
+    let figure = |one: &PublishedFigure<'_>| {
+        json!({
+            "system": one.system.system,
+            "operation": one.subject.operation,
+            "quantity": one.subject.quantity.name(),
+            "published": one.published,
+            "measured": number(one.subject.quantity, one.measured),
+            "ratio": one.ratio(),
+        })
+    };
+    let figures = published::figures(of);
+    (!figures.is_empty()).then(|| {
+        json!({
+            "workload": of.workload.name,
+            "load": of.load.name,
+            "order": order.as_ref().map(|order| &order.sentence),
+            "order_is_reversed": order.map(|order| order.is_reversed),
+            "figures": figures.iter().map(figure).collect::<Vec<_>>(),
+        })
     })
 }
 

@@ -13,7 +13,7 @@ use crate::document::linearizability::Drawing;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
 use crate::document::words::shortened;
-use crate::document::{self, Block, Item, PICTURES, Warnings, verified, words};
+use crate::document::{self, Block, Item, Warnings, verified, words};
 
 use super::bars::bars;
 
@@ -29,7 +29,8 @@ pub struct Style {
 /// How much of a report to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The answer in at most 17 lines: verdict, bars with intervals, key figures, a line for each cause of warnings.
+    /// The answer in at most 20 lines: verdict, conclusion, published figures, bars with intervals, key figures, a line
+    /// for each cause of warnings.
     Glance,
     /// Everything.
     Full,
@@ -40,8 +41,8 @@ const WIDE: usize = 110;
 /// Columns that a table adds to the text of a cell.
 const PADDING: usize = 2;
 
-/// Lines at a glance in a terminal of 80 columns or more. With the paths that follow, they are at most 20.
-const LINES_AT_A_GLANCE: usize = 17;
+/// Lines at a glance in a terminal of 80 columns or more. With the paths that follow, they are at most 23.
+const LINES_AT_A_GLANCE: usize = 20;
 /// Most lines that support the answer.
 const SUPPORT_LINES: usize = 3;
 /// Lines that warnings have in any case.
@@ -85,6 +86,31 @@ pub fn demands(report: &Report, style: &Style) -> String {
     page.gap();
     page.line(Tone::Plain, &method::summary(&report.method));
     page.text
+}
+
+/// Findings about one cause or system, for a line at a glance.
+struct Remark {
+    tone: Tone,
+    /// `! trials not valid`, or a system.
+    about: String,
+    texts: Vec<String>,
+}
+
+/// Returns the findings in the order in which they matter: what may change the answer, then what explains figures.
+fn remarks(report: &Report) -> Vec<Remark> {
+    let findings = &report.findings;
+    let warning = |Warnings { cause, texts }| Remark {
+        tone: Tone::Alarm,
+        about: format!("! {}", cause.name()),
+        texts,
+    };
+    let plain = |about: String, texts| Remark { tone: Tone::Plain, about, texts };
+    let mut found: Vec<Remark> = document::warnings(findings).into_iter().map(warning).collect();
+    let explained = document::explanations(findings).into_iter();
+    found.extend(explained.map(|one| plain(format!("  {}", one.system), one.texts)));
+    let notes = document::notes(findings);
+    found.extend((!notes.is_empty()).then(|| plain("  other".to_owned(), notes)));
+    found
 }
 
 /// The text so far.
@@ -145,37 +171,44 @@ impl Page {
         if let Some(drawing) = report.violations.first() {
             self.violation(drawing, width);
         }
+        for line in &report.conclusion {
+            self.push(Tone::Plain, &shortened(&format!("- {line}"), line_max));
+        }
         let figures = document::key_figures(report);
         if !figures.is_empty() {
             self.gap();
         }
-        let warnings = document::by_cause(&report.findings);
+        let remarks = remarks(report);
         let used = self.text.lines().count();
         // Of what is left, one line is for what was verified, and at least one for warnings.
-        let warned = warnings.len().min(WARNING_LINES);
-        let room = LINES_AT_A_GLANCE.saturating_sub(used + 1 + warned);
-        if report.pictures.len() <= PICTURES {
-            let each = room / figures.len().max(1);
-            for (picture, figures) in report.pictures.iter().zip(&figures) {
-                let lines = bars(picture, figures, width);
-                self.first_lines(&lines, each, "system");
-            }
-        } else {
-            for table in &figures {
-                let columns: Vec<&Column> = table.groups.iter().flatten().collect();
-                let lines = match parts(table, width).len() {
-                    0 | 1 => grid(table, &columns, self.style.colour),
-                    // Too wide: the order of the systems is the answer.
-                    _ => grid(table, &columns[columns.len() - 1..], self.style.colour),
-                };
-                let lines: Vec<(Tone, String)> =
-                    lines.into_iter().map(|(line, _)| (Tone::Plain, line)).collect();
-                self.first_lines(&lines, room, "load");
-            }
+        let mut room =
+            LINES_AT_A_GLANCE.saturating_sub(used + 1 + remarks.len().min(WARNING_LINES));
+        if let Some((table, _)) = document::published(report) {
+            let columns: Vec<&Column> = table.groups.iter().flatten().collect();
+            let lines = grid(&table, &columns, self.style.colour);
+            let lines: Vec<(Tone, String)> =
+                lines.into_iter().map(|(line, _)| (Tone::Plain, line)).collect();
+            let before = self.text.lines().count();
+            // As many rows as systems: those of the deciding figure.
+            let systems = report.deciding().map_or(0, |one| one.contenders.len());
+            self.first_lines(&lines, (systems + 2).min(room / 2), "published figure");
+            room = room.saturating_sub(self.text.lines().count() - before);
         }
+        let side = document::side_questions(report);
+        let side_room = side.len().min(room / 2);
+        let each = (room - side_room) / figures.len().max(1);
+        for (picture, figures) in report.pictures.iter().zip(&figures) {
+            let lines = bars(picture, figures, width);
+            self.first_lines(&lines, each, "system");
+        }
+        let side: Vec<(Tone, String)> = side
+            .into_iter()
+            .map(|one| (Tone::Faint, shortened(&format!(" {}", one.answer), line_max)))
+            .collect();
+        self.first_lines(&side, side_room, "load");
         let used = self.text.lines().count();
         let room = LINES_AT_A_GLANCE.saturating_sub(used + 1).max(1);
-        self.warnings(&warnings, room, line_max);
+        self.remarks(&remarks, room, line_max);
         let facts = verified::verified(report).into_iter().take(FACTS);
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
         let all = "`--all` shows everything";
@@ -204,23 +237,37 @@ impl Page {
         }
     }
 
-    /// Writes a line for each cause of warnings, within `room` lines.
-    fn warnings(&mut self, of: &[Warnings], room: usize, width: usize) {
+    /// Writes a line for each cause or system, within `room` lines.
+    fn remarks(&mut self, of: &[Remark], room: usize, width: usize) {
         let shown = if of.len() <= room { of.len() } else { room - 1 };
-        for group in &of[..shown] {
-            let first = group.texts.first().map_or("", String::as_str);
-            let more = match group.texts.len() {
+        for Remark { tone, about, texts } in &of[..shown] {
+            let first = texts.first().map_or("", String::as_str);
+            let more = match texts.len() {
                 0 | 1 => String::new(),
                 count => format!(" (and {} more)", count - 1),
             };
             let room = width.saturating_sub(more.chars().count());
-            let line = shortened(&format!("! {}: {first}", group.cause.name()), room);
-            self.push(Tone::Alarm, &format!("{line}{more}"));
+            let line = shortened(&format!("{about}: {first}"), room);
+            self.push(*tone, &format!("{line}{more}"));
         }
-        let left: usize = of[shown..].iter().map(|group| group.texts.len()).sum();
-        if left > 0 {
-            let left = plural(left as u64, "more warning");
-            self.push(Tone::Alarm, &format!("! {left}: `--all`"));
+        let left = |tone: Tone| -> usize {
+            of[shown..].iter().filter(|one| one.tone == tone).map(|one| one.texts.len()).sum()
+        };
+        let (warnings, notes) = (left(Tone::Alarm), left(Tone::Plain));
+        match (warnings, notes) {
+            (0, 0) => {}
+            (0, notes) => {
+                let notes = plural(notes as u64, "more note");
+                self.push(Tone::Plain, &format!("  {notes} on the figures: `--all`"));
+            }
+            (warnings, notes) => {
+                let warnings = plural(warnings as u64, "more warning");
+                let notes = match notes {
+                    0 => String::new(),
+                    notes => format!(", {}", plural(notes as u64, "note")),
+                };
+                self.push(Tone::Alarm, &format!("! {warnings}{notes}: `--all`"));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Throughput against p99 response time, a curve for each system: what a load costs in latency.
 //!
-//! A workload has a curve if it ran under several loads, or under one with several numbers of clients. It answers
+//! A workload has a curve if it ran under three loads or more, or under one with as many numbers of clients. It answers
 //! sizing questions: how much a system does before its answers become late.
 //!
 //! Not here: throughput and latency against clients (`sweep`).
@@ -20,8 +20,8 @@ use super::svg::{legend, stroke, swatch};
 
 const FRAME: Frame = Frame { width: 480.0, left: 70.0, right: 464.0, top: 12.0 };
 const BOTTOM: f64 = 210.0;
-/// Fewest loads of a curve.
-const LOADS: usize = 2;
+/// Fewest loads of a curve: two points are a line.
+const LOADS: usize = 3;
 
 /// One load on a system's curve.
 struct Spot {
@@ -33,12 +33,9 @@ struct Spot {
     p99: f64,
 }
 
-/// Returns the curves of all workloads that have one; empty if none has.
-pub(super) fn curves(report: &Report) -> String {
-    report.header.study.workloads.iter().map(|workload| curve(report, &workload.name)).collect()
-}
-
-fn curve(report: &Report, workload: &str) -> String {
+/// Returns the curves of the deciding workload; empty unless each of its systems has one.
+pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
+    let workload = deciding.workload.name.as_str();
     let run: Vec<&Comparison> = report
         .comparisons
         .iter()
@@ -54,7 +51,8 @@ fn curve(report: &Report, workload: &str) -> String {
         .map(|(look, system)| (look, system.name.as_str(), spots(&run, look)))
         .filter(|(.., spots)| spots.len() >= LOADS)
         .collect();
-    if systems.is_empty() {
+    let has_curve = |one: &Contender| systems.iter().any(|(_, name, _)| *name == one.system);
+    if !deciding.contenders.iter().all(has_curve) {
         return String::new();
     }
     let all = || systems.iter().flat_map(|(.., spots)| spots);

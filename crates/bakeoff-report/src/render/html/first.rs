@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::units::{capitalized, harmless};
+use bakeoff_core::units::{capitalized, harmless, plural};
 
 use crate::document::report::Report;
-use crate::document::{self, PICTURES, Warnings, verified, words};
+use crate::document::side_questions::SideQuestion;
+use crate::document::{self, verified, words};
 
 use super::page::{Section, details, escape, list, paragraph, table};
 use super::{curve, picture, violation};
@@ -27,12 +28,24 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
     );
     html.push_str(&paragraph("support", &report.headline.support.join(" ")));
     html.extend(report.violations.iter().map(violation::figure));
+    html.push_str(&list("conclusion", &report.conclusion));
     html.push_str(&charts.drawn);
+    if let Some((of, conditions)) = document::published(report) {
+        html.push_str("<h2 id=\"published\">Published and measured</h2>");
+        html.push_str(&table("published figures with the run's own", &of));
+        html.push_str(&paragraph("small", &format!("{}.", capitalized(&conditions))));
+    }
     let tables = document::key_figures(report);
     if !tables.is_empty() {
         html.push_str("<h2 id=\"key\">Key figures</h2>");
         html.extend(tables.iter().map(|of| table(of.title.as_deref().unwrap_or_default(), of)));
         html.extend(document::legends(report, &tables).iter().map(|text| paragraph("small", text)));
+        let side = document::side_questions(report);
+        if !side.is_empty() {
+            html.push_str("<h2 id=\"side\">Side questions</h2>");
+            let fold = |one: &SideQuestion| details(&one.answer, &table(&one.answer, &one.figures));
+            html.extend(side.iter().map(fold));
+        }
         html.push_str("<h2>Verified</h2><dl class=\"facts\">");
         for (label, value) in verified::verified(report) {
             let (label, value) = (escape(label), escape(&value));
@@ -40,11 +53,18 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
         }
         html.push_str("</dl>");
     }
-    let warnings = document::by_cause(&report.findings);
+    let warnings = document::warnings(&report.findings);
     if !warnings.is_empty() {
         let count: usize = warnings.iter().map(|one| one.texts.len()).sum();
         let _ = write!(html, "<h2 id=\"warnings\">Warnings <span>{count}</span></h2>");
-        html.extend(warnings.iter().map(warning));
+        html.extend(warnings.iter().map(|one| remark(&capitalized(one.cause.name()), &one.texts)));
+    }
+    let explanations = document::explanations(&report.findings);
+    let notes = document::notes(&report.findings);
+    if !explanations.is_empty() || !notes.is_empty() {
+        html.push_str("<h2 id=\"explained\">What explains the figures</h2>");
+        html.extend(explanations.iter().map(|one| remark(&one.system, &one.texts)));
+        html.push_str(&folded(&plural(notes.len() as u64, "other note"), &notes));
     }
     html
 }
@@ -57,35 +77,29 @@ pub(super) struct Charts {
     pub(super) pictured: usize,
 }
 
-/// Returns the curves of workloads with several loads, or the pictures of the first loads.
+/// Returns the pictures of the loads that the screen shows in full, and the curve of the deciding workload.
 pub(super) fn charts(report: &Report) -> Charts {
-    let curves = curve::curves(report);
-    let all = &report.pictures;
-    if all.len() > PICTURES && !curves.is_empty() {
-        return Charts { drawn: curves, pictured: 0 };
-    }
-    let shown = &all[..all.len().min(PICTURES)];
+    let shown = &report.pictures[..document::shown_in_full(report)];
     let mut drawn: String = shown.iter().map(|one| picture::picture(one, 2)).collect();
     if !shown.is_empty() {
         drawn.push_str(&picture::legend(shown));
     }
-    drawn.push_str(&curves);
+    drawn.extend(report.deciding().map(|one| curve::curve(report, one)));
     Charts { drawn, pictured: shown.len() }
 }
 
-/// Renders the findings of one cause in a line: the cause, the first fact, and the others folded.
-fn warning(of: &Warnings) -> String {
-    let Some(first) = of.texts.first() else { return String::new() };
-    let others = of.texts.len() - 1;
+/// Renders findings in a line: their cause or system, the first fact, and the others folded.
+fn remark(about: &str, texts: &[String]) -> String {
+    let Some(first) = texts.first() else { return String::new() };
+    let others = texts.len() - 1;
     let cut = words::shortened(first, WARNING);
     let is_cut = cut != *first;
     let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
-    let cause = capitalized(of.cause.name());
-    let line = format!("<b>{}.</b> {}{more}", escape(&cause), escape(&cut));
+    let line = format!("<b>{}.</b> {}{more}", escape(about), escape(&cut));
     if !is_cut && others == 0 {
         return format!("<p class=\"warning\">{line}</p>");
     }
-    let rest = list("notes", if is_cut { &of.texts } else { &of.texts[1..] });
+    let rest = list("notes", if is_cut { texts } else { &texts[1..] });
     format!("<details class=\"warning\"><summary>{line}</summary>{rest}</details>")
 }
 

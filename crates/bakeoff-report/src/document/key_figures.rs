@@ -1,4 +1,4 @@
-//! Tables of a report's first screen: the deciding figure by workload, load and system, and other key figures.
+//! The table of a workload and load on a report's first screen: each system's deciding figure, and other key figures.
 //!
 //! Not here: the choice of the best system (`leader`), the tables of a single load (`tables`).
 
@@ -11,9 +11,7 @@ use super::table::{Cell, Column, Table};
 use super::tables::shown;
 use crate::derive::comparison::Comparison;
 use crate::derive::headline::counted;
-use crate::derive::judgement;
-use crate::derive::leader::{Leader, deciding, leader, rankings, rankings_text};
-use crate::derive::ranking::Ranking;
+use crate::derive::leader::{Leader, deciding, leader};
 use crate::document::picture::Picture;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
@@ -21,48 +19,10 @@ use crate::model::quantity::{Point, Quantity};
 
 /// Legend of the mark for the best system.
 pub(crate) const LEGEND: &str = "* best: proven better than every other ranked system, under equal \
-                                 conditions (95 %, corrected for all comparisons of its row's load)";
+                                 conditions (95 %, corrected for all comparisons of its load)";
 /// Legend of an order whose first system had favourable conditions.
 pub(crate) const UNEQUAL: &str = "fastest under unequal conditions: proven better than every other \
                                   ranked system, but conditions favour it";
-
-/// Returns the deciding figure of each system under each workload and load.
-pub(crate) fn matrix(report: &Report) -> Table {
-    let rows = &report.comparisons;
-    let heading = |of: &Comparison| joined(deciding(of).into_iter().map(name));
-    let first = rows.first().map(heading).unwrap_or_default();
-    let alike = rows.iter().all(|one| heading(one) == first);
-    let decides = (!alike).then(|| Column {
-        head: vec!["decided by".to_owned()],
-        cells: rows.iter().map(|one| heading(one).into()).collect(),
-    });
-    // A gate has its own verdict, at another confidence level.
-    let is_gate = report.header.gate.is_some();
-    let unranked = |cell: Cell| match cell {
-        Cell::Best(figure) if is_gate => figure.into(),
-        cell => cell,
-    };
-    let systems = report.header.study.systems.iter().map(|system| Column {
-        head: vec![system.name.clone()],
-        cells: rows.iter().map(|one| unranked(cell(one, &system.name, &deciding(one)))).collect(),
-    });
-    let order = (!is_gate && report.header.study.systems.len() > 1).then(|| Column {
-        head: vec!["order".to_owned()],
-        cells: rows.iter().map(order).collect(),
-    });
-    let (title, labels) = labels("deciding figure", &rows.iter().collect::<Vec<_>>());
-    Table {
-        title: Some(title),
-        corner: if alike { first } else { String::new() },
-        labels,
-        groups: decides
-            .into_iter()
-            .chain(systems)
-            .chain(order)
-            .map(|column| vec![column])
-            .collect(),
-    }
-}
 
 /// Returns the key figures of each system under one workload and load, in the order of its picture.
 pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
@@ -108,12 +68,10 @@ pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
     let mut groups: Vec<Vec<Column>> = Vec::new();
     for quantity in shown_figures {
         groups.push(match deciding.contains(&quantity) {
-            true => {
-                column(short_name(of, quantity), &|one| match cell(of, &one.system, &[quantity]) {
-                    Cell::Best(text) if picture.is_gate => text.into(),
-                    cell => cell,
-                })
-            }
+            true => column(short_name(of, quantity), &|one| match cell(of, one, quantity) {
+                Cell::Best(text) if picture.is_gate => text.into(),
+                cell => cell,
+            }),
             false => column(short_name(of, quantity), &figure(quantity)),
         });
     }
@@ -142,7 +100,7 @@ pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
 }
 
 /// Returns the heading of a key figure.
-fn short_name(of: &Comparison, quantity: Quantity) -> String {
+pub(crate) fn short_name(of: &Comparison, quantity: Quantity) -> String {
     match quantity {
         Quantity::ThroughputMean => format!("{}/s", counted(of, quantity)),
         Quantity::ThroughputOf(side) => format!("{}/s", side.name()),
@@ -152,18 +110,6 @@ fn short_name(of: &Comparison, quantity: Quantity) -> String {
         Quantity::CpuPerOperation => "CPU per operation".to_owned(),
         Quantity::MemorySum => "memory".to_owned(),
         other => other.label(),
-    }
-}
-
-/// Returns a table's title, with the load if all rows share it, and the label of each row.
-fn labels(what: &str, rows: &[&Comparison]) -> (String, Vec<String>) {
-    let first = rows.first().map(|one| one.load_text());
-    match rows.iter().all(|one| Some(one.load_text()) == first) {
-        true => {
-            let title = first.map_or_else(|| what.to_owned(), |load| format!("{what}, {load}"));
-            (title, rows.iter().map(|one| one.place()).collect())
-        }
-        false => (what.to_owned(), rows.iter().map(|one| one.place_and_load()).collect()),
     }
 }
 
@@ -181,44 +127,9 @@ pub(crate) fn has_unequal(report: &Report) -> bool {
     report.comparisons.iter().any(|one| matches!(leader(one), Leader::Unequal(_)))
 }
 
-/// Joins the texts of several deciding figures.
-fn joined(texts: impl Iterator<Item = String>) -> String {
-    texts.collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the name of a deciding figure.
-fn name(quantity: Quantity) -> String {
-    match quantity {
-        Quantity::Response(_) => judgement::what(quantity),
-        Quantity::HighestRate => "highest rate /s".to_owned(),
-        other => other.label(),
-    }
-}
-
-/// Returns the proven order of the systems by each deciding figure.
-fn order(of: &Comparison) -> Cell {
-    match (leader(of), rankings_text(of)) {
-        _ if !of.was_run() => Cell::NotRun,
-        (Leader::NotJudged, _) | (_, None) => Cell::NotJudged,
-        (Leader::Unequal(_), Some(order)) => format!("{order} (unequal conditions)").into(),
-        _ if rankings(of).iter().all(|one| *one == Ranking::NoneShown) => Cell::NotShown,
-        (_, Some(order)) => order.into(),
-    }
-}
-
-/// Returns the cell with these figures of a system, marked if it is the best by the deciding ones.
-fn cell(of: &Comparison, system: &str, figures: &[Quantity]) -> Cell {
-    let Some(one) = of.contenders.iter().find(|one| one.system == system) else {
-        return Cell::NotMeasured;
-    };
-    if one.trials.is_empty() {
-        return Cell::NotRun;
-    }
-    if one.valid_count() == 0 {
-        return Cell::NotValid;
-    }
-    let figures = figures.iter().map(|quantity| quantity.short(one.shown(*quantity)));
-    let figure = joined(figures);
+/// Returns the cell with a deciding figure of a system, marked if it is the best.
+fn cell(of: &Comparison, one: &Contender, quantity: Quantity) -> Cell {
+    let figure = quantity.short(one.shown(quantity));
     let figure = match one.errors_worth_saying() {
         Some(share) => format!("{figure} ({} errors)", share_text(share)),
         None => figure,
@@ -226,7 +137,7 @@ fn cell(of: &Comparison, system: &str, figures: &[Quantity]) -> Cell {
     let ranked = |one: &Contender| one.left_out(&of.place(), false).is_none();
     match leader(of) {
         _ if !ranked(one) => Cell::NotRanked(figure),
-        Leader::Proven(best) if best == system => Cell::Best(figure),
+        Leader::Proven(best) if best == one.system => Cell::Best(figure),
         _ => figure.into(),
     }
 }
