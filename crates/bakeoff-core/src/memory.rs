@@ -68,11 +68,11 @@ pub fn most(nodes: &[NodeReadings<'_>], windows: &[(f64, f64)]) -> Option<NodesM
     let detailed: Option<Vec<&Series>> = nodes.iter().map(|node| node.detailed).collect();
     let single = nodes.iter().all(|node| node.processes_max <= 1);
     let resident = || nodes.iter().map(|node| node.resident).collect::<Vec<_>>();
-    let read = |column| Maxima::of(detailed.as_ref()?, column, windows);
+    let read = |column| Maxima::within(detailed.as_ref()?, column, windows);
     let (of, maxima) = read(Column::Proportional)
         .map(|maxima| (MemoryOf::Proportional, maxima))
         .or_else(|| {
-            let maxima = Maxima::of(&resident(), Column::Resident, windows);
+            let maxima = Maxima::within(&resident(), Column::Resident, windows);
             maxima.filter(|_| single).map(|maxima| (MemoryOf::Resident, maxima))
         })?;
     Some(NodesMemory {
@@ -93,7 +93,7 @@ struct Maxima {
 
 impl Maxima {
     /// Finds the largest values within `windows`; `None` if a node lacks the column or a reading.
-    fn of(series: &[&Series], column: Column, windows: &[(f64, f64)]) -> Option<Self> {
+    fn within(series: &[&Series], column: Column, windows: &[(f64, f64)]) -> Option<Self> {
         let (mut sums, mut nodes) = (Vec::new(), Vec::new());
         for &(from, to) in windows {
             // Sort the readings in the window by time. Those of one moment belong together.

@@ -135,10 +135,10 @@ pub(super) struct FamilyMemory {
 }
 
 impl FamilyMemory {
-    fn of(processes: &[Proportional]) -> Self {
-        let sum = |part: fn(&Proportional) -> u64| processes.iter().map(part).sum::<u64>();
+    fn sum(processes: &[Proportional]) -> Self {
+        let added = |part: fn(&Proportional) -> u64| processes.iter().map(part).sum::<u64>();
         let shared_huge = processes.iter().map(|one| one.shared_huge).max().unwrap_or(0);
-        Self { proportional: sum(|one| one.own) + shared_huge, private: sum(|one| one.private) }
+        Self { proportional: added(|one| one.own) + shared_huge, private: added(|one| one.private) }
     }
 }
 
@@ -243,7 +243,7 @@ impl Family {
             let ended = || procfs::stat(pid).is_none().then(Proportional::default);
             procfs::proportional(pid).or_else(ended)
         };
-        Some(FamilyMemory::of(&living.map(of_member).collect::<Option<Vec<_>>>()?))
+        Some(FamilyMemory::sum(&living.map(of_member).collect::<Option<Vec<_>>>()?))
     }
 
     /// Returns the number of processes that joined since the first census.
@@ -458,9 +458,9 @@ mod tests {
     #[test]
     fn shared_huge_pages_count_once() {
         let process = |own, shared_huge| Proportional { own, shared_huge, private: own - 1 };
-        let all = FamilyMemory::of(&[process(3, 100), process(4, 80), process(5, 0)]);
+        let all = FamilyMemory::sum(&[process(3, 100), process(4, 80), process(5, 0)]);
         assert_eq!(all, FamilyMemory { proportional: 112, private: 9 });
-        assert_eq!(FamilyMemory::of(&[]), FamilyMemory { proportional: 0, private: 0 });
+        assert_eq!(FamilyMemory::sum(&[]), FamilyMemory { proportional: 0, private: 0 });
     }
 
     fn pid_of(process: &crate::Process) -> Arc<AtomicI32> {

@@ -13,7 +13,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bakeoff_install::{Cache, Program, Recipe, Shape, Source, VersionRequest, install};
+use bakeoff_install::{
+    Cache, InstallMessage, Program, Recipe, Shape, Source, VersionRequest, install,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::debian::{self, WORK};
@@ -202,7 +204,10 @@ pub(super) fn cluster_folder(cache: &Path) -> Result<PathBuf, ClusterError> {
 fn etcd() -> Result<PathBuf, ClusterError> {
     let wanted: VersionRequest = "3.6".parse().expect("it is a version");
     let stop = AtomicBool::new(false);
-    let mut progress = |line: &str| eprintln!("{line}");
+    let mut progress = |message: InstallMessage<'_>| {
+        let (InstallMessage::Step(line) | InstallMessage::State(line)) = message;
+        eprintln!("{line}");
+    };
     let cache = Cache::from_environment()?;
     let found = install(&ETCD, Some(&wanted), None, &cache, &mut progress, &stop)?;
     match found.program {

@@ -35,7 +35,7 @@ impl Finding {
     }
 }
 
-/// What a finding bears on.
+/// Significance of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bearing {
     /// The answer of the run may be another.

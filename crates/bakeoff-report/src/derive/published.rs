@@ -103,7 +103,7 @@ fn of_system(of: &Contender) -> Vec<PublishedFigure<'_>> {
     found
 }
 
-/// What the run shows of two systems whose published figures differ.
+/// Evidence of the run about two systems whose published figures differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Same,

@@ -29,7 +29,7 @@ pub struct Report {
     pub(crate) comparisons: Vec<Comparison>,
     /// The answer, as every format begins.
     pub(crate) headline: Headline,
-    /// What a reader who must choose can conclude, a sentence each.
+    /// Conclusions for a reader who must choose, a sentence each.
     pub(crate) conclusion: Vec<String>,
     /// Sentences about broken guarantees, a system each.
     pub(crate) broken: Vec<String>,
