@@ -32,7 +32,9 @@ pub(crate) fn conclusion(of: &Comparison) -> Vec<String> {
     let mut lines: Vec<String> = choice(of).into_iter().chain(costs(of)).collect();
     lines.extend(of.contenders.iter().filter_map(failures));
     lines.truncate(LINES - 1);
-    lines.extend(cpu_limit(of));
+    if leader::leader(of) != Leader::NotJudged {
+        lines.extend(cpu_limit(of));
+    }
     lines
 }
 

@@ -124,7 +124,7 @@ fn of_one(of: &Comparison) -> Headline {
     let figures = leader::figures_text(of);
     let mut verdict = match is_undecided {
         true if is_single(of) && !figures.is_empty() => {
-            format!("{}, one trial each: run 3 to compare (`--trials 3`)", figures.join(", "))
+            format!("{}, one trial each: run 3 to compare (--trials 3)", figures.join(", "))
         }
         true => format!("{NOT_DECIDED}: {}", leader::not_judged(of, &[of])),
         false => answers.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; "),

@@ -97,7 +97,7 @@ impl Page {
 }
 
 fn in_a_list(of: &Item) -> String {
-    let text = format!("{}{}", of.mark.trim_start_matches("! ").trim_start(), of.text);
+    let text = format!("{}{}", of.mark.trim_start_matches(['!', '-', ' ']), of.text);
     match of.tone {
         _ if of.mark == "! " => format!("**{}**", escape(&text)),
         Tone::Alarm | Tone::Strong => format!("**{}**", escape(&text)),

@@ -147,7 +147,7 @@ fn heading_of_one_trial_each_has_the_figures() {
     let of = json(&record);
     assert_eq!(
         of["verdict"],
-        "etcd 488/s, zookeeper 293/s, one trial each: run 3 to compare (`--trials 3`)."
+        "etcd 488/s, zookeeper 293/s, one trial each: run 3 to compare (--trials 3)."
     );
     assert!(support(&of)[0].starts_with("Measured under create/steady"), "{of}");
     assert_eq!(of["conclusion"].as_array().map(Vec::len), Some(1), "{of}");

@@ -86,7 +86,7 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
     assert!(ran.stdout.lines().count() <= 23, "{}", ran.stdout);
     // The answer follows the title.
     let verdict = ran.stdout.lines().nth(1).unwrap_or_default();
-    assert!(verdict.ends_with("/s, one trial each: run 3 to compare (`--trials 3`)."), "{verdict}");
+    assert!(verdict.ends_with("/s, one trial each: run 3 to compare (--trials 3)."), "{verdict}");
     assert_eq!(ran.stdout.matches(verdict).count(), 1, "it is said once:\n{}", ran.stdout);
     let all = Ran::run(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
     for part in ["throughput max /s", "response time p99.9", "systems and their settings"] {
