@@ -109,6 +109,7 @@ pub(crate) fn short_name(of: &Comparison, quantity: Quantity) -> String {
         Quantity::ResponseOf(side, point) => format!("{} {}", side.name(), point.name()),
         Quantity::CpuPerOperation => "CPU per operation".to_owned(),
         Quantity::MemorySum => "memory".to_owned(),
+        Quantity::ErrorShare => "errors".to_owned(),
         other => other.label(),
     }
 }

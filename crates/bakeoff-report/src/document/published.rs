@@ -26,7 +26,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
         |one: &PublishedFigure<'_>| one.subject.quantity.short(Figure::Value(one.published)).into();
     Some(Table {
         title: None,
-        corner: "published and measured".to_owned(),
+        corner: "system and figure".to_owned(),
         labels: figures.iter().map(|one| label(of, one.subject, &one.system.system)).collect(),
         groups: vec![
             column("published", &published),
@@ -58,8 +58,9 @@ pub(crate) fn conditions(report: &Report, of: &Comparison) -> String {
     };
     let mut versions: Vec<String> = Vec::new();
     for one in &of.contenders {
-        let version = one.is.version.as_deref().map(|version| format!("{} {version}", one.system));
-        versions.extend(version);
+        // Systems of one kind may have the same program.
+        let version = one.is.version.as_deref().map(|version| format!("{} {version}", one.is.kind));
+        versions.extend(version.filter(|version| !versions.contains(version)));
     }
     let environment = &report.header.environment;
     let machines = match environment.machines.len() {

@@ -104,7 +104,7 @@ fn published_figures_are_on_every_first_screen() {
     let record = with_published(3000.0, 1000.0);
     let of = Report::new(&record);
     let glance = report::terminal(&of, &PLAIN, Extent::Glance);
-    assert!(glance.contains("published and measured"), "{glance}");
+    assert!(glance.contains("system and figure"), "{glance}");
     assert!(glance.contains(" etcd, puts/s "), "{glance}");
     let conditions = "published: a table: 16 vCPUs; etcd 3.1. Here: all on";
     for text in [

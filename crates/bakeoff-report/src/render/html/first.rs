@@ -9,9 +9,10 @@ use bakeoff_core::units::{capitalized, harmless, plural};
 
 use crate::document::report::Report;
 use crate::document::side_questions::SideQuestion;
+use crate::document::table::Table;
 use crate::document::{self, verified, words};
 
-use super::page::{Section, details, escape, list, paragraph, table};
+use super::page::{Section, details, escape, list, paragraph, stacking_table, table};
 use super::{curve, picture, violation};
 
 /// Longest part of a warning in its line; the rest is folded.
@@ -32,18 +33,24 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
     html.push_str(&charts.drawn);
     if let Some((of, conditions)) = document::published(report) {
         html.push_str("<h2 id=\"published\">Published and measured</h2>");
-        html.push_str(&table("published figures with the run's own", &of));
+        html.push_str(&table(
+            &report.deciding().map_or_else(String::new, |of| of.place_and_load()),
+            &of,
+        ));
         html.push_str(&paragraph("small", &format!("{}.", capitalized(&conditions))));
     }
     let tables = document::key_figures(report);
     if !tables.is_empty() {
         html.push_str("<h2 id=\"key\">Key figures</h2>");
-        html.extend(tables.iter().map(|of| table(of.title.as_deref().unwrap_or_default(), of)));
+        let rendered = |of: &Table| stacking_table(of.title.as_deref().unwrap_or_default(), of);
+        html.extend(tables.iter().map(rendered));
         html.extend(document::legends(report, &tables).iter().map(|text| paragraph("small", text)));
         let side = document::side_questions(report);
         if !side.is_empty() {
             html.push_str("<h2 id=\"side\">Side questions</h2>");
-            let fold = |one: &SideQuestion| details(&one.answer, &table(&one.answer, &one.figures));
+            let fold = |one: &SideQuestion| {
+                details(&one.answer, &stacking_table(&one.answer, &one.figures))
+            };
             html.extend(side.iter().map(fold));
         }
         html.push_str("<h2>Verified</h2><dl class=\"facts\">");

@@ -154,12 +154,12 @@ pub(super) fn figure(title: &str, legend: &str, svg: &str, how: &str, table: &st
 /// Returns a table of texts in a scrolling box. The first cell of each row is its heading.
 pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
     let cells = |row: &Vec<String>| row.iter().map(|text| Cell::from(text.as_str())).collect();
-    cells_grid(caption, head, &rows.iter().map(cells).collect::<Vec<_>>())
+    cells_grid(caption, head, &rows.iter().map(cells).collect::<Vec<_>>(), false)
 }
 
-/// Returns a table of typed cells in a scrolling box.
-fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
-    let mut table = open(caption);
+/// Returns a table of typed cells in a scrolling box. `stacks`: on a narrow screen each row is a list of its cells.
+fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>], stacks: bool) -> String {
+    let mut table = open(caption, if stacks { "scroll stacks" } else { "scroll" });
     let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
     let cell = |(place, text): (usize, &String)| {
         let class = if numbers[place] { " class=\"n\"" } else { "" };
@@ -187,10 +187,14 @@ fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
             };
             let number = if numbers[place] { "n" } else { "" };
             let class = format!("{number} {tone}");
+            let label = match stacks {
+                true => format!(" data-label=\"{}\"", escape(&head[place])),
+                false => String::new(),
+            };
             let _ = match (place, class.trim()) {
                 (0, _) => write!(table, "<th scope=\"row\">{text}</th>"),
-                (_, "") => write!(table, "<td>{text}</td>"),
-                (_, class) => write!(table, "<td class=\"{class}\">{text}</td>"),
+                (_, "") => write!(table, "<td{label}>{text}</td>"),
+                (_, class) => write!(table, "<td class=\"{class}\"{label}>{text}</td>"),
             };
         }
         table.push_str("</tr>");
@@ -211,6 +215,15 @@ fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
 
 /// Renders a table that terminal and Markdown share.
 pub(super) fn table(caption: &str, of: &Table) -> String {
+    rendered(caption, of, false)
+}
+
+/// Renders a table of the first screen, which has no room to scroll on a narrow one.
+pub(super) fn stacking_table(caption: &str, of: &Table) -> String {
+    rendered(caption, of, true)
+}
+
+fn rendered(caption: &str, of: &Table, stacks: bool) -> String {
     let columns: Vec<_> = of.groups.iter().flatten().collect();
     let corner = [of.corner.clone()];
     let head: Vec<String> =
@@ -220,14 +233,14 @@ pub(super) fn table(caption: &str, of: &Table) -> String {
         std::iter::once(Cell::from(label.as_str())).chain(cells).collect()
     };
     let rows: Vec<Vec<Cell>> = of.labels.iter().enumerate().map(row).collect();
-    cells_grid(caption, &head, &rows)
+    cells_grid(caption, &head, &rows, stacks)
 }
 
-fn open(caption: &str) -> String {
+fn open(caption: &str, class: &str) -> String {
     // A scrolling box must be reachable by keyboard, so it needs a name.
     let caption = escape(caption);
     format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\
+        "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\
          <caption>{caption}</caption>"
     )
 }
