@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::parse::systems::option_form;
-use super::{Clusters, Kind, Load, Question, Study, System};
+use super::{Clusters, DecidingPlace, Kind, Load, Study, System};
 use crate::suggest::suggest;
 use crate::units::shown;
 
@@ -81,7 +81,7 @@ impl Study {
                 load.clients_for = BUILDS.map(|name| (name.to_owned(), clients.clone())).into();
             }
         }
-        let remains = |one: &Question| workloads.iter().any(|work| work.name == one.workload);
+        let remains = |one: &DecidingPlace| workloads.iter().any(|work| work.name == one.workload);
         let question = self.question.clone().filter(remains);
         Ok(Study {
             name: format!("{}-gate", self.name),

@@ -41,7 +41,7 @@ pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_w
 pub use maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
-pub use question::Question;
+pub use question::DecidingPlace;
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
@@ -78,7 +78,7 @@ pub struct Study {
     pub loads: Vec<Load>,
     /// Workload and load that carry the question; `None` for the first ones. [`Study::deciding_place`] names them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub question: Option<Question>,
+    pub question: Option<DecidingPlace>,
     /// Faults that happen in further runs of each load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,

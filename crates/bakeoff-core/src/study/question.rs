@@ -12,14 +12,14 @@ use super::Study;
 ///
 /// It displays as in a study: `create/best`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct DecidingPlace {
     /// Name of one of the study's workloads.
     pub workload: String,
     /// Name of one of that workload's loads.
     pub load: String,
 }
 
-impl fmt::Display for Question {
+impl fmt::Display for DecidingPlace {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}/{}", self.workload, self.load)
     }

@@ -2,7 +2,7 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::Record;
-use bakeoff_core::study::{Metric, Publication, Published, Question};
+use bakeoff_core::study::{DecidingPlace, Metric, Publication, Published};
 use bakeoff_report::{self as report, Extent, Report};
 use serde_json::Value;
 
@@ -83,10 +83,8 @@ fn published_order_that_does_not_hold_is_the_heading() {
 #[test]
 fn published_order_is_open_without_a_proven_difference() {
     let mut record = with_published(1000.0, 900.0);
-    let mut place = 0;
-    for trial in record.trials.iter_mut() {
-        trial.stages[0].measurement = put([500, 400, 450, 550, 420, 480][place], 4, millis(2));
-        place += 1;
+    for (trial, rate) in record.trials.iter_mut().zip([500, 400, 450, 550, 420, 480]) {
+        trial.stages[0].measurement = put(rate, 4, millis(2));
     }
     let json = json(&record);
     let order = support(&json)[0];
@@ -163,7 +161,7 @@ fn three_loads() -> Record {
         study.workloads[0].loads.push(name.to_owned());
     }
     for name in ["second", "third"] {
-        for mut trial in record.trials[..6].to_vec() {
+        for mut trial in record.trials.clone().into_iter().take(6) {
             trial.trial.load = name.to_owned();
             trial.trial.number = record.header.order.len() as u32;
             if name == "third" && trial.trial.system == "zookeeper" {
@@ -187,7 +185,7 @@ fn question_of_a_study_leads_its_answer() {
         "no load is named as the question: {of}"
     );
     record.header.study.question =
-        Some(Question { workload: "create".to_owned(), load: "third".to_owned() });
+        Some(DecidingPlace { workload: "create".to_owned(), load: "third".to_owned() });
     let of = json(&record);
     assert_eq!(of["comparisons"][0]["load"], "third");
     assert!(of["verdict"].as_str().unwrap().starts_with("zookeeper sustained"), "{of}");

@@ -1,7 +1,7 @@
 //! Parses the question of a study: `create`, or `create/best`.
 
 use super::workloads::ReadWorkload;
-use crate::study::Question;
+use crate::study::DecidingPlace;
 use crate::study::reading::Fields;
 use crate::study::tree::{At, DiagnosticSink};
 use crate::suggest::suggest;
@@ -12,7 +12,7 @@ pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
     workloads: &[ReadWorkload],
-) -> Option<Option<Question>> {
+) -> Option<Option<DecidingPlace>> {
     if top.node("question").is_none() {
         return Some(None);
     }
@@ -38,7 +38,7 @@ pub(super) fn read(
             return None;
         }
     };
-    Some(Some(Question { workload: name.to_owned(), load }))
+    Some(Some(DecidingPlace { workload: name.to_owned(), load }))
 }
 
 /// Returns the places before and after the `/`; the whole place for each without one.
