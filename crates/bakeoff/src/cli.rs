@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   bakeoff run quickstart               etcd against ZooKeeper, real servers, 2 minutes
   bakeoff run demo                     the same steps with nothing to fetch, under a minute
-  bakeoff run kv-stores --scale 0.01   the published comparison at a hundredth of its size
+  bakeoff run kv-stores --quick        a published comparison in its short form, 4 minutes
   bakeoff run my.yaml --json           your own study, with JSON for scripts
   bakeoff studies quickstart           print a study's file, to copy and change";
 
@@ -233,7 +233,9 @@ pub(crate) struct RunArgs {
     pub(crate) study: Option<String>,
     /// Resume an interrupted or killed run: run its missing trials, and repeat the rounds that the machine disturbed
     #[arg(long, value_name = "RUN")]
-    #[arg(conflicts_with_all = ["study", "scale", "trials", "faults", "repeat", "seed", "threads", "out"])]
+    #[arg(conflicts_with_all = [
+        "study", "quick", "scale", "trials", "faults", "repeat", "seed", "threads", "out",
+    ])]
     pub(crate) resume: Option<PathBuf>,
     /// Resume a run that your bakeoff did not record, or that was changed since; lists the commands first. Or one whose
     /// machines changed
@@ -259,6 +261,10 @@ pub(crate) struct RunArgs {
     /// Show all tables, checks, settings and notes instead of the first screen only
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
+    /// Run the study's quick form, which answers its question in minutes: fewer workloads and shorter loads, with enough
+    /// trials to compare. `--trials`, `--scale`, `--faults` and `--repeat` change it
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Multiply all operation and key counts by this factor, such as `0.01`; all output states it
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,

@@ -51,6 +51,9 @@ impl RunHeader {
             return "bakeoff reproduce record.jsonl".to_owned();
         }
         let mut command = format!("bakeoff run {name}");
+        if self.study.is_quick {
+            command += " --quick";
+        }
         if let Some(scale) = self.study.scale_text() {
             command += &format!(" --scale {scale}");
         }

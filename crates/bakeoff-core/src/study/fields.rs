@@ -8,6 +8,7 @@
 mod fault;
 mod keyed;
 mod load;
+mod quick;
 mod service;
 
 pub(super) use fault::{FAULT, FAULT_NODE};
@@ -15,6 +16,7 @@ pub(super) use keyed::{KEYS, ORDER, ORDERS, SIZES, VALUE_SIZE, VALUE_SIZE_MAX, V
 #[cfg(test)]
 use load::{FIND, STOP};
 pub(super) use load::{LOAD, TARGETS};
+pub(super) use quick::{QUICK, QUICK_LOAD};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
 use super::{BitFlipOf, Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
@@ -179,6 +181,13 @@ pub(super) static STUDY: Table = Table {
             "write/steady",
             "The workload that carries the study's question, or `WORKLOAD/LOAD`. Reports begin with its answer. By \
              default, the first workload under its first load.",
+        ),
+        maybe(
+            "quick",
+            Form::Table(&QUICK),
+            "{loads: {steady: {stop: {after: 8s}}}, trials: 3}",
+            "Quick form of the study, for `bakeoff run --quick`: the workloads that carry the question, under short \
+             loads.",
         ),
         maybe(
             "faults",
@@ -578,6 +587,8 @@ pub(super) static TABLES: &[&Table] = &[
     &TARGETS,
     &FIND,
     &STOP,
+    &QUICK,
+    &QUICK_LOAD,
     &FAULT,
     &FAULT_NODE,
     &PUBLICATION,

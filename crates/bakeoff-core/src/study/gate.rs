@@ -93,6 +93,7 @@ impl Study {
             clusters: Clusters::Fresh,
             publication: None,
             published: Vec::new(),
+            quick: None,
             ..self.clone()
         })
     }

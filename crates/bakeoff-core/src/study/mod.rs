@@ -18,6 +18,7 @@ mod names;
 mod parse;
 mod placed;
 mod question;
+mod quick;
 mod reading;
 mod scale;
 pub mod schema;
@@ -42,6 +43,7 @@ pub use maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;
+pub use quick::QuickForm;
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
@@ -113,6 +115,12 @@ pub struct Study {
     /// Figures from the literature, shown beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
+    /// Short form that the file declares; `None` once it is applied, and in records.
+    #[serde(skip)]
+    pub quick: Option<QuickForm>,
+    /// True if this is the quick form of its file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_quick: bool,
     /// Factor that the file's counts were scaled by: 1 is the study as written.
     pub scale: f64,
 }
@@ -121,6 +129,19 @@ impl Study {
     /// Returns true if bakeoff starts servers for any system.
     pub fn starts_any(&self) -> bool {
         self.systems.iter().any(System::is_started)
+    }
+
+    /// Returns the title, with the difference of this run's study from its file: `t (quick form, scaled to 0.01 of the
+    /// study's counts)`.
+    pub fn full_title(&self) -> String {
+        let scale =
+            self.scale_text().map(|scale| format!("scaled to {scale} of the study's counts"));
+        let form = self.is_quick.then(|| "quick form".to_owned());
+        let differs: Vec<String> = form.into_iter().chain(scale).collect();
+        match &differs[..] {
+            [] => self.title.clone(),
+            differs => format!("{} ({})", self.title, differs.join(", ")),
+        }
     }
 
     /// Returns the number of trials that it plans, before any extension.

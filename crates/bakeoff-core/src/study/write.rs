@@ -3,7 +3,8 @@
 //! A record's study comes from an untrusted author. Before it runs again, it is written as YAML, parsed, and compared
 //! with itself. A study that the parser could not have produced from a file is rejected.
 //!
-//! Published figures are left out, because nothing depends on them. Not here: parsing (`parse`).
+//! Published figures are left out, because nothing depends on them; so is a quick form, which did not run. Not here:
+//! parsing (`parse`).
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub fn recheck(study: &Study, file: &str, kinds: &[Kind]) -> Result<(), Diagnost
     let bare = |study: &Study| Study {
         publication: None,
         published: Vec::new(),
+        quick: None,
+        is_quick: false,
         scale: 1.0,
         ..study.clone()
     };
@@ -45,7 +48,7 @@ fn is_file_name(name: &str) -> bool {
 }
 
 /// Writes a study as YAML in flow style, which accepts JSON's strings.
-fn yaml(study: &Study) -> String {
+pub(super) fn yaml(study: &Study) -> String {
     let named = |entries: Vec<(&String, String)>| map(entries);
     let mut top = Entries::default();
     top.add("title", quoted(&study.title));

@@ -44,11 +44,13 @@ pub(super) fn key_difference(base: &RunHeader, other: &RunHeader) -> Option<&'st
     }
 }
 
-/// Returns a study without what may differ between its runs: texts, and the number of trials.
+/// Returns a study without what may differ between its runs: texts, what reports begin with, and the number of trials.
+/// A quick form differs from its study only by what it runs.
 fn asked(header: &RunHeader) -> Study {
     let mut study = header.study.clone();
     (study.title, study.description) = (String::new(), None);
     (study.publication, study.published, study.trials) = (None, Vec::new(), 0);
+    (study.question, study.is_quick) = (None, false);
     study
 }
 

@@ -39,12 +39,9 @@ const TEXTS_SHOWN: usize = 5;
 /// Most digits of a SHA-256 to show.
 const SHA_SHOWN: usize = 12;
 
-/// Returns the title, with the scale if the study was scaled.
+/// Returns the title, with `quick form` and the scale of such a study.
 pub(crate) fn title(study: &Study) -> String {
-    match scale(study) {
-        Some(scale) => format!("{} ({scale} counts)", study.title),
-        None => study.title.clone(),
-    }
+    study.full_title()
 }
 
 /// Returns study, time, version and seed.

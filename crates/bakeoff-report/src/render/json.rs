@@ -37,6 +37,7 @@ pub fn json(report: &Report) -> Value {
         "format": FORMAT,
         "title": words::title(study),
         "study": study.name,
+        "quick": study.is_quick,
         "scale": study.scale,
         "verdict": report.headline.verdict,
         "support": report.headline.support,

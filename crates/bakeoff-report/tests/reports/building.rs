@@ -79,6 +79,8 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         clusters: Clusters::Fresh,
         publication: None,
         published: Vec::new(),
+        quick: None,
+        is_quick: false,
         scale: 1.0,
     }
 }

@@ -614,6 +614,10 @@ fn command_that_repeats_a_run_names_what_was_chosen() {
     let faults = "--faults leader-paused --repeat 1";
     let wanted = format!("bakeoff run kv-failover --scale 0.01 --trials 1 {faults} --seed 42");
     assert_eq!(header.repeat_command(), wanted);
+    header.study.is_quick = true;
+    let wanted = wanted.replace(" --scale", " --quick --scale");
+    assert_eq!(header.repeat_command(), wanted);
+    header.study.is_quick = false;
     (header.study.scale, header.rounds) = (1.0, RoundCount::Adaptive);
     header.study.faults[0].alone = false;
     assert_eq!(header.repeat_command(), "bakeoff run kv-failover --seed 42");

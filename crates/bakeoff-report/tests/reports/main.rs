@@ -372,6 +372,23 @@ fn every_output_names_the_scale() {
 }
 
 #[test]
+fn every_output_names_the_quick_form() {
+    let mut record = scaled_sweep();
+    record.header.study.is_quick = true;
+    let report = Report::new(&record);
+    let expected = "quick form, scaled to 0.01 of the study's counts";
+    for text in [full(&report, &PLAIN), report::markdown(&report)] {
+        let title = text.lines().next().unwrap();
+        assert!(title.contains(expected), "{title}");
+    }
+    let json = report::json(&report);
+    assert!(json["quick"] == true && json["title"].as_str().unwrap().contains(expected), "{json}");
+    record.header.study.scale = 1.0;
+    let title = full(&Report::new(&record), &PLAIN);
+    assert!(title.lines().next().unwrap().ends_with("(quick form)"), "{title}");
+}
+
+#[test]
 fn numbers_in_json_are_those_of_the_record() {
     for (name, record, report) in all() {
         let text = report::json(report).to_string();

@@ -26,9 +26,14 @@ pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {
         for (name, _) in shipped::shipped() {
             let study = load_study(name)?;
             let systems: Vec<&str> = study.systems.iter().map(|s| s.name.as_str()).collect();
-            let _ = writeln!(text, "{name:longest$}  {} ({})", study.title, systems.join(", "));
+            let quick = if study.quick.is_some() { "; --quick" } else { "" };
+            let systems = systems.join(", ");
+            let _ = writeln!(text, "{name:longest$}  {} ({systems}{quick})", study.title);
         }
-        text.push_str("\n`bakeoff run NAME` runs a study, `bakeoff studies NAME` prints its file");
+        text.push_str(
+            "\n`bakeoff run NAME` runs a study, `bakeoff studies NAME` prints its file.\n\
+             With `--quick`, `bakeoff run` answers a study's question in minutes",
+        );
         messages::output(&text);
         return Ok(());
     };

@@ -38,6 +38,8 @@ const REPORT_MAX: u64 = 64 << 20;
 struct Run {
     run: PathBuf,
     study: String,
+    /// True for the quick form of the study.
+    quick: bool,
     started: String,
     trials: usize,
     trials_run: usize,
@@ -233,9 +235,10 @@ fn text(run: &Run) -> String {
         _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
     };
     let mut text = format!(
-        "{}  {}  {trials}, {}, {}\n  {}",
+        "{}  {}{}  {trials}, {}, {}\n  {}",
         run.started,
         run.study,
+        if run.quick { " (quick form)" } else { "" },
         run.state,
         ByteCount(run.bytes),
         run.run.display()
@@ -277,6 +280,8 @@ enum Glance {
 #[derive(Deserialize)]
 struct Named {
     name: String,
+    #[serde(default)]
+    is_quick: bool,
 }
 
 #[derive(Deserialize)]
@@ -340,6 +345,7 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
     Ok(Run {
         run: path.to_owned(),
         study: study.name,
+        quick: study.is_quick,
         started,
         trials: order.len(),
         trials_run: run.len() - skipped,

@@ -126,9 +126,12 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
     })
 }
 
-/// Returns the study, changed by `--scale`, `--trials`, `--faults` and `--repeat`.
+/// Returns the study, or its quick form with `--quick`, changed by `--scale`, `--trials`, `--faults` and `--repeat`.
 fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
     let mut study = load_study(study)?;
+    if args.quick {
+        study = study.quick_form()?;
+    }
     if let Some(scale) = args.scale {
         study = study.scaled(scale)?;
     }

@@ -31,14 +31,9 @@ pub(super) fn left_text(left: Duration) -> String {
 /// Returns the first line of a run: `TITLE: 10 trials, seed 7, in runs/…`. Adds a line per load with too few operations
 /// for p99.
 pub(super) fn run_started(study: &Study, seed: u64, trials: usize, folder: &Path) -> String {
-    let scale = if study.scale == 1.0 {
-        String::new()
-    } else {
-        format!(" (scaled to {} of the study's counts)", study.scale)
-    };
     let mut text = format!(
-        "{}{scale}: {}, seed {seed}, in {}",
-        study.title,
+        "{}: {}, seed {seed}, in {}",
+        study.full_title(),
         trials_text(trials),
         folder.display()
     );
@@ -86,7 +81,7 @@ pub(super) fn transfer(of: &Transfer<'_>) -> String {
 pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
     format!(
         "{}: resuming with {} of {} left, seed {}, in {}",
-        resumed.study.title,
+        resumed.study.full_title(),
         count_text(resumed.missing as u64),
         trials_text(resumed.trials),
         resumed.seed,

@@ -90,7 +90,7 @@ impl Status {
     fn begin(&mut self, study: &Study, folder: PathBuf) {
         *self = Self {
             study: study.name.clone(),
-            title: study.title.clone(),
+            title: study.full_title(),
             systems: study.systems.iter().map(|system| system.name.clone()).collect(),
             rounds: study.trials,
             folder,

@@ -99,6 +99,21 @@ const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("a load that is not there", "{count: 1000}", "{count: 1000}\n    loads: [steadily]"),
     ("no trials", "title: Which is faster?", "title: Which is faster?\ntrials: 0"),
     ("samples too often", "title: Which is faster?", "title: Which is faster?\nsample-every: 1ms"),
+    (
+        "a question about what is not there",
+        "title: Which is faster?",
+        "title: Which is faster?\nquestion: write/busy",
+    ),
+    (
+        "a quick form of one trial",
+        "title: Which is faster?",
+        "title: Which is faster?\nquick: {trials: 1}",
+    ),
+    (
+        "a quick form with fewer operations than clients",
+        "title: Which is faster?",
+        "title: Which is faster?\nquick: {loads: {steady: {stop: {operations: 1}}}}",
+    ),
 ];
 
 /// Mistakes in requests: fields of a workload of a `process`.
@@ -122,6 +137,7 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a command that is spelled wrong", &["rnu", "quickstart"]),
     ("a study that is not there", &["run", "mine.yaml"]),
     ("a shipped study that is spelled wrong", &["run", "quickstrat"]),
+    ("a quick form that the study lacks", &["run", "demo", "--quick"]),
     ("a scale of nothing", &["run", "demo", "--scale", "0"]),
     ("an invalid port", &["run", "demo", "--base-port", "70000"]),
     ("a live page at no port", &["run", "demo", "--live=70000"]),

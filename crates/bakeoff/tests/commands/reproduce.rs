@@ -121,3 +121,51 @@ fn rejects_a_run_of_another_study() {
     let ran = Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(&other));
     ran.ends_with(2).complains(&["ran different studies", "bakeoff compare"]);
 }
+
+/// A study whose quick form is cheap, and whose other parts would take hours.
+const LONG: &str = "\
+title: Two servers
+systems:
+  one: {kind: canary, options: {sync: none}}
+  other: {kind: canary, options: {sync: none}}
+  third: {kind: canary, options: {sync: none}}
+workloads:
+  side: {mix: {put: 1}, keys: {count: 500}, loads: [long]}
+  work: {mix: {put: 1}, keys: {count: 500}, systems: [one, other], loads: [load]}
+loads:
+  long: {clients: 2, stop: {after: 10h}}
+  load: {clients: 2, stop: {after: 10h}}
+question: work/load
+quick: {loads: {load: {warmup: 0s, stop: {operations: 300}}}}
+trials: 7
+";
+
+#[test]
+fn quick_form_is_marked_recorded_and_repeated() {
+    let run = Bench::new(LONG).run_with(&["--quick", "--trials", "1"]);
+    assert!(run.ran.stderr.contains("Two servers (quick form): 2 trials"), "{}", run.ran.stderr);
+    assert_eq!((&run.report["quick"], &run.report["trials_run"]), (&true.into(), &2.into()));
+    assert_eq!(run.report["title"], "Two servers (quick form)");
+    let header = |record: &Path| -> Value {
+        let record = fs::read_to_string(record.join("record.jsonl")).unwrap();
+        serde_json::from_str(record.lines().next().unwrap()).unwrap()
+    };
+    let there = run.bench.runs()[0].clone();
+    let theirs = header(&there);
+    let study = &theirs["study"];
+    assert_eq!((&study["is_quick"], &study["trials"]), (&true.into(), &1.into()));
+    assert_eq!(study["quick"], Value::Null);
+    let names = |part: &str| -> Vec<String> {
+        array(&study[part]).iter().map(|one| text(&one["name"]).to_owned()).collect()
+    };
+    assert_eq!(names("systems"), ["one", "other"]);
+    assert_eq!((names("workloads"), names("loads")), (vec!["work".into()], vec!["load".into()]));
+    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(run.bench.out())).ends_with(0);
+    assert!(history.stdout.contains("study (quick form)"), "{}", history.stdout);
+
+    let out = run.bench.path().join("again");
+    let again = Ran::run(bakeoff().arg("reproduce").arg(&there).arg("--out").arg(&out));
+    assert!(matches!(again.code, Some(0 | 7)), "{}\n{}", again.stdout, again.stderr);
+    let here = fs::read_dir(&out).unwrap().flatten().next().expect("a run").path();
+    assert_eq!(header(&here)["study"], *study);
+}

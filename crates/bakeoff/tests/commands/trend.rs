@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use bakeoff_core::record::chain::Chain;
 use bakeoff_core::record::{self, Record, RecordLine};
+use bakeoff_core::study::DecidingPlace;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -153,6 +154,18 @@ fn comment_stays_empty_if_nothing_changed() {
     let history = History::new().steady(20, 1000.0).steady(15, 900.0);
     assert_eq!(array(&throughput(&history.json())["changes"]).len(), 1);
     assert_eq!(history.trend(&["--format", "markdown"]).ends_with(0).stdout, "");
+}
+
+#[test]
+fn runs_of_equal_loads_are_one_series_whatever_a_study_asks() {
+    let mut history = History::new().steady(12, 1000.0);
+    history.push(1000.0, |record| {
+        let (workload, load) = ("work".to_owned(), "load".to_owned());
+        record.header.study.question = Some(DecidingPlace { workload, load });
+        record.header.study.is_quick = true;
+    });
+    let json = history.json();
+    assert_eq!((array(&json["runs"]).len(), array(&json["left_out"]).len()), (13, 0), "{json}");
 }
 
 #[test]

@@ -301,7 +301,8 @@ fn arrivals(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Arriva
     }
 }
 
-fn stop(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Stop> {
+/// Parses the end of a load, or that of a quick form's load.
+pub(super) fn stop(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Stop> {
     let stop = load.table(sink, "stop")?;
     let after = stop.duration(sink, "after");
     let operations = stop.whole(sink, "operations");

@@ -13,6 +13,7 @@ mod loads;
 mod maintenance;
 mod published;
 mod question;
+mod quick;
 mod request;
 mod running;
 mod sequence;
@@ -105,6 +106,13 @@ fn study(
     combine::check(sink, &systems, &workloads, &loads, clusters);
     combine::keys_last(sink, &workloads, &loads, &read_faults);
     let question = question::read(sink, &top, &workloads);
+    let known = quick::Known {
+        systems: &systems,
+        workloads: &workloads,
+        loads: &loads,
+        question: question.as_ref().map(Option::as_ref),
+    };
+    let quick = quick::read(sink, &top, known);
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");
     let audit = top.table(sink, "audit");
@@ -119,6 +127,7 @@ fn study(
         .and_then(|publication| self::publication(sink, &publication));
     let faults = read_faults.faults.as_deref();
     let published = published::read(sink, &top, &systems, &workloads, &loads, faults);
+    let quick = quick?;
     let study = Study {
         name: name.to_owned(),
         title: title?,
@@ -139,6 +148,8 @@ fn study(
         clusters: clusters?,
         publication,
         published,
+        quick: quick.as_ref().map(|read| read.form.clone()),
+        is_quick: false,
         scale: 1.0,
     };
     let planned = study.planned_trials();
@@ -146,6 +157,9 @@ fn study(
         let (planned, most) = (count_text(planned), count_text(TRIALS_MAX));
         let what = format!("the study plans {planned} trials, and at most {most} are possible");
         sink.hint(top.value_at("trials"), what, "lower `trials`, or give workloads fewer `loads`");
+    }
+    if let Some(quick) = quick.filter(|_| sink.is_empty()) {
+        quick::check(sink, &study, &quick, scope.kinds);
     }
     Some(study)
 }

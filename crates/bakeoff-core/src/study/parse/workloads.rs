@@ -328,7 +328,7 @@ fn payload(
 }
 
 /// Returns the names in a list that the study has.
-fn chosen<'n>(
+pub(super) fn chosen<'n>(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     noun: &str,

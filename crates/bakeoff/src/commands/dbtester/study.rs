@@ -516,6 +516,8 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         clusters: Clusters::Fresh,
         publication: None,
         published: Vec::new(),
+        quick: None,
+        is_quick: false,
         scale: 1.0,
     }
 }

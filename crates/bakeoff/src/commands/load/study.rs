@@ -134,6 +134,8 @@ pub(super) fn study(asked: &Asked) -> Study {
         clusters: Clusters::Fresh,
         publication: None,
         published: Vec::new(),
+        quick: None,
+        is_quick: false,
         scale: 1.0,
     }
 }

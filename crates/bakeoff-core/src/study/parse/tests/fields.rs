@@ -23,7 +23,7 @@ error: unknown field `author` in the study
   |
 2 | author: me
   | ^^^^^^
-hint: known fields: `title`, `description`, `systems`, `workloads`, `loads`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
+hint: known fields: `title`, `description`, `systems`, `workloads`, `loads`, `question`, `quick`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
 ",
     );
     check(

@@ -9,6 +9,7 @@ mod metrics;
 mod parts;
 mod published;
 mod question;
+mod quick;
 mod request_words;
 mod services;
 mod systems;
@@ -130,6 +131,7 @@ fn study_survives_its_record() {
     let shipped = shipped().iter().map(|(name, _)| read_shipped(name));
     for study in shipped.chain([read(BASE), read(EVERY_FIELD)]) {
         let json = serde_json::to_string(&study).expect("a study is JSON");
+        let study = Study { quick: None, ..study };
         assert_eq!(serde_json::from_str::<Study>(&json).expect("and back"), study);
     }
 }
@@ -237,6 +239,16 @@ fn every_field_is_parsed() {
     assert_eq!((sweep.keep_alive, open.keep_alive), (true, false));
     assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
     assert_eq!(study.deciding_place(), ("listed", "open"));
+    let quick = study.quick.as_ref().expect("a quick form");
+    assert_eq!(
+        (&quick.workloads[..], &quick.systems[..]),
+        (&["listed".to_owned()][..], &["one".to_owned(), "far".to_owned()][..])
+    );
+    assert_eq!(
+        (quick.loads.len(), quick.loads[0].warmup, quick.trials),
+        (1, Duration::from_secs(1), 4)
+    );
+    assert_eq!(quick.loads[0].stop, Stop::After(Duration::from_secs(5)));
     assert_eq!((study.trials, study.audit_keys), (5, 500));
     assert_eq!(study.kill, Some(crate::study::Kill::AtRest));
     assert_eq!(study.sample_every, Duration::from_millis(250));
@@ -366,6 +378,11 @@ loads:
     errors-max: 60%
     find: {objective: [p99 < 50ms]}
 question: listed/open
+quick:
+  workloads: [listed]
+  systems: [one, far]
+  loads: {open: {warmup: 1s, stop: {after: 5s}}}
+  trials: 4
 trials: 5
 audit-keys: 500
 audit: {kill: at-rest}

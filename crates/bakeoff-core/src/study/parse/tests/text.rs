@@ -97,7 +97,7 @@ error: the study must be a mapping, not `just text`
   |
 1 | just text
   | ^^^^^^^^^
-hint: its fields: `title`, `description`, `systems`, `workloads`, `loads`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
+hint: its fields: `title`, `description`, `systems`, `workloads`, `loads`, `question`, `quick`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
 ",
     );
     check(
@@ -108,7 +108,7 @@ error: the study must be a mapping, not a list
   |
 1 | - a
   | ^^^
-hint: its fields: `title`, `description`, `systems`, `workloads`, `loads`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
+hint: its fields: `title`, `description`, `systems`, `workloads`, `loads`, `question`, `quick`, `faults`, `repeat`, `trials`, `audit-keys`, `audit`, `sample-every`, `clusters`, `publication` and `published`
 ",
     );
     check(
