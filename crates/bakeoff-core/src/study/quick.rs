@@ -73,7 +73,8 @@ impl Study {
 mod tests {
     use std::time::Duration;
 
-    use super::super::parse::tests::EVERY_FIELD;
+    use super::super::parse::tests::{EVERY_FIELD, read_shipped};
+    use super::super::shipped::shipped;
     use super::super::testing::kinds;
     use super::super::{Stop, parse, recheck};
     use super::*;
@@ -102,6 +103,10 @@ published:
   - {system: one, workload: read, metric: throughput-mean, value: 3}
   - {system: two, workload: write, load: brisk, metric: throughput-mean, value: 4}
 ";
+
+    /// Shipped studies that repeat a published comparison.
+    const COMPARISONS: [&str; 5] =
+        ["kv-stores", "vault-backends", "openbao-read-scaling", "ingress", "access-gateway"];
 
     fn quick(form: &str) -> Study {
         let text = format!("{TWO}{form}\n");
@@ -170,5 +175,26 @@ published:
         assert_eq!((json.get("quick"), json.get("is_quick")), (None, None));
         let json = serde_json::to_value(study.quick_form().expect("a form")).expect("JSON");
         assert_eq!((json.get("quick"), json["is_quick"].as_bool()), (None, Some(true)));
+    }
+
+    #[test]
+    fn published_comparisons_have_quick_forms_that_can_decide() {
+        let mut with_form = Vec::new();
+        for (name, _) in shipped() {
+            let study = read_shipped(name);
+            if study.quick.is_none() {
+                continue;
+            }
+            with_form.push(*name);
+            let place = study.deciding_place();
+            let quick = study.clone().quick_form().unwrap_or_else(|wrong| panic!("{wrong}"));
+            assert_eq!(quick.deciding_place(), place, "{name}");
+            assert!(quick.trials >= 3 && quick.systems.len() >= 2, "{name}");
+            assert!(!quick.published.is_empty(), "{name}");
+            let first = (&quick.published[0].workload[..], &quick.published[0].load[..]);
+            assert_eq!(first, place, "{name} begins with figures of another workload");
+            recheck(&quick, name, &kinds()).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        }
+        assert_eq!(with_form, COMPARISONS);
     }
 }
