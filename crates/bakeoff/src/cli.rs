@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   bakeoff run quickstart               etcd against ZooKeeper, real servers, 2 minutes
   bakeoff run demo                     the same steps with nothing to fetch, under a minute
-  bakeoff run kv-stores --quick        a published comparison in its short form, 4 minutes
+  bakeoff run kv-stores --quick        a published comparison in its short form, 5 minutes
   bakeoff run my.yaml --json           your own study, with JSON for scripts
   bakeoff studies quickstart           print a study's file, to copy and change";
 

@@ -29,12 +29,15 @@ pub(crate) fn conclusion(of: &Comparison) -> Vec<String> {
     if of.contenders.len() < 2 || !of.outages.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<String> = choice(of).into_iter().chain(costs(of)).collect();
+    let mut lines: Vec<String> = choice(of).into_iter().collect();
     lines.extend(of.contenders.iter().filter_map(failures));
-    lines.truncate(LINES - 1);
-    if leader::leader(of) != Leader::NotJudged {
-        lines.extend(cpu_limit(of));
+    match leader::leader(of) {
+        Leader::NotJudged => {}
+        Leader::NotShown => lines.extend(more_trials(of).into_iter().chain(cpu_limit(of))),
+        Leader::Proven(_) | Leader::Unequal(_) => lines.extend(cpu_limit(of)),
     }
+    lines.extend(costs(of));
+    lines.truncate(LINES);
     lines
 }
 
@@ -112,6 +115,20 @@ fn failures(of: &Contender) -> Option<String> {
     let cause = cause.or_else(|| of.trials.first().map(anomalies::errors_text))?;
     let cause = if cause.is_empty() { cause } else { format!(": {cause}") };
     Some(format!("{share} of {}'s operations {}{cause}", of.system, of.failed()))
+}
+
+/// Returns which systems more trials may tell apart, by the pair of which least is known.
+fn more_trials(of: &Comparison) -> Option<String> {
+    let open = of.judgements.iter().filter(|one| one.leading && one.answer.is_some());
+    let open = open.filter_map(|one| match one.verdict {
+        JudgedAs::NoneShown { min_detectable } => Some((one, min_detectable)),
+        _ => None,
+    });
+    let (pair, least) = open.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let power = judgement::power_text(pair.rounds, least);
+    // With no difference at all, the support of the verdict says so.
+    let is_new = of.judgements.iter().any(|one| one.leading && one.claims());
+    is_new.then(|| format!("more trials may tell {} and {} apart: {power}", pair.a, pair.b))
 }
 
 /// Returns that the machine's CPUs limited a system.

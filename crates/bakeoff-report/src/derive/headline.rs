@@ -7,7 +7,7 @@
 
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::rounds::{Better, Withheld};
-use bakeoff_core::stats::{Figure, and, interval_text, least_text, ratio_text};
+use bakeoff_core::stats::{Figure, and, interval_text, ratio_text};
 use bakeoff_core::units::{capitalized, trials_text};
 
 use super::judgement::{self, JudgedAs, Judgement};
@@ -283,15 +283,8 @@ fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
         _ => None,
     });
     let trials = pairs.iter().filter(|one| one.answer.is_some()).map(|one| one.rounds).min();
-    let support = detectable.reduce(f64::max).zip(trials).map(|(ratio, trials)| {
-        let trials = trials_text(trials);
-        match least_text(ratio).as_str() {
-            "too few trials" => {
-                format!("{trials} each are too few to show even a tenfold difference")
-            }
-            least => format!("{trials} each would have shown a difference of more than {least}"),
-        }
-    });
+    let power = detectable.reduce(f64::max).zip(trials);
+    let support = power.map(|(ratio, trials)| judgement::power_text(trials, ratio));
     Answer {
         text: format!("no difference shown between {} in {what}", few(&names, "systems")),
         support,

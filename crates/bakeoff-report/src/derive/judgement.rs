@@ -20,9 +20,9 @@ mod words;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, TestResult};
 use bakeoff_core::stats::rounds::{Better, Withheld};
-use bakeoff_core::stats::{Comparing, Figure, NotCompared};
+use bakeoff_core::stats::{Comparing, Figure, NotCompared, TOO_FEW, least_text};
 use bakeoff_core::study::Load;
-use bakeoff_core::units::plural;
+use bakeoff_core::units::{plural, trials_text};
 use bakeoff_core::workload::mix64;
 
 use crate::derive::conditions::Condition;
@@ -282,6 +282,15 @@ pub(crate) fn what(quantity: Quantity) -> String {
         Quantity::MemorySum => "servers' memory".to_owned(),
         Quantity::MemoryPrivate => "servers' private memory".to_owned(),
         other => other.label(),
+    }
+}
+
+/// Says which difference so many trials would have shown. `ratio`: the least one.
+pub(crate) fn power_text(trials: usize, ratio: f64) -> String {
+    let trials = trials_text(trials);
+    match least_text(ratio).as_str() {
+        TOO_FEW => format!("{trials} each are too few to show even a tenfold difference"),
+        least => format!("{trials} each would have shown a difference of more than {least}"),
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! Not here: the study's figures (`model::contender`), their table (`document::published`).
 
+use std::cmp::Reverse;
+
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::stats::{Figure, TRIALS_MIN, and, ratio_text};
 use bakeoff_core::study::Operation;
@@ -55,12 +57,15 @@ pub(crate) fn figures(of: &Comparison) -> Vec<PublishedFigure<'_>> {
     let mut found: Vec<PublishedFigure<'_>> = of.contenders.iter().flat_map(of_system).collect();
     found.retain(|one| one.measured != Figure::Absent);
     let deciding = leader::deciding(of);
-    // Throughput and latency of all operations are what the study was run for.
-    let rank = |of: Subject| {
-        let decides = deciding.contains(&of.quantity);
-        (!decides, of.operation, of.quantity != Quantity::ThroughputMean, of.quantity)
+    // Figures of all operations come before those of one, and those of the most frequent one before others.
+    let rank = |one: &PublishedFigure<'_>| {
+        let Subject { operation, quantity } = one.subject;
+        let weight = operation
+            .map_or(u32::MAX, |name| of.workload.mix.get(&name).copied().unwrap_or_default());
+        let decides = deciding.contains(&quantity);
+        (!decides, Reverse(weight), quantity != Quantity::ThroughputMean, quantity)
     };
-    found.sort_by_key(|one| rank(one.subject));
+    found.sort_by_key(rank);
     found
 }
 

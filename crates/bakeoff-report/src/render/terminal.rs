@@ -29,7 +29,7 @@ pub struct Style {
 /// How much of a report to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The answer in at most 20 lines: verdict, conclusion, published figures, bars with intervals, key figures, a line
+    /// The answer in at most 21 lines, in a log 26: verdict, conclusion, published figures, bars with intervals, key figures, a line
     /// for each cause of warnings.
     Glance,
     /// Everything.
@@ -41,10 +41,12 @@ const WIDE: usize = 110;
 /// Columns that a table adds to the text of a cell.
 const PADDING: usize = 2;
 
-/// Lines at a glance in a terminal of 80 columns or more. With the paths that follow, they are at most 23.
-const LINES_AT_A_GLANCE: usize = 20;
-/// Most lines that support the answer.
-const SUPPORT_LINES: usize = 3;
+/// Lines at a glance in a terminal of 80 columns or more. With the paths that follow, they fill a screen of 24.
+const SCREEN_LINES: usize = 21;
+/// Lines at a glance in a log.
+const LOG_LINES: usize = 26;
+/// Lines of the conclusion at a glance in a terminal.
+const SCREEN_CONCLUSIONS: usize = 3;
 /// Lines that warnings have in any case.
 const WARNING_LINES: usize = 3;
 /// Facts about what was verified.
@@ -160,9 +162,15 @@ impl Page {
         let title = words::title(&report.header.study);
         self.push(Tone::Faint, &shortened(&format!("{title}; {}", words::when(report)), line_max));
         self.line(Tone::Strong, &report.headline.verdict);
+        // A log scrolls. A screen has 24 lines.
+        let (lines_max, conclusions) = match self.style.width {
+            Some(_) => (SCREEN_LINES, SCREEN_CONCLUSIONS),
+            None => (LOG_LINES, usize::MAX),
+        };
+        let support_lines = if report.conclusion.is_empty() { 3 } else { 2 };
         let mut support = wrap(&report.headline.support.join(" "), self.width());
-        if support.len() > SUPPORT_LINES {
-            support.truncate(SUPPORT_LINES);
+        if support.len() > support_lines {
+            support.truncate(support_lines);
             let last = support.pop().unwrap_or_default();
             support.push(shortened(&format!("{last} …"), width));
         }
@@ -171,7 +179,7 @@ impl Page {
         if let Some(drawing) = report.violations.first() {
             self.violation(drawing, width);
         }
-        for line in &report.conclusion {
+        for line in report.conclusion.iter().take(conclusions) {
             self.push(Tone::Plain, &shortened(&format!("- {line}"), line_max));
         }
         let figures = document::key_figures(report);
@@ -180,10 +188,13 @@ impl Page {
         }
         let remarks = remarks(report);
         let used = self.text.lines().count();
+        let published = document::published(report);
         // Of what is left, one line is for what was verified, and at least one for warnings.
-        let mut room =
-            LINES_AT_A_GLANCE.saturating_sub(used + 1 + remarks.len().min(WARNING_LINES));
-        if let Some((table, _)) = document::published(report) {
+        let remarked = if published.is_some() { 1 } else { WARNING_LINES };
+        let mut room = lines_max.saturating_sub(used + 1 + remarks.len().min(remarked));
+        if let Some((table, _)) = published {
+            // The run's own figures of all systems have room in any case, with their headings.
+            let own: usize = figures.iter().map(|table| table.labels.len() + 1).sum();
             let columns: Vec<&Column> = table.groups.iter().flatten().collect();
             let lines = grid(&table, &columns, self.style.colour);
             let lines: Vec<(Tone, String)> =
@@ -191,7 +202,8 @@ impl Page {
             let before = self.text.lines().count();
             // As many rows as systems: those of the deciding figure.
             let systems = report.deciding().map_or(0, |one| one.contenders.len());
-            self.first_lines(&lines, (systems + 2).min(room / 2), "published figure");
+            let most = room.saturating_sub(own).max(3);
+            self.first_lines(&lines, (systems + 2).min(most), "published figure");
             room = room.saturating_sub(self.text.lines().count() - before);
         }
         let side = document::side_questions(report);
@@ -207,7 +219,7 @@ impl Page {
             .collect();
         self.first_lines(&side, side_room, "load");
         let used = self.text.lines().count();
-        let room = LINES_AT_A_GLANCE.saturating_sub(used + 1).max(1);
+        let room = lines_max.saturating_sub(used + 1).max(1);
         self.remarks(&remarks, room, line_max);
         let facts = verified::verified(report).into_iter().take(FACTS);
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();

@@ -83,7 +83,7 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
         "{}",
         ran.stdout
     );
-    assert!(ran.stdout.lines().count() <= 23, "{}", ran.stdout);
+    assert!(ran.stdout.lines().count() <= 29, "{}", ran.stdout);
     // The answer follows the title.
     let verdict = ran.stdout.lines().nth(1).unwrap_or_default();
     assert!(verdict.ends_with("/s, one trial each: run 3 to compare (--trials 3)."), "{verdict}");

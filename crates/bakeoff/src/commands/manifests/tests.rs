@@ -196,7 +196,7 @@ fn refuses_options_that_manifests_would_leave_out() {
     refused(direct, slow, "`delay` of kind `application` in system `direct` has no counterpart");
     let pinned = "direct: {kind: application, limits: {cpus: [0]}}";
     refused(direct, pinned, "`cpus` of kind `application` in system `direct` has no counterpart");
-    refused("  direct:", "  2direct:", "system `2direct` cannot have that name in Kubernetes");
+    refused("direct", "2direct", "system `2direct` cannot have that name in Kubernetes");
     let first = "limits: {cpu: 0.25, memory: 500MiB}\n    parts:\n      application: {kind: application}\n      \
                  control-plane: {kind: consul, version: 1.20.1";
     let other = first.replace("1.20.1", "1.21.0");
