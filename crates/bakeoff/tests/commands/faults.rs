@@ -168,7 +168,9 @@ fn clients_of_the_broken_node_are_out_and_others_are_not() {
         assert_eq!(one.broken, is_broken, "{one:?}");
         match one.seconds {
             None => assert!(!is_broken, "{parts:#?}"),
-            Some(seconds) => assert!(is_broken && seconds >= 0.6, "{parts:#?}"),
+            Some(seconds) if is_broken => assert!(seconds >= 0.6, "{parts:#?}"),
+            // Other tests may hold the machine for a moment.
+            Some(seconds) => assert!(seconds < 0.4, "{parts:#?}"),
         }
     }
     let undisturbed = &trial["stages"][0]["measurement"];

@@ -80,7 +80,8 @@ fn judges_alike(case: &Case) -> Result<(), Lacking> {
         );
         let trials = compared(&format!("  {}\n", case.in_study()), mix, &load)?;
         let judged = &trials[0]["linearizability"];
-        assert!(judged["operations"].as_u64().unwrap() > 100, "{judged}");
+        // On a busy machine most operations of 12 ms time out.
+        assert!(judged["operations"].as_u64().unwrap() > 40, "{judged}");
         // A key with a delete of unknown outcome may not be judged, and on a busy machine each has one.
         let is_judged = (mix, timeout) != (deletes, "12ms") || judged["keys"] != 0;
         let found = if is_judged { "linearizable" } else { "not-checked" };
