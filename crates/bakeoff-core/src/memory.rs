@@ -52,7 +52,7 @@ pub struct NodesMemory {
 /// Holds the readings of one node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeReadings<'a> {
-    /// Readings of proportional and private memory; `None` if there are none.
+    /// Readings of proportional and private memory, if the kernel gave any.
     pub detailed: Option<&'a Series>,
     /// Readings of resident memory.
     pub resident: &'a Series,

@@ -130,7 +130,7 @@ impl Messages {
         match &self.bar {
             Some(bar) => {
                 bar.enable_steady_tick(Duration::from_millis(120));
-                bar.set_message(safe(&self.prefix).into_owned());
+                self.state(&self.prefix);
             }
             None => self.line(&self.prefix),
         }
@@ -160,7 +160,7 @@ impl Messages {
         let message = sentences::loading(clients, live);
         live.into_iter().for_each(|live| self.below().board.second(live));
         match &self.bar {
-            Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
+            Some(_) => self.state(&format!("{}: {message}", self.prefix)),
             // Long stages show progress without filling a log.
             None if live.is_some_and(|live| (live.second + 1) % PLAIN_LINE_EVERY == 0) => {
                 self.line(&format!("      {message}"));
@@ -213,7 +213,7 @@ impl Messages {
         self.prefix = what.to_owned();
         if let Some(bar) = &self.bar {
             bar.enable_steady_tick(Duration::from_millis(120));
-            bar.set_message(safe(&self.prefix).into_owned());
+            self.state(&self.prefix);
         }
     }
 
@@ -233,7 +233,7 @@ impl Messages {
             live.busy * 100.0
         );
         match &self.bar {
-            Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
+            Some(_) => self.state(&format!("{}: {message}", self.prefix)),
             None if (live.second + 1).is_multiple_of(PLAIN_LINE_EVERY) => {
                 self.line(&format!("      {message}"))
             }
@@ -356,7 +356,7 @@ impl Reporter for Messages {
                 let (written, keys) = (count_text(*written), count_text(*keys));
                 let message = format!("filling: {written} of {keys} keys written");
                 match &self.bar {
-                    Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
+                    Some(_) => self.state(&format!("{}: {message}", self.prefix)),
                     None => self.line(&format!("      {message}")),
                 }
             }

@@ -79,7 +79,7 @@ mod tests {
     use super::super::{Stop, parse, recheck};
     use super::*;
 
-    /// Study with two workloads, of which the second carries the question.
+    /// Study of two workloads. The second one carries the question.
     const TWO: &str = "\
 title: t
 systems:

@@ -117,7 +117,7 @@ fn failures(of: &Contender) -> Option<String> {
     Some(format!("{share} of {}'s operations {}{cause}", of.system, of.failed()))
 }
 
-/// Returns which systems more trials may tell apart, by the pair of which least is known.
+/// Names the two systems that need further trials most: a difference between them could be the largest unseen one.
 fn more_trials(of: &Comparison) -> Option<String> {
     let open = of.judgements.iter().filter(|one| one.leading && one.answer.is_some());
     let open = open.filter_map(|one| match one.verdict {

@@ -285,7 +285,7 @@ pub(crate) fn what(quantity: Quantity) -> String {
     }
 }
 
-/// Says which difference so many trials would have shown. `ratio`: the least one.
+/// Words the smallest ratio that this number of trials would have shown.
 pub(crate) fn power_text(trials: usize, ratio: f64) -> String {
     let trials = trials_text(trials);
     match least_text(ratio).as_str() {

@@ -29,8 +29,8 @@ pub struct Style {
 /// How much of a report to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The answer in at most 21 lines, in a log 26: verdict, conclusion, published figures, bars with intervals, key figures, a line
-    /// for each cause of warnings.
+    /// The answer in at most 21 lines, in a log 26: verdict, conclusion, published figures, bars with intervals, key
+    /// figures, a line for each cause of warnings.
     Glance,
     /// Everything.
     Full,
