@@ -241,6 +241,10 @@ pub struct Measurement {
     /// the ready answers of a connection.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub receive_lag: Latencies,
+    /// Response times of successes, each without its own delays in the generator: the schedule lag, and the time for which
+    /// its answer may have been unread. The system's own times are between these and the measured ones.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub undelayed: Latencies,
     /// Stalls of the generator's threads, in order of time; at most [`STALLS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<GeneratorStall>,
@@ -569,6 +573,7 @@ impl Measurement {
         self.schedule_lag.merge(&other.schedule_lag);
         self.timer_lag.merge(&other.timer_lag);
         self.receive_lag.merge(&other.receive_lag);
+        self.undelayed.merge(&other.undelayed);
         self.generator_throttled += other.generator_throttled;
         self.generator_busiest = self.generator_busiest.max(other.generator_busiest);
         self.bytes_sent += other.bytes_sent;

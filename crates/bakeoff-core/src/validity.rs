@@ -190,10 +190,12 @@ mod tests {
             latencies
         };
         let figures = OperationFigures { response: of(response_us), ..OperationFigures::default() };
+        let undelayed = of(response_us.saturating_sub(schedule_lag_us));
         Measurement {
             window: Duration::from_secs(10),
             generator_busiest: busiest,
             schedule_lag: of(schedule_lag_us),
+            undelayed,
             operations: [("get".to_owned(), figures)].into(),
             ..Measurement::default()
         }
@@ -244,6 +246,9 @@ mod tests {
         let lagged = |lag_us, response_us| {
             let mut of = measured(0.1, 10, response_us);
             of.receive_lag.record_many(Duration::from_micros(lag_us), 100);
+            of.undelayed.clear();
+            let undelayed = Duration::from_micros(response_us - lag_us);
+            of.undelayed.record_many(undelayed, 100);
             of
         };
         check(&lagged(400, 1_000), &[]);

@@ -41,6 +41,8 @@ pub(super) struct Waiting {
     pub(super) again: Option<u64>,
     /// Number of times it was sent.
     pub(super) tries: u8,
+    /// Part of the time from due to sent that the generator caused.
+    pub(super) lag: Duration,
 }
 
 /// Describes an operation in flight.
@@ -55,6 +57,8 @@ pub(super) struct Flight {
     pub(super) due: Instant,
     /// Time when it was first sent.
     pub(super) sent: Instant,
+    /// Part of the time from due to sent that the generator caused.
+    pub(super) lag: Duration,
 }
 
 /// Holds one client. Most clients have one operation at a time, which is stored inline: memory behind a pointer costs

@@ -50,6 +50,7 @@ pub(super) struct Slice {
     pub(super) sent: Vec<u64>,
     pub(super) timer_lag: Latencies,
     pub(super) receive_lag: Batched,
+    pub(super) undelayed: Batched,
     /// Answers read first in their batch. Each counts as zero receive lag.
     pub(super) prompt: u64,
     /// Intervals in which the worker stalled.
@@ -95,6 +96,7 @@ impl Slice {
             sent: Vec::new(),
             timer_lag: Latencies::default(),
             receive_lag: Batched::default(),
+            undelayed: Batched::default(),
             prompt: 0,
             stalls: Vec::new(),
             connection_errors: Errors::default(),
@@ -133,6 +135,7 @@ impl Slice {
         self.sent.clear();
         self.timer_lag.clear();
         self.receive_lag.clear();
+        self.undelayed.clear();
         self.prompt = 0;
         self.stalls.clear();
         self.connection_errors = Errors::default();
@@ -275,6 +278,7 @@ impl Collector {
         measurement.schedule_lag.merge(&slice.schedule_lag);
         measurement.timer_lag.merge(&slice.timer_lag);
         measurement.receive_lag.merge(slice.receive_lag.all());
+        measurement.undelayed.merge(slice.undelayed.all());
         measurement.receive_lag.record_many(Duration::ZERO, slice.prompt);
         measurement.connection_errors.count += slice.connection_errors.count;
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());

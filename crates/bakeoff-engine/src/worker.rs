@@ -348,6 +348,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 is_noted = true;
                 let Recorder { window, slice, .. } = &mut self.recorder;
                 self.pacing.attention.note_answer(read_from, window.measure, slice);
+                self.recorder.unread_for = self.pacing.attention.unread_for(read_from);
             }
             // A read that did not fill the buffer has emptied the socket, and later bytes cause a new event. If the
             // peer's close was announced, read until it shows.
@@ -556,7 +557,11 @@ impl<'a, W: Work> Worker<'a, W> {
         if !left {
             return false;
         }
-        let waiting = Waiting { due, sent: now, again: None, tries: 0 };
+        let lag = lane
+            .filter(|_| measured)
+            .and_then(|lane| self.pacing.lanes[lane].schedule_lag(due, now));
+        let waiting =
+            Waiting { due, sent: now, again: None, tries: 0, lag: lag.unwrap_or_default() };
         if self.part.turns.is_some() {
             self.take_turn(index, tag, waiting);
         } else if matches!(self.clients[index].connection, Connection::Resting) {
@@ -565,7 +570,7 @@ impl<'a, W: Work> Worker<'a, W> {
             return false;
         }
         if let Some(lane) = lane {
-            if measured && let Some(lag) = self.pacing.lanes[lane].schedule_lag(due, now) {
+            if let Some(lag) = lag {
                 self.recorder.slice.schedule_lag.record(lag);
             }
             if measured && self.part.sample_sent > 0 {
@@ -578,7 +583,7 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Sends an operation. Returns false if it was not sent.
     fn send(&mut self, index: usize, tag: Tag, waiting: Waiting) -> bool {
-        let Waiting { due, sent, again, tries } = waiting;
+        let Waiting { due, sent, again, tries, lag } = waiting;
         let ticket = again.unwrap_or_else(|| self.pacing.take_ticket(&mut self.work));
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
@@ -587,7 +592,7 @@ impl<'a, W: Work> Worker<'a, W> {
             Ok(issued) => {
                 client.pendings[tag as usize] = Some(issued.pending);
                 let (operation, tries) = (issued.operation, tries + 1);
-                let flight = Flight { operation, tries, ticket, due, sent };
+                let flight = Flight { operation, tries, ticket, due, sent, lag };
                 client.slots[tag as usize] = Slot::Busy(flight);
                 client.last_sent = sent;
                 true

@@ -70,6 +70,9 @@ fn load(stop: Stop, threads: u32) -> Drive {
 
 fn drive(ready: &Ready, load: &Drive, together: Option<&Together>) -> Measurement {
     let driven = ready.drive_together(load, together, &AtomicBool::new(false), &mut |_| {});
+    if driven.is_err() {
+        together.iter().for_each(|together| together.fail());
+    }
     driven.unwrap().measurement
 }
 
@@ -104,16 +107,14 @@ fn clients_that_a_server_never_accepts_are_reported() {
 fn generators_do_not_wait_for_a_server_that_another_one_keeps_busy() {
     let address = one_at_a_time(Takes::NextAfterAnswer);
     let together = &Together::new(2);
+    let ready = &ready(address);
     let measured = std::thread::scope(|scope| {
         let generators = [0, 1].map(|index| {
             scope.spawn(move || {
                 let share = LoadShare { index, of: 2 };
                 let whole = load(Stop::Operations(300), 1);
-                drive(
-                    &ready(address),
-                    &Drive { share, own_operations: Some(150), ..whole },
-                    Some(together),
-                )
+                let own = Drive { share, own_operations: Some(150), ..whole };
+                drive(ready, &own, Some(together))
             })
         });
         generators.map(|generator| generator.join().unwrap())

@@ -485,8 +485,8 @@ impl<W: Work> Worker<'_, W> {
 
     /// Schedules an operation that the server did not process to be sent again once a connection accepts it.
     pub(super) fn reissue(&mut self, index: usize, tag: usize, flight: Flight, now: Instant) {
-        let Flight { due, sent, ticket, tries, .. } = flight;
-        let again = Waiting { due, sent, again: Some(ticket), tries };
+        let Flight { due, sent, ticket, tries, lag, .. } = flight;
+        let again = Waiting { due, sent, again: Some(ticket), tries, lag };
         self.clients[index].slots[tag] = Slot::Waiting(again);
         self.recorder.slice.reissued += u64::from(self.recorder.measures(due, now));
     }

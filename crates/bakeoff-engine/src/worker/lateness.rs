@@ -26,16 +26,28 @@ pub(super) struct Attention {
     pub(super) wake_at: Option<Instant>,
     /// Time of the first read of the current batch.
     batch_began: Option<Instant>,
+    /// Earliest time at which an answer of the current batch may have been ready.
+    ready_from: Instant,
 }
 
 impl Attention {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, wake_at: None, batch_began: None }
+        Self { since: now, wake_at: None, batch_began: None, ready_from: now }
     }
 
     #[inline]
     pub(super) fn note_read(&mut self, now: Instant) {
-        self.batch_began.get_or_insert(now);
+        if self.batch_began.is_none() {
+            self.batch_began = Some(now);
+            // A batch that begins late may have been ready since the loop went to sleep.
+            self.ready_from = self.late_from(now).map_or(now, |_| self.since);
+        }
+    }
+
+    /// Returns how long an answer may have been ready, at most, when the read at `read` began.
+    #[inline]
+    pub(super) fn unread_for(&self, read: Instant) -> Duration {
+        read.saturating_duration_since(self.ready_from)
     }
 
     /// Records how long an answer waited behind others that were ready. `read` is the time of the read that completed
@@ -64,6 +76,12 @@ impl Attention {
         {
             recorder.slice.timer_lag.record(now - at);
         }
+        self.late_from(now)
+    }
+
+    /// Returns the time at which the loop should have run at the latest, if `now` is clearly later.
+    #[inline]
+    fn late_from(&self, now: Instant) -> Option<Instant> {
         let scan_at = self.since + SCAN_EVERY + ROUNDING;
         let from = self.wake_at.map_or(scan_at, |at| at.min(scan_at));
         (now.saturating_duration_since(from) >= LATE_MIN).then_some(from)

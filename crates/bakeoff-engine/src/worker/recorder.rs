@@ -63,6 +63,10 @@ pub(super) struct Recorder {
     dues: DueTimes,
     /// Minimum response time of a success whose due time is kept.
     slow_min: Duration,
+    /// Time for which the current answers may have been unread; see [`Attention::unread_for`].
+    ///
+    /// [`Attention::unread_for`]: super::lateness::Attention::unread_for
+    pub(super) unread_for: Duration,
     pub(super) slice: Box<Slice>,
     outlet: Outlet,
 }
@@ -91,6 +95,7 @@ impl Recorder {
             silences: 0,
             dues: DueTimes::default(),
             slow_min: Duration::MAX,
+            unread_for: Duration::ZERO,
             slice,
             outlet,
         }
@@ -189,6 +194,7 @@ impl Recorder {
             figures.service.record(served);
             served
         };
+        self.slice.undelayed.record(waited.saturating_sub(flight.lag + self.unread_for));
         if let Some(target) = self.slice.targets.get_mut(node) {
             target.verified += 1;
             target.service.record(served);

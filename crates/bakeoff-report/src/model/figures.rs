@@ -192,12 +192,12 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         for point in [Point::P50, Point::P99, Point::Slowest] {
             figures.insert(Quantity::ReceiveLag(point), point.read(&receive_lag));
         }
-        let added = lateness::added(whole);
-        figures.extend(Point::DELAYED.into_iter().filter_map(|(point, quantile)| {
-            let added = added(quantile)?;
-            Some((Quantity::Added(point), Figure::Value(added.as_secs_f64() * 1e3)))
-        }));
     }
+    let added = lateness::added(whole);
+    figures.extend(Point::DELAYED.into_iter().filter_map(|(point, quantile)| {
+        let added = added(quantile)?;
+        Some((Quantity::Added(point), Figure::Value(added.as_secs_f64() * 1e3)))
+    }));
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));
     figures.extend(stale(&whole.staleness));
     let mut nodes: Vec<&Usage> =

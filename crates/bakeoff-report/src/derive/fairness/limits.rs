@@ -106,7 +106,7 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
 /// Returns the row of the largest share of a p99 response time that the generator's delays may have added, in any trial.
 /// `None` if no delay was recorded.
 pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<Row> {
-    let recorded = sides.iter().flat_map(measured).any(|of| !of.receive_lag.is_empty());
+    let recorded = sides.iter().flat_map(measured).any(|of| !of.undelayed.is_empty());
     let (row, _) = plain("delays in the generator", sides, Weight::Matters, |side| {
         let share = |of: &Measurement| {
             let p99 = of.total().response.quantile(0.99)?;

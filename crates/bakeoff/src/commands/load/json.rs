@@ -160,6 +160,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "slip": latencies(&Ranked::of_values(&measurement.schedule_lag)),
         "timer_lag": latencies(&Ranked::of_values(&measurement.timer_lag)),
         "receive_lag": latencies(&Ranked::of_values(&measurement.receive_lag)),
+        "undelayed": latencies(&Ranked::of_values(&measurement.undelayed)),
         "waited_for_client_share": part.waited(),
         "generator": {
             "cpu_share": measurement.generator_busiest,

@@ -37,11 +37,13 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         failed: None,
     };
     let operations = [(NAME.to_owned(), second)].into();
+    let undelayed = figures.response.clone();
     let measurement = Measurement {
         window: Duration::from_secs(1),
         operations: [(NAME.to_owned(), figures)].into(),
         seconds: vec![Second { second: 0, operations }],
         schedule_lag,
+        undelayed,
         answers: HttpAnswers {
             statuses: [(200, count)].into(),
             bytes: count * 100,
