@@ -15,8 +15,11 @@ use crate::measurement::Measurement;
 use crate::ranked::{TAILS, sample_min};
 use crate::units::{latency_text, share_text};
 
-/// Largest share of a reported percentile that the generator may have added in a valid trial.
+/// Largest share of a percentile that the generator may have added to one that is reported without reserve. Beyond it the
+/// percentile is an upper bound.
 pub const ADDED_SHARE_MAX: f64 = 0.1;
+/// Largest share of a reported percentile that the generator may have added in a valid trial.
+const SPOILT_SHARE: f64 = 0.5;
 /// Addition that is always allowed. A virtual machine takes about 50 µs to wake a thread, and now and then ten times as
 /// long. Differences between systems are never claimed within the addition.
 const ADDED_FREE: Duration = Duration::from_micros(500);
@@ -79,9 +82,7 @@ pub fn spoilt(of: &Measurement) -> Option<Spoilt> {
     if of.schedule_lag.is_empty() {
         return None;
     }
-    let too_much = |response: Duration, added: Duration| {
-        added > response.mul_f64(ADDED_SHARE_MAX).max(ADDED_FREE)
-    };
+    let too_much = |response, added| is_beyond(SPOILT_SHARE, response, added);
     let (name, response, added) =
         reported(of, &TAILS).find(|&(_, response, added)| too_much(response, added))?;
     // What fell due in a stall was sent late.
@@ -92,6 +93,16 @@ pub fn spoilt(of: &Measurement) -> Option<Spoilt> {
         false => Delay::Stall,
     };
     Some(Spoilt { name, response, added, by })
+}
+
+/// Returns true if what was added is more than a share of a response time, and more than is always allowed.
+fn is_beyond(share: f64, response: Duration, added: Duration) -> bool {
+    added > response.mul_f64(share).max(ADDED_FREE)
+}
+
+/// Returns true if a percentile is only an upper bound of the system's own.
+pub fn is_bound(response: Duration, added: Duration) -> bool {
+    is_beyond(ADDED_SHARE_MAX, response, added)
 }
 
 /// Returns what the generator may have added to quantiles of the response time of successes; `None` without any, or if

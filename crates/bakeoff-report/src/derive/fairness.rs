@@ -85,9 +85,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     }
     let shared = record.header.environment.shared_with_servers;
     add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
-    if let Some(row) = limits::generator_delays(&sides) {
-        add((row, None));
-    }
+    limits::generator_delays(&sides).into_iter().for_each(&mut add);
     add(plain("version", &sides, Weight::Matters, |side| {
         format!("{} {}", side.is.kind, side.is.version.as_deref().unwrap_or("of unknown version"))
     }));

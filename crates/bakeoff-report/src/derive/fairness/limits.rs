@@ -2,8 +2,10 @@
 //!
 //! Not here: the other rows of the sheet (`fairness`), throttling by a limit (`nodes`).
 
+use std::time::Duration;
+
 use bakeoff_core::check::{CheckName, Verdict};
-use bakeoff_core::lateness;
+use bakeoff_core::lateness::{self, is_bound};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::stats::and;
@@ -104,15 +106,14 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
 }
 
 /// Returns the row of the largest share of a p99 response time that the generator's delays may have added, in any trial.
-/// `None` if no delay was recorded.
-pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<Row> {
+/// `None` if no delay was recorded. Also names the systems whose p99 is an upper bound.
+pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     let recorded = sides.iter().flat_map(measured).any(|of| !of.undelayed.is_empty());
-    let (row, _) = plain("delays in the generator", sides, Weight::Matters, |side| {
-        let share = |of: &Measurement| {
-            let p99 = of.total().response.quantile(0.99)?;
-            Some(lateness::added(of)(0.99)?.as_secs_f64() / p99.as_secs_f64())
-        };
-        match measured(side).filter_map(share).max_by(f64::total_cmp) {
+    let p99 =
+        |of: &Measurement| Some((of.total().response.quantile(0.99)?, lateness::added(of)(0.99)?));
+    let share = |(p99, added): (Duration, Duration)| added.as_secs_f64() / p99.as_secs_f64();
+    let (mut row, _) = plain("delays in the generator", sides, Weight::Matters, |side| {
+        match measured(side).filter_map(p99).map(share).max_by(f64::total_cmp) {
             None => Fact::NotMeasured,
             Some(share) if share <= lateness::ADDED_SHARE_MAX => {
                 Fact::Known("less than a tenth of a p99".to_owned())
@@ -120,7 +121,17 @@ pub(super) fn generator_delays(sides: &[Side<'_>]) -> Option<Row> {
             Some(share) => Fact::Known(format!("up to {} of a p99", share_text(share))),
         }
     });
-    recorded.then_some(row)
+    let bounds = sides.iter().filter_map(|side| {
+        let bounds = measured(side).filter_map(p99).filter(|&(p99, added)| is_bound(p99, added));
+        let most = bounds.map(share).max_by(f64::total_cmp)?;
+        Some(format!("{} (up to {})", side.name, share_text(most)))
+    });
+    let bounds: Vec<String> = bounds.collect();
+    let finding = (!bounds.is_empty()).then(|| {
+        row.weight = Weight::Decides;
+        format!("the generator may have added to the p99 of {}: it is an upper bound", and(&bounds))
+    });
+    recorded.then_some((row, finding))
 }
 
 fn measured<'a>(side: &'a Side<'a>) -> impl Iterator<Item = &'a Measurement> {
