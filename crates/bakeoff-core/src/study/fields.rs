@@ -3,15 +3,13 @@
 //! The parser rejects fields that are not in the tables, and takes bounds and defaults from them. The JSON Schema is
 //! generated from them, too, so the two cannot differ.
 //!
-//! Not here: the combined meaning of fields (`parse`), the form of the schema (`schema`).
+//! Not here: the fields of a fault (`fault`), the forms of fields (`field`), the combined meaning of fields (`parse`).
 
-mod fault;
 mod keyed;
 mod load;
 mod quick;
 mod service;
 
-pub(super) use fault::{FAULT, FAULT_NODE};
 pub(super) use keyed::{KEYS, ORDER, ORDERS, SIZES, VALUE_SIZE, VALUE_SIZE_MAX, VALUES};
 #[cfg(test)]
 use load::{FIND, STOP};
@@ -19,116 +17,11 @@ pub(super) use load::{LOAD, TARGETS};
 pub(super) use quick::{QUICK, QUICK_LOAD};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
+use super::fault::FAULT;
+#[cfg(test)]
+use super::fault::FAULT_NODE;
+use super::field::{Form, Table, always, default, maybe};
 use super::{BitFlipOf, Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
-
-/// Declares the fields of one kind of mapping.
-pub(super) struct Table {
-    /// Name in the schema.
-    pub(super) name: &'static str,
-    pub(super) meaning: &'static str,
-    /// Sets of fields; a study gives exactly one field of each set.
-    pub(super) one_of: &'static [&'static [&'static str]],
-    pub(super) fields: &'static [Field],
-}
-
-/// Declares one field.
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) meaning: &'static str,
-    pub(super) form: Form,
-    pub(super) given: Given,
-    /// Example value as in a study.
-    pub(super) example: &'static str,
-}
-
-/// Declares whether a field is required.
-pub(super) enum Given {
-    /// Required.
-    Always,
-    /// Optional, with this default.
-    Default(&'static str),
-    /// Optional; `meaning` explains the effect of omission.
-    Maybe,
-}
-
-/// Declares the form of a field's value.
-pub(super) enum Form {
-    /// Text that is not empty.
-    Text,
-    /// Text, number or flag, taken as written.
-    AsWritten,
-    /// `true` or `false`.
-    Flag,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// Whole number within inclusive bounds.
-    Whole { min: u64, max: u64 },
-    /// Decimal number within bounds; `min` itself is allowed only if `from_min`.
-    Number { min: f64, from_min: bool, max: f64 },
-    /// Size in bytes within inclusive bounds.
-    Size { min: u64, max: u64 },
-    /// Duration of at most `max`; zero only if `zero`.
-    Duration { zero: bool, max: &'static str },
-    /// Operations per unit of time, more than zero.
-    Rate,
-    /// HTTP statuses: `200`, `2xx`, `200-299,404`.
-    Status,
-    /// Share: `10%` or `0.1`.
-    Share,
-    /// Whole percentage: `10%`.
-    Percent,
-    /// One value or a list of them.
-    OneOrMany(&'static Form),
-    /// List of values.
-    List(&'static Form),
-    /// Mapping with known fields.
-    Table(&'static Table),
-    /// Section: a mapping from user-chosen names, not empty.
-    Named(&'static Form),
-    /// Mapping from names that something else defines, such as the kind of system.
-    Open(&'static Form),
-    /// Mapping from some of these words.
-    Keyed(&'static [&'static str], &'static Form),
-    /// One of several forms.
-    Either(&'static [Form]),
-}
-
-/// User-chosen name: lower-case letters, digits and hyphens, because it becomes part of file names.
-pub(super) const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
-/// Maximum number of systems, workloads or loads in a study.
-pub const NAMES_MAX: usize = 64;
-/// Maximum number of stages in a sweep.
-pub(super) const STAGES_MAX: usize = 100;
-
-/// Declares a required field.
-const fn always(
-    name: &'static str,
-    form: Form,
-    example: &'static str,
-    meaning: &'static str,
-) -> Field {
-    Field { name, meaning, form, given: Given::Always, example }
-}
-
-/// Declares an optional field.
-const fn maybe(
-    name: &'static str,
-    form: Form,
-    example: &'static str,
-    meaning: &'static str,
-) -> Field {
-    Field { name, meaning, form, given: Given::Maybe, example }
-}
-
-/// Declares an optional field with a default.
-const fn default(
-    name: &'static str,
-    form: Form,
-    default: &'static str,
-    meaning: &'static str,
-) -> Field {
-    Field { name, meaning, form, given: Given::Default(default), example: default }
-}
 
 /// Maximum operations of a load, keys of a workload, and similar counts.
 const COUNT_MAX: u64 = 1_000_000_000_000;

@@ -7,13 +7,13 @@
 //! passed to `parse` as [`Kind`]s).
 
 mod diagnostic;
-mod disk_fault;
-mod fault;
+mod entries;
+pub mod fault;
+mod field;
 mod fields;
 mod gate;
 mod kind;
 mod load;
-mod maintenance;
 mod names;
 mod parse;
 mod placed;
@@ -31,15 +31,16 @@ mod workload;
 mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
-pub use disk_fault::DiskFault;
-pub use fault::{CutDirection, Fault, FaultAction, FaultNode, FaultTarget};
-pub use fields::NAMES_MAX;
+pub use fault::{
+    CutDirection, DiskFault, Fault, FaultAction, FaultNode, FaultTarget, Maintenance,
+    MaintenanceOffer, MaintenanceScope,
+};
+pub use field::NAMES_MAX;
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{
     CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
-pub use maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;

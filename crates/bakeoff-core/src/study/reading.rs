@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::fields::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
+use super::field::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
 use super::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::suggest::{list, nearest, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
@@ -123,6 +123,30 @@ impl<'a> Fields<'a> {
             Form::AsWritten => as_written(sink, name, node),
             _ => text(sink, name, node),
         })
+    }
+
+    /// Parses a version: dotted numbers, or the first of them.
+    pub(super) fn version(&self, sink: &mut DiagnosticSink<'_>, field: &str) -> Option<String> {
+        let version = self.text(sink, field)?.trim().to_owned();
+        let allowed =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
+        if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
+            return Some(version);
+        }
+        let what = format!("`{}` is not a version", shown(&version));
+        let hint = match version.strip_prefix('v') {
+            Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
+                format!("did you mean `{}`?", shown(rest))
+            }
+            _ => {
+                format!(
+                    "write dotted numbers, `3.6.1`, or the first of them; without `{field}` bakeoff takes \
+                     what it finds"
+                )
+            }
+        };
+        sink.hint(self.value_at(field), what, hint);
+        None
     }
 
     pub(super) fn whole(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<u64> {
@@ -467,4 +491,12 @@ pub(super) fn word(
         sink.hint(&node.at, what, suggest(text, words.iter().copied(), "known words:"));
     }
     index
+}
+
+/// Returns a field of a mapping, before the mapping is checked.
+pub(super) fn unchecked<'a>(of: &'a Entry, name: &str) -> Option<&'a Entry> {
+    match &of.node.value {
+        Value::Map(fields) => fields.iter().find(|one| one.key == name),
+        _ => None,
+    }
 }

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{self, Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
+use super::field::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
+use super::fields;
 use crate::statuses::{STATUS_MAX, STATUS_MIN};
 
 /// Pattern of a size as text.

@@ -6,14 +6,11 @@
 //! Published figures are left out, because nothing depends on them; so is a quick form, which did not run. Not here:
 //! parsing (`parse`).
 
-use std::fmt::Display;
-use std::time::Duration;
-
+use super::entries::{Entries, duration, list, map, quoted, texts};
 use super::{
-    Arrivals, Credentials, CutDirection, Diagnostic, Diagnostics, DiskFault, Fault, FaultAction,
-    FaultNode, FaultTarget, HttpRequest, KeyOrder, Keys, Kind, Limits, LinearizabilityCheck, Load,
-    Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes,
-    Workload, parse,
+    Arrivals, Credentials, Diagnostic, Diagnostics, Fault, HttpRequest, KeyOrder, Keys, Kind,
+    Limits, LinearizabilityCheck, Load, Payload, Process, Routing, SecretSource, Servers, Stop,
+    Study, System, Tls, ValueSizes, Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -260,60 +257,8 @@ fn load(of: &Load) -> String {
 
 fn fault(of: &Fault) -> String {
     let mut entries = Entries::default();
-    let nodes = match &of.target.part {
-        Some(part) => map([("part", quoted(part)), ("node", quoted(&of.target.node.to_string()))]),
-        None => quoted(&of.target.node.to_string()),
-    };
-    let words = |group: &Vec<FaultNode>| list(group.iter().map(|node| quoted(&node.to_string())));
-    let nodes = match of.action {
-        FaultAction::Partition { .. } => list(of.groups.iter().map(words)),
-        _ => nodes,
-    };
-    match of.action {
-        FaultAction::Run { operation, .. } => {
-            entries.add("run", quoted(operation.name()));
-            // Maintenance of a whole system names no node.
-            let is_plain = of.target == FaultTarget { part: None, node: FaultNode::Leader };
-            entries.option("node", (!is_plain).then_some(nodes));
-        }
-        FaultAction::Sequence { rest } => {
-            entries.add("sequence", list(of.sequence.iter().map(|name| quoted(name))));
-            entries.add("rest", duration(rest));
-        }
-        action => entries.add(action.name(), nodes),
-    }
+    of.write(&mut entries);
     entries.add("at", duration(of.at));
-    match of.action {
-        FaultAction::Isolate { lasts, direction, existing } => {
-            entries.add("for", duration(lasts));
-            let word = CutDirection::ALL.iter().find(|(_, one)| *one == direction);
-            let word = word.filter(|_| direction != CutDirection::Both);
-            entries.option("direction", word.map(|(word, _)| quoted(word)));
-            entries.option("existing", existing.then(|| quoted("only")));
-        }
-        FaultAction::Partition { lasts } => entries.add("for", duration(lasts)),
-        FaultAction::Pause { lasts } => entries.add("for", duration(lasts)),
-        FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
-            entries.add("restart-after", duration(restart_after));
-        }
-        FaultAction::Restart { every } => {
-            entries.add("every", duration(every));
-            entries.option("to", of.to.as_deref().map(quoted));
-        }
-        FaultAction::Run { every, times, .. } => {
-            entries.option("every", (times > 1).then(|| duration(every)));
-            entries.option("times", (times > 1).then_some(times));
-        }
-        FaultAction::Sequence { .. } => {}
-        FaultAction::Disk { fault, lasts } => {
-            match fault {
-                DiskFault::Slow { sync_delay } => entries.add("sync-delay", duration(sync_delay)),
-                DiskFault::Stalled => entries.add("stall", true),
-                DiskFault::Full => entries.add("full", true),
-            }
-            entries.add("for", duration(lasts));
-        }
-    }
     entries.option("alone", (!of.alone).then_some(false));
     // Those of a sequence are those of its faults.
     let is_limited = !of.systems.is_empty() && of.sequence.is_empty();
@@ -322,62 +267,10 @@ fn fault(of: &Fault) -> String {
     entries.text()
 }
 
-/// Collects the entries of one mapping.
-#[derive(Default)]
-struct Entries(Vec<String>);
-
-impl Entries {
-    fn add(&mut self, name: &str, value: impl Display) {
-        self.0.push(format!("{}: {value}", quoted(name)));
-    }
-
-    fn option(&mut self, name: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-
-    /// Adds a nested mapping unless it is empty.
-    fn some(&mut self, name: &str, values: Vec<(&String, String)>) {
-        if !values.is_empty() {
-            self.add(name, map(values));
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn text(self) -> String {
-        format!("{{{}}}", self.0.join(", "))
-    }
-}
-
-fn map<K: AsRef<str>>(values: impl IntoIterator<Item = (K, impl Display)>) -> String {
-    let mut entries = Entries::default();
-    values.into_iter().for_each(|(name, value)| entries.add(name.as_ref(), value));
-    entries.text()
-}
-
-fn list(values: impl IntoIterator<Item = impl Display>) -> String {
-    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
-    format!("[{}]", values.join(", "))
-}
-
-fn texts(of: &std::collections::BTreeMap<String, String>) -> Vec<(&String, String)> {
-    of.iter().map(|(name, text)| (name, quoted(text))).collect()
-}
-
-fn duration(of: Duration) -> String {
-    quoted(&format!("{}ns", of.as_nanos()))
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::study::parse::tests::EVERY_FAULT;
     use crate::study::shipped::shipped;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::record::{FaultHit, HitCost};
 use bakeoff_core::stats::{and, middle};
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{Fault, FaultAction, Maintenance};
 use bakeoff_core::units::count_text;
 
@@ -51,7 +52,10 @@ pub(crate) fn arrivals(of: &FaultOutages) -> String {
 }
 
 fn changes_routes(fault: &Fault) -> bool {
-    matches!(fault.action, FaultAction::Run { operation: Maintenance::ChangeRoutes, .. })
+    matches!(
+        fault.action,
+        FaultAction::Run(MaintenanceRun { operation: Maintenance::ChangeRoutes, .. })
+    )
 }
 
 fn effects(of: &SystemOutages) -> impl Iterator<Item = &FaultHit> {

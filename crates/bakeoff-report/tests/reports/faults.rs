@@ -10,6 +10,7 @@ use bakeoff_core::measurement::{
 use bakeoff_core::record::{
     Check, FaultHit, HitCost, Injection, Record, RoundCount, StageRecord, chain,
 };
+use bakeoff_core::study::fault::{DiskBreak, MaintenanceRun, Pause, Sequence};
 use bakeoff_core::study::{
     Arrivals, DiskFault, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric,
     Operation, Published, Stop,
@@ -34,7 +35,7 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
     let mut study = study(&systems, work, load, trials);
     study.faults = vec![Fault {
         name: "leader-paused".into(),
-        action: FaultAction::Pause { lasts: Duration::from_secs(3) },
+        action: FaultAction::Pause(Pause { lasts: Duration::from_secs(3) }),
         target: FaultTarget { part: None, node: FaultNode::Leader },
         groups: Vec::new(),
         to: None,
@@ -376,7 +377,7 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
     faults.push(Fault { name: "kept".into(), ..faults[0].clone() });
     faults.push(Fault {
         name: "staircase".into(),
-        action: FaultAction::Sequence { rest: Duration::from_secs(1) },
+        action: FaultAction::Sequence(Sequence { rest: Duration::from_secs(1) }),
         sequence: vec!["leader-paused".into(), "kept".into()],
         alone: true,
         ..faults[0].clone()
@@ -557,7 +558,7 @@ fn failed_requests_are_shown_by_the_change_that_cost_them() {
     let mut record = paused(&[("etcd", &[0.2, 0.3])]);
     let fault = &mut record.header.study.faults[0];
     let (operation, every) = (Maintenance::ChangeRoutes, Duration::from_secs(1));
-    fault.action = FaultAction::Run { operation, every, times: 3 };
+    fault.action = FaultAction::Run(MaintenanceRun { operation, every, times: 3 });
     for (one, costs) in all(&mut record, "etcd").zip([[0, 7, 2], [0, 5, 0]]) {
         let hit = |(place, failed)| FaultHit {
             from: 2.0 + f64::from(place),
@@ -588,7 +589,7 @@ fn disk_that_can_break_differs_from_the_machines() {
     let mut record = paused(&[("etcd", &[1.0]), ("consul", &[1.0])]);
     let fault = &mut record.header.study.faults[0];
     let lasts = Duration::from_secs(3);
-    fault.action = FaultAction::Disk { fault: DiskFault::Full, lasts };
+    fault.action = FaultAction::Disk(DiskBreak { fault: DiskFault::Full, lasts });
     let seen = |record: &Record| {
         let report = Report::new(record);
         let found = report.fairness().findings.iter().find(|text| text.contains("disks differ"));

@@ -30,7 +30,7 @@ pub const RECORD: &str = "record.jsonl";
 pub const PAGE: &str = "report.html";
 
 /// Folders in a run's folder that hold its servers' logs and data, and files of the machine's baseline.
-pub const LOGS: [&str; 3] = ["trials", "kept", "floor"];
+pub const LOGS: [&str; 3] = ["trials", "kept", "baseline"];
 
 /// The folder of a run, with its record open for writing and locked.
 pub struct RunFolder {

@@ -40,7 +40,7 @@ pub(super) fn refuse(study: &Study, places: &Places) -> Result<(), FleetError> {
 
 /// Returns faults that cut networks, on machines whose network is not bakeoff's.
 fn network_faults(study: &Study, places: &Places) -> Option<Misfit> {
-    let fault = study.faults.iter().find(|fault| fault.action.cuts_network());
+    let fault = study.faults.iter().find(|fault| fault.action.needs_network());
     let fault = fault.filter(|_| !places.can_be_cut())?;
     let verb = fault.action.name();
     Some(Misfit {

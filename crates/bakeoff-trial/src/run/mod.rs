@@ -186,7 +186,7 @@ impl Runner<'_> {
         let places = match (self.places.take(), self.settings.on) {
             (Some(places), _) => places,
             (None, Some(path)) => machines::read_places(path, Purpose::Run)?,
-            (None, None) if study.cuts_network() => self.places_to_cut(study)?,
+            (None, None) if study.needs_network() => self.places_to_cut(study)?,
             (None, None) => return Ok(Fleet::Local),
         };
         misfits::refuse(study, &places)?;
@@ -257,7 +257,7 @@ impl Runner<'_> {
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
-            environment: Some(Box::new(now)),
+            environment: Box::new(now),
         }))?;
         if !changes.is_empty() {
             self.reporter.report(&Event::MachinesChanged { changes: &changes });

@@ -24,6 +24,9 @@ use bakeoff_core::measurement::DueTimes;
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
+use bakeoff_core::study::fault::{
+    DiskBreak, Isolation, MaintenanceRun, NodeKill, NodeStop, Partition, Pause, Restart,
+};
 use bakeoff_core::study::{Fault, FaultAction, FaultNode, Maintenance};
 use bakeoff_core::units::plural;
 use bakeoff_host::network::Network;
@@ -61,7 +64,7 @@ impl TrialRunner<'_, '_> {
             let (mut injected, cause) =
                 self.injection(&cluster, driven, (fault, repeat), &steps)?;
             causes.extend(cause);
-            if steps.iter().any(|step| matches!(step.fault.action, FaultAction::Disk { .. })) {
+            if steps.iter().any(|step| matches!(step.fault.action, FaultAction::Disk(_))) {
                 disk::start_if_stuck(&cluster, &mut injected.hits, self.context.interrupted);
             }
             let over = is_over(&injected.stage);
@@ -147,7 +150,7 @@ impl TrialRunner<'_, '_> {
         let when = format!("after injection {repeat} of {}", fault.name);
         let audit = self.auditor(driven.generators, self.of.trial.seed).judge(cluster, &when);
         let is_kill_of_all = |Step { fault, .. }: &Step<'_>| {
-            fault.target.node == FaultNode::Each && matches!(fault.action, FaultAction::Kill { .. })
+            fault.target.node == FaultNode::Each && matches!(fault.action, FaultAction::Kill(_))
         };
         Some(match steps.iter().any(is_kill_of_all) {
             true => audit::after_a_kill(audit, &contender.record.guarantees),
@@ -230,25 +233,27 @@ impl Injector<'_> {
         let targets = self.targets()?;
         let since = |moment: Instant| moment.saturating_duration_since(measures).as_secs_f64();
         match self.fault.action {
-            FaultAction::Pause { lasts } => {
+            FaultAction::Pause(Pause { lasts }) => {
                 return self.break_and_heal(&targets, since, hits, lasts, pause, resume);
             }
-            FaultAction::Isolate { lasts, direction, existing } => {
+            FaultAction::Isolate(Isolation { lasts, direction, existing }) => {
                 return self.isolate(&targets, since, hits, lasts, (direction, existing));
             }
-            FaultAction::Partition { lasts } => return self.separate(since, hits, lasts),
-            FaultAction::Disk { fault, lasts } => {
+            FaultAction::Partition(Partition { lasts }) => {
+                return self.separate(since, hits, lasts);
+            }
+            FaultAction::Disk(DiskBreak { fault, lasts }) => {
                 let begin = |processes: &[&Process]| disk::begin(processes, fault);
                 self.break_and_heal(&targets, since, hits, lasts, begin, disk::heal)?;
             }
-            FaultAction::Kill { restart_after } => {
+            FaultAction::Kill(NodeKill { restart_after }) => {
                 self.break_and_heal(&targets, since, hits, restart_after, kill, start)?;
             }
-            FaultAction::Stop { restart_after } => {
+            FaultAction::Stop(NodeStop { restart_after }) => {
                 let stop = |processes: &[&Process]| stop(processes, restart_after);
                 self.break_and_heal(&targets, since, hits, restart_after, stop, start)?;
             }
-            FaultAction::Restart { every } => {
+            FaultAction::Restart(Restart { every }) => {
                 for (process, number) in targets.iter().zip(0..) {
                     let turn = at + every * number;
                     if number > 0 {
@@ -260,7 +265,7 @@ impl Injector<'_> {
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
             }
-            FaultAction::Run { operation, every, times } => {
+            FaultAction::Run(MaintenanceRun { operation, every, times }) => {
                 for number in 0..times {
                     self.wait_until(at + every * number)?;
                     match operation {
@@ -271,7 +276,7 @@ impl Injector<'_> {
                 return Ok(());
             }
             // Each fault of a sequence has an injector.
-            FaultAction::Sequence { .. } => {}
+            FaultAction::Sequence(_) => {}
         }
         self.open(None);
         Ok(())

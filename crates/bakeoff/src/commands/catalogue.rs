@@ -267,7 +267,7 @@ fn missing(study: &Study, place: Where, cache: &Cache) -> Result<Vec<Lack>, Fail
         missing.extend(support.err().map(lack));
     };
     if place == Where::Here {
-        if study.cuts_network() && systems::without_relays(study).is_some() {
+        if study.needs_network() && systems::without_relays(study).is_some() {
             lacks("network faults", NAMESPACES, network::support());
         }
         if study.with_disk_faults().is_some() {

@@ -2,7 +2,8 @@
 //!
 //! Not here: their combined meaning (`parse`).
 
-use super::{COUNT, Form, Table, always, default, maybe};
+use super::COUNT;
+use crate::study::field::{Form, Table, always, default, maybe};
 use crate::workload::VALUE_SIZE_MIN;
 
 pub(in crate::study) static KEYS: Table = Table {

@@ -2,8 +2,9 @@
 //!
 //! Not here: workloads and systems (`fields`).
 
-use super::{CLIENTS, COUNT, Form, Table, always, default, maybe};
+use super::{CLIENTS, COUNT};
 use crate::study::Targets;
+use crate::study::field::{Form, Table, always, default, maybe};
 
 pub(in crate::study) static LOAD: Table = Table {
     name: "load",

@@ -3,8 +3,8 @@
 //! Not here: the form itself (`study::quick`).
 
 use super::load::STOP;
-use super::{Form, Table, default, maybe};
 use crate::stats::TRIALS_MIN;
+use crate::study::field::{Form, Table, default, maybe};
 
 pub(in crate::study) static QUICK: Table = Table {
     name: "quick",

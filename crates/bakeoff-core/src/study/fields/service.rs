@@ -1,6 +1,6 @@
 //! Declares the fields of services of any kind: their command, and HTTP requests to them.
 
-use super::{Form, Table, always, default, maybe};
+use crate::study::field::{Form, Table, always, default, maybe};
 
 pub(in crate::study) static PROCESS: Table = Table {
     name: "process",

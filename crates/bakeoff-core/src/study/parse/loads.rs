@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::systems::ReadSystem;
 use crate::condition::{Condition, least_rate};
-use crate::study::fields::{self, CLIENTS, STAGES_MAX};
+use crate::study::field::STAGES_MAX;
+use crate::study::fields::{self, CLIENTS};
 use crate::study::reading::{Fields, text, whole, word};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets, usual_warmup};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Scope, is_set, running};
+use crate::study::field::Form;
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, unit, whole};
 use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
@@ -119,7 +120,7 @@ fn started(
     kind: Option<&Kind>,
     scope: Scope<'_>,
 ) -> Started {
-    let version = version(sink, fields, "version");
+    let version = fields.version(sink, "version");
     let program = fields.text(sink, "program");
     let options = options(sink, fields, kind);
     let limits = limits(sink, fields);
@@ -267,33 +268,6 @@ fn kind<'k>(
         sink.hint(fields.value_at("kind"), what, hint);
     }
     kind
-}
-
-/// Parses the version in a field.
-pub(super) fn version(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    field: &str,
-) -> Option<String> {
-    let version = fields.text(sink, field)?.trim().to_owned();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
-    if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
-        return Some(version);
-    }
-    let what = format!("`{}` is not a version", shown(&version));
-    let hint = match version.strip_prefix('v') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("did you mean `{}`?", shown(rest))
-        }
-        _ => {
-            format!(
-                "write dotted numbers, `3.6.1`, or the first of them; without `{field}` bakeoff takes \
-                 what it finds"
-            )
-        }
-    };
-    sink.hint(fields.value_at(field), what, hint);
-    None
 }
 
 fn options(
@@ -469,7 +443,7 @@ fn cpus(sink: &mut DiagnosticSink<'_>, limits: &Fields<'_>) -> Vec<u32> {
     let Some(items) = limits.node("cpus").and_then(|_| limits.list(sink, "cpus")) else {
         return Vec::new();
     };
-    let form = fields::Form::Whole { min: 0, max: 4095 };
+    let form = Form::Whole { min: 0, max: 4095 };
     let one = |item| whole(sink, "cpus", &form, item).and_then(|cpu| u32::try_from(cpu).ok());
     let cpus: BTreeSet<u32> = items.iter().filter_map(one).collect();
     cpus.into_iter().collect()

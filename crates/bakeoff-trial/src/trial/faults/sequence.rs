@@ -6,6 +6,7 @@
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::FaultHit;
+use bakeoff_core::study::fault::Sequence;
 use bakeoff_core::study::{Fault, FaultAction, Study, System};
 
 use super::{Injected, Injector, NotInjected};
@@ -32,7 +33,7 @@ pub(super) fn steps<'a>(study: &'a Study, asked: &'a System, fault: &'a Fault) -
 impl Injector<'_> {
     /// Causes each fault in turn. Stops at the first that does not happen as planned.
     pub(super) fn run_all(&self, steps: &[Step<'_>]) -> Injected {
-        let FaultAction::Sequence { rest } = self.fault.action else {
+        let FaultAction::Sequence(Sequence { rest }) = self.fault.action else {
             let [Step { part, .. }] = steps else { return self.run() };
             return Injector { part: *part, ..*self }.run();
         };

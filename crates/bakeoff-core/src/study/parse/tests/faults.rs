@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{BASE, check, parse, read};
+use crate::study::fault::{DiskBreak, MaintenanceRun, Pause, Restart, Sequence};
 use crate::study::testing::kinds;
 use crate::study::{DiskFault, FaultAction, FaultNode, Maintenance};
 
@@ -31,12 +32,12 @@ fn faults_have_an_action_nodes_and_times() {
     let [paused, killed, stopped, rolling] = &study.faults[..] else {
         panic!("{:?}", study.faults)
     };
-    assert_eq!(paused.action, FaultAction::Pause { lasts: 10 * second });
+    assert_eq!(paused.action, FaultAction::Pause(Pause { lasts: 10 * second }));
     assert_eq!((paused.target.node, paused.at), (FaultNode::Leader, 20 * second));
     assert_eq!(killed.target.node, FaultNode::Each);
     assert_eq!(stopped.target.node, FaultNode::Follower(2));
     assert!(stopped.befalls("three") && !stopped.befalls("one"));
-    assert_eq!(rolling.action, FaultAction::Restart { every: 10 * second });
+    assert_eq!(rolling.action, FaultAction::Restart(Restart { every: 10 * second }));
     assert_eq!(rolling.heals_at(3), 40 * second);
 }
 
@@ -129,8 +130,11 @@ hint: add `restart-after: 10s`
     );
 }
 
-const DEFRAGMENT: FaultAction =
-    FaultAction::Run { operation: Maintenance::Defragment, every: Duration::ZERO, times: 1 };
+const DEFRAGMENT: FaultAction = FaultAction::Run(MaintenanceRun {
+    operation: Maintenance::Defragment,
+    every: Duration::ZERO,
+    times: 1,
+});
 
 #[test]
 fn maintenance_is_what_the_system_offers() {
@@ -198,7 +202,7 @@ error: fault `kept` has `run` and `for`
    |
 10 |   kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}
    |                         ^^^
-hint: leave it out: maintenance lasts as long as the system takes
+hint: `for` belongs to `pause`, `isolate`, `partition` and `disk`
 ",
     );
     refused(
@@ -209,7 +213,7 @@ error: fault `kept` has `pause` and `node`
    |
 10 |   kept: {pause: leader, node: each, for: 1s, at: 1s}
    |                         ^^^^
-hint: name the nodes in `pause`
+hint: `node` belongs to `run`
 ",
     );
 }
@@ -221,7 +225,7 @@ fn repeated_maintenance_has_an_interval_and_a_count() {
     let often = &read(&text).faults[0];
     let every = Duration::from_millis(1500);
     let operation = Maintenance::Compact;
-    assert_eq!(often.action, FaultAction::Run { operation, every, times: 10 });
+    assert_eq!(often.action, FaultAction::Run(MaintenanceRun { operation, every, times: 10 }));
     assert_eq!(often.heals_at(3), Duration::from_secs(16));
     assert_eq!(often.text(), "compact on leader 10 times, every 1s500ms");
     refused(
@@ -280,7 +284,7 @@ fn sequence_names_faults_and_adds_up_their_times() {
         format!("faults:\n  all: {{sequence: [paused, rolling], at: 5s, rest: 41s}}\n{TWO}");
     let study = read(&(BASE.replace(OPEN.0, OPEN.1) + &faults + "\n"));
     let [all, paused, rolling] = &study.faults[..] else { panic!("{:?}", study.faults) };
-    assert_eq!(all.action, FaultAction::Sequence { rest: Duration::from_secs(41) });
+    assert_eq!(all.action, FaultAction::Sequence(Sequence { rest: Duration::from_secs(41) }));
     assert_eq!((all.sequence.join(" "), &all.systems), ("paused rolling".into(), &paused.systems));
     assert_eq!(all.text(), "paused and rolling, one after another");
     assert!(all.alone && paused.alone && !rolling.alone);
@@ -383,7 +387,7 @@ fn servers_that_run_already_are_not_broken() {
         .replace("{kind: etcd, nodes: 3}", "{kind: etcd, endpoints: [\"http://127.0.0.1:2379\"]}");
     let text = text + "faults: {paused: {pause: leader, at: 1s, for: 1s}}\n";
     let error = parse("my", "my.yaml", &text, &kinds()).unwrap_err().to_string();
-    assert!(error.contains("bakeoff cannot `pause` nodes of system `three`"), "{error}");
+    assert!(error.contains("bakeoff cannot `pause` system `three`, which runs already"), "{error}");
 }
 
 #[test]
@@ -560,7 +564,7 @@ fn disk_faults_name_one_state_of_the_disk() {
     let second = Duration::from_secs(1);
     let slow = DiskFault::Slow { sync_delay: second / 10 };
     let actions: Vec<FaultAction> = study.faults.iter().map(|fault| fault.action).collect();
-    let disk = |fault, lasts| FaultAction::Disk { fault, lasts };
+    let disk = |fault, lasts| FaultAction::Disk(DiskBreak { fault, lasts });
     let expected =
         [disk(slow, second), disk(DiskFault::Stalled, 2 * second), disk(DiskFault::Full, second)];
     assert_eq!(actions, expected);

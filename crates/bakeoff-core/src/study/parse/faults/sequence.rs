@@ -1,32 +1,22 @@
 //! Parses sequences of faults: several faults of the study, one after another in one run of the load.
 //!
-//! Not here: single faults (`faults`).
+//! Not here: single faults (`single`).
 
 use std::time::Duration;
 
-use super::faults::{heals_in_time, lasts};
-use super::loads::ReadLoad;
-use super::systems::ReadSystem;
-use crate::study::fault::{Fault, FaultAction, FaultNode, FaultTarget};
-use crate::study::fields::FAULT;
-use crate::study::reading::{Fields, text};
-use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
+use super::super::loads::ReadLoad;
+use super::super::systems::ReadSystem;
+use super::checks::{heals_in_time, lasts};
+use super::single::verb;
+use crate::study::fault::{FAULT, ReadAction, Sequence};
+use crate::study::reading::{Fields, text, unchecked};
+use crate::study::tree::{DiagnosticSink, Entry, Node};
+use crate::study::{Fault, FaultAction};
 use crate::suggest::suggest;
 use crate::units::shown;
 
-/// Fields of a sequence; those of single faults do not belong to it.
-const OWN: [&str; 4] = ["sequence", "at", "rest", "alone"];
-
-/// Returns a field of a fault, before the fault is checked.
-fn field<'a>(of: &'a Entry, name: &str) -> Option<&'a Entry> {
-    match &of.node.value {
-        Value::Map(fields) => fields.iter().find(|one| one.key == name),
-        _ => None,
-    }
-}
-
 pub(super) fn is_sequence(of: &Entry) -> bool {
-    field(of, "sequence").is_some()
+    unchecked(of, "sequence").is_some()
 }
 
 /// Parses a sequence. `entries` are all faults of the study, `known` those of them that could be parsed.
@@ -39,15 +29,13 @@ pub(super) fn read(
 ) -> Option<Fault> {
     let what = format!("fault `{}`", shown(&entry.key));
     let fields = Fields::open(sink, &FAULT, what, &entry.key_at, &entry.node)?;
-    let others = FAULT.fields.iter().map(|field| field.name).filter(|name| !OWN.contains(name));
-    for name in others.filter(|name| fields.node(name).is_some()) {
-        let what = format!("{} has `sequence` and `{name}`", fields.what);
-        let hint =
-            "leave it out: the faults of a sequence have nodes, times and systems themselves";
-        sink.hint(fields.key_at(name), what, hint);
+    if fields.node("systems").is_some() {
+        let what = format!("{} has `sequence` and `systems`", fields.what);
+        sink.hint(fields.key_at("systems"), what, "its faults have systems themselves");
     }
-    let (at, rest) = (fields.duration(sink, "at"), fields.duration(sink, "rest"));
-    let alone = fields.flag(sink, "alone");
+    let (at, alone) = (fields.duration(sink, "at"), fields.flag(sink, "alone"));
+    let verb = verb(sink, &fields)?;
+    let read = (verb.read)(sink, &fields);
     let items = fields.list(sink, "sequence")?;
     if items.len() < 2 {
         let what = format!("{} is a sequence of fewer than two faults", fields.what);
@@ -71,7 +59,9 @@ pub(super) fn read(
         }
         members.push(member);
     }
-    let (at, rest) = (at?, rest?);
+    let (at, read) = (at?, read?);
+    let ReadAction { action, target, groups, to } = read;
+    let FaultAction::Sequence(Sequence { rest }) = action else { return None };
     let lengths: Duration = members.iter().map(|one| lasts(one, systems)).sum();
     let heals = at + lengths + rest * (members.len() as u32 - 1);
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
@@ -79,10 +69,10 @@ pub(super) fn read(
     }
     Some(Fault {
         name: entry.key.clone(),
-        action: FaultAction::Sequence { rest },
-        target: FaultTarget { part: None, node: FaultNode::Leader },
-        groups: Vec::new(),
-        to: None,
+        action,
+        target,
+        groups,
+        to,
         at,
         systems: members[0].systems.clone(),
         sequence: members.iter().map(|one| one.name.clone()).collect(),
@@ -111,23 +101,4 @@ fn member<'f>(
         return None;
     }
     known[place].as_ref()
-}
-
-/// Checks that each fault with `alone: false` is in a sequence.
-pub(super) fn all_happen(
-    sink: &mut DiagnosticSink<'_>,
-    entries: &[&Entry],
-    faults: &[Option<Fault>],
-) {
-    let Some(all) = faults.iter().map(Option::as_ref).collect::<Option<Vec<&Fault>>>() else {
-        return;
-    };
-    for (fault, entry) in all.iter().zip(entries).filter(|(fault, _)| !fault.alone) {
-        let is_used = all.iter().any(|one| one.sequence.contains(&fault.name));
-        if let Some(alone) = field(entry, "alone").filter(|_| !is_used) {
-            let what =
-                format!("fault `{}` never happens: no sequence names it", shown(&fault.name));
-            sink.hint(&alone.node.at, what, "leave `alone` out, or name the fault in a `sequence`");
-        }
-    }
 }

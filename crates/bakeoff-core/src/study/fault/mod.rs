@@ -2,7 +2,22 @@
 //!
 //! A load runs undisturbed first, and then once for each injection of a fault, all on the same cluster.
 //!
+//! Each verb has a file with its fields, its parser and its texts, and a line in `table`.
+//!
 //! Not here: making a fault happen (`bakeoff_trial`), what came of it (`crate::record::Injection`).
+
+mod disk;
+mod isolate;
+mod kill;
+mod maintenance;
+mod partition;
+mod pause;
+mod restart;
+mod run;
+mod sequence;
+mod stop;
+mod table;
+mod verb;
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +25,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiskFault, Maintenance, Study, System};
-use crate::stats::and;
-use crate::units::{self, duration_text};
+pub use self::disk::{DiskBreak, DiskFault};
+pub use self::isolate::{CutDirection, Isolation};
+pub use self::kill::NodeKill;
+pub use self::maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
+pub use self::partition::Partition;
+pub use self::pause::Pause;
+pub use self::restart::Restart;
+pub use self::run::MaintenanceRun;
+pub use self::sequence::Sequence;
+pub use self::stop::NodeStop;
+#[cfg(test)]
+pub(super) use self::table::FAULT_NODE;
+pub use self::table::FaultAction;
+pub(super) use self::table::{FAULT, VERBS};
+pub(super) use self::verb::{Befallen, NODE_HINT, OTHERS, ReadAction, Verb};
+use super::entries::Entries;
+use super::{Study, System};
+use crate::units;
 
 /// Describes a fault of a study.
 ///
@@ -53,128 +83,6 @@ fn yes() -> bool {
 
 fn is_yes(flag: &bool) -> bool {
     *flag
-}
-
-fn once() -> u32 {
-    1
-}
-
-fn is_once(times: &u32) -> bool {
-    *times == 1
-}
-
-/// Names an event that happens to nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "action")]
-pub enum FaultAction {
-    /// SIGSTOP, then SIGCONT.
-    Pause {
-        /// Time between the two.
-        #[serde(rename = "for", with = "units::duration")]
-        lasts: Duration,
-    },
-    /// SIGKILL, then a start on the same data.
-    Kill {
-        /// Time between the two.
-        #[serde(with = "units::duration")]
-        restart_after: Duration,
-    },
-    /// The stop signal, then a start on the same data.
-    Stop {
-        /// Time from the signal to the start. A node that is still ending then is killed.
-        #[serde(with = "units::duration")]
-        restart_after: Duration,
-    },
-    /// Graceful stop and start of one node after another.
-    Restart {
-        /// Time from one node to the next.
-        #[serde(with = "units::duration")]
-        every: Duration,
-    },
-    /// The network drops the nodes' packets, to and from everybody.
-    Isolate {
-        /// Time until packets pass again.
-        #[serde(rename = "for", with = "units::duration")]
-        lasts: Duration,
-        /// Packets that are dropped.
-        #[serde(default, skip_serializing_if = "CutDirection::is_both")]
-        direction: CutDirection,
-        /// True if only TCP connections that are open at that moment are cut.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        existing: bool,
-    },
-    /// The network drops packets between groups of nodes ([`Fault::groups`]). Clients reach all nodes.
-    Partition {
-        /// Time until packets pass again.
-        #[serde(rename = "for", with = "units::duration")]
-        lasts: Duration,
-    },
-    /// Maintenance of one node after another, or of the whole system.
-    Run {
-        /// The operation. It lasts as long as the system takes.
-        operation: Maintenance,
-        /// Time from one time to the next; zero if it runs once.
-        #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
-        every: Duration,
-        /// Number of times.
-        #[serde(default = "once", skip_serializing_if = "is_once")]
-        times: u32,
-    },
-    /// Several faults, one after another.
-    Sequence {
-        /// Time from the end of one to the next.
-        #[serde(with = "units::duration")]
-        rest: Duration,
-    },
-    /// A disk that is slow, stands still or is full, then a healthy one.
-    Disk {
-        /// State of the disk meanwhile.
-        #[serde(flatten)]
-        fault: DiskFault,
-        /// Time until it is healed.
-        #[serde(rename = "for", with = "units::duration")]
-        lasts: Duration,
-    },
-}
-
-impl FaultAction {
-    /// Returns its verb in a study: `pause`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pause { .. } => "pause",
-            Self::Kill { .. } => "kill",
-            Self::Stop { .. } => "stop",
-            Self::Restart { .. } => "restart",
-            Self::Isolate { .. } => "isolate",
-            Self::Partition { .. } => "partition",
-            Self::Run { .. } => "run",
-            Self::Sequence { .. } => "sequence",
-            Self::Disk { .. } => "disk",
-        }
-    }
-}
-
-/// Selects the packets of an isolated node that are dropped, by their way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CutDirection {
-    /// Those that it sends and those that it is sent.
-    #[default]
-    Both,
-    /// Those that it is sent.
-    In,
-    /// Those that it sends.
-    Out,
-}
-
-impl CutDirection {
-    /// All directions, with their words in a study.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("both", Self::Both), ("in", Self::In), ("out", Self::Out)];
-
-    fn is_both(&self) -> bool {
-        *self == Self::Both
-    }
 }
 
 /// Selects the nodes that a fault happens to, when it happens.
@@ -266,97 +174,39 @@ impl Fault {
     /// Returns the time from the beginning of measuring to the last planned step, for a system or part of `nodes`
     /// nodes. The faults of a sequence add their own.
     pub fn heals_at(&self, nodes: u32) -> Duration {
-        self.at
-            + match self.action {
-                FaultAction::Pause { lasts }
-                | FaultAction::Isolate { lasts, .. }
-                | FaultAction::Partition { lasts }
-                | FaultAction::Disk { lasts, .. } => lasts,
-                FaultAction::Kill { restart_after } | FaultAction::Stop { restart_after } => {
-                    restart_after
-                }
-                FaultAction::Restart { every } => match self.target.node {
-                    FaultNode::Each => every * nodes.max(1),
-                    _ => every,
-                },
-                FaultAction::Run { every, times, .. } => every * times,
-                FaultAction::Sequence { .. } => Duration::ZERO,
-            }
+        self.at + self.action.action().lasts(self.target.node, nodes)
     }
 
     /// Describes the fault in a few words: `leader paused for 10s`.
     pub fn text(&self) -> String {
+        let action = self.action.action();
         let node = match self.target.node {
-            FaultNode::Each => match self.action {
-                FaultAction::Restart { .. } | FaultAction::Run { .. } => {
-                    "one node after another".to_owned()
-                }
-                _ => "all nodes".to_owned(),
-            },
+            FaultNode::Each if action.is_rolling() => "one node after another".to_owned(),
+            FaultNode::Each => "all nodes".to_owned(),
             node => node.to_string(),
         };
         let whom = match &self.target.part {
             Some(part) => format!("{node} of {part}"),
             None => node,
         };
-        match self.action {
-            FaultAction::Pause { lasts } => format!("{whom} paused for {}", duration_text(lasts)),
-            FaultAction::Kill { restart_after } => {
-                format!("{whom} killed, restarted after {}", duration_text(restart_after))
-            }
-            FaultAction::Stop { restart_after } => {
-                format!("{whom} stopped, restarted after {}", duration_text(restart_after))
-            }
-            FaultAction::Restart { every } => {
-                let to = self.to.as_ref().map(|to| format!(" with version {to}"));
-                let to = to.unwrap_or_default();
-                format!("{whom} restarted{to}, one every {}", duration_text(every))
-            }
-            FaultAction::Isolate { lasts, direction, existing } => {
-                let way = match direction {
-                    CutDirection::Both => "",
-                    CutDirection::In => ", nothing reaches it",
-                    CutDirection::Out => ", nothing leaves it",
-                };
-                let existing = if existing { ", open connections only" } else { "" };
-                format!("{whom} cut off for {}{way}{existing}", duration_text(lasts))
-            }
-            FaultAction::Partition { lasts } => {
-                let groups = self.groups.iter().map(|group| {
-                    group.iter().map(FaultNode::to_string).collect::<Vec<_>>().join(" and ")
-                });
-                let groups = groups.collect::<Vec<_>>().join(" cut off from ");
-                format!("{groups} for {}", duration_text(lasts))
-            }
-            FaultAction::Run { operation, every, times } => {
-                let what = match operation {
-                    Maintenance::ChangeRoutes => "routes changed".to_owned(),
-                    operation => format!("{operation} on {whom}"),
-                };
-                match times {
-                    1 => what,
-                    _ => format!("{what} {times} times, every {}", duration_text(every)),
-                }
-            }
-            FaultAction::Sequence { .. } => {
-                format!("{}, one after another", and(&self.sequence))
-            }
-            FaultAction::Disk { fault, lasts } => {
-                format!("disk of {whom} {fault} for {}", duration_text(lasts))
-            }
-        }
+        action.text(&whom, self)
+    }
+
+    /// Writes the fields of its verb.
+    pub(super) fn write(&self, to: &mut Entries) {
+        self.action.action().write(self, to);
     }
 }
 
 impl FaultAction {
     /// Returns true if the fault ends the nodes' processes.
     pub fn ends_nodes(self) -> bool {
-        matches!(self, Self::Kill { .. } | Self::Stop { .. } | Self::Restart { .. })
+        self.action().ends_nodes()
     }
 
     /// Returns true if the fault needs a network for each node.
-    pub fn cuts_network(self) -> bool {
-        matches!(self, Self::Isolate { .. } | Self::Partition { .. })
+    pub fn needs_network(self) -> bool {
+        self.action().needs_network()
     }
 }
 
@@ -374,8 +224,8 @@ impl System {
 
 impl Study {
     /// Returns true if a fault needs a network for each node.
-    pub fn cuts_network(&self) -> bool {
-        self.faults.iter().any(|fault| fault.action.cuts_network())
+    pub fn needs_network(&self) -> bool {
+        self.faults.iter().any(|fault| fault.action.needs_network())
     }
 
     /// Returns the version that a fault upgrades a system or one of its parts to; `None` if no fault does.
@@ -414,7 +264,7 @@ mod tests {
     fn records_hold_a_fault_as_flat_fields() {
         let fault = Fault {
             name: "storage-killed".into(),
-            action: FaultAction::Kill { restart_after: Duration::from_secs(5) },
+            action: FaultAction::Kill(NodeKill { restart_after: Duration::from_secs(5) }),
             target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
             groups: Vec::new(),
             to: None,
@@ -434,7 +284,7 @@ mod tests {
         assert_eq!(fault.text(), "leader of storage killed, restarted after 5s");
 
         let (sync_delay, lasts) = (Duration::from_millis(100), Duration::from_secs(5));
-        let action = FaultAction::Disk { fault: DiskFault::Slow { sync_delay }, lasts };
+        let action = FaultAction::Disk(DiskBreak { fault: DiskFault::Slow { sync_delay }, lasts });
         let slow = Fault { action, ..fault };
         let value = serde_json::to_value(&slow).unwrap();
         assert_eq!(

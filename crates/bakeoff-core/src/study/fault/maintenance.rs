@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, System};
+use crate::study::{Kind, System};
 
 /// Selects a maintenance operation of a running system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,173 @@
+//! `disk`: the disk of nodes is slow, stands still or is full.
+//!
+//! Not here: the disk (`bakeoff_disk`).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::verb::{
+    Action, Befallen, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time, written,
+};
+use super::{Fault, FaultAction};
+use crate::study::entries::{Entries, duration};
+use crate::study::field::{Form, maybe};
+use crate::study::reading::Fields;
+use crate::study::tree::DiagnosticSink;
+use crate::study::{FaultNode, Study, System};
+use crate::units::{self, duration_text};
+
+/// A disk that is slow, stands still or is full, then a healthy one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskBreak {
+    /// State of the disk meanwhile.
+    #[serde(flatten)]
+    pub fault: DiskFault,
+    /// Time until it is healed.
+    #[serde(rename = "for", with = "units::duration")]
+    pub lasts: Duration,
+}
+
+/// Names what happens to a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "disk")]
+pub enum DiskFault {
+    /// Each sync takes longer.
+    Slow {
+        /// Time by which each sync takes longer.
+        #[serde(with = "units::duration")]
+        sync_delay: Duration,
+    },
+    /// Syncs and writes wait until it is healed.
+    Stalled,
+    /// It has no space: `ENOSPC`.
+    Full,
+}
+
+impl fmt::Display for DiskFault {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slow { sync_delay } => {
+                write!(to, "slower by {} a sync", duration_text(*sync_delay))
+            }
+            Self::Stalled => to.write_str("stalled"),
+            Self::Full => to.write_str("full"),
+        }
+    }
+}
+
+/// States of a disk that a fault may have.
+const STATES: [&str; 3] = ["sync-delay", "stall", "full"];
+/// Shortest delay of a sync that differs from a busy machine's own.
+const DELAY_MIN: Duration = Duration::from_millis(10);
+
+pub(super) const VERB: Verb = Verb {
+    name: "disk",
+    fields: &[
+        nodes_of(
+            "disk",
+            "Nodes whose disk is slow (`sync-delay`), stands still (`stall`) or is full (`full`).",
+        ),
+        maybe("sync-delay", TIME, "100ms", "Time by which each sync of the disk takes longer."),
+        maybe("stall", Form::Flag, "true", "True: syncs and writes wait until the disk is healed."),
+        maybe(
+            "full",
+            Form::Flag,
+            "true",
+            "True: what needs space on the disk is refused with `ENOSPC`.",
+        ),
+    ],
+    shared: &["for"],
+    required: &["disk", "for"],
+    read: |sink, fields| {
+        let lasts = time(sink, fields, "for");
+        let (target, fault) = (nodes(sink, fields, "disk"), state(sink, fields, lasts));
+        Some(ReadAction::new(DiskBreak { fault: fault?, lasts: lasts? }, target?))
+    },
+    check: keeps_data,
+};
+
+/// Parses the state of the disk.
+fn state(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    lasts: Option<Duration>,
+) -> Option<DiskFault> {
+    let mut given = STATES.into_iter().filter(|state| fields.node(state).is_some());
+    let Some(state) = given.next() else {
+        let what = format!("{} leaves the disk as it is", fields.what);
+        let hint = "add `sync-delay: 100ms`, `stall: true` or `full: true`";
+        sink.hint(fields.key_at("disk"), what, hint);
+        return None;
+    };
+    if let Some(other) = given.next() {
+        let what = format!("{} has both `{state}` and `{other}`", fields.what);
+        sink.hint(fields.key_at(other), what, "a fault is one action; write two faults");
+        return None;
+    }
+    if state == "sync-delay" {
+        let sync_delay = fields.duration(sink, state)?;
+        let within = lasts.is_none_or(|lasts| sync_delay < lasts);
+        if sync_delay < DELAY_MIN || !within {
+            let what = format!("a `sync-delay` of {} cannot be proven", duration_text(sync_delay));
+            let hint = "a sync is timed during the fault: write at least 10ms, and less than `for`";
+            sink.hint(fields.value_at(state), what, hint);
+            return None;
+        }
+        return Some(DiskFault::Slow { sync_delay });
+    }
+    match (fields.flag(sink, state)?, state) {
+        (true, "stall") => Some(DiskFault::Stalled),
+        (true, _) => Some(DiskFault::Full),
+        (false, _) => {
+            let what = format!("{} leaves the disk as it is", fields.what);
+            sink.hint(fields.value_at(state), what, format!("write `{state}: true`"));
+            None
+        }
+    }
+}
+
+/// Checks that the system's own nodes keep data.
+fn keeps_data(sink: &mut DiagnosticSink<'_>, of: &Befallen<'_>) {
+    let keeps_none = of.kind().is_some_and(|kind| kind.takes_requests() && !kind.is_process);
+    if of.fault.target.part.is_none() && keeps_none {
+        let what = format!("nodes of system `{}` keep no data on a disk", of.system.name);
+        sink.hint(of.fields.value_at("disk"), what, OTHERS);
+    }
+}
+
+impl Action for DiskBreak {
+    fn lasts(&self, _: FaultNode, _: u32) -> Duration {
+        self.lasts
+    }
+
+    fn text(&self, whom: &str, _: &Fault) -> String {
+        format!("disk of {whom} {} for {}", self.fault, duration_text(self.lasts))
+    }
+
+    fn write(&self, fault: &Fault, to: &mut Entries) {
+        to.add("disk", written(&fault.target));
+        match self.fault {
+            DiskFault::Slow { sync_delay } => to.add("sync-delay", duration(sync_delay)),
+            DiskFault::Stalled => to.add("stall", true),
+            DiskFault::Full => to.add("full", true),
+        }
+        to.add("for", duration(self.lasts));
+    }
+}
+
+impl Study {
+    /// Returns the disk faults that happen to a system. Its nodes then run on file systems of bakeoff's own.
+    pub fn disk_faults_of(&self, system: &str) -> impl Iterator<Item = DiskFault> {
+        self.faults_of(system).filter_map(|fault| match fault.action {
+            FaultAction::Disk(DiskBreak { fault, .. }) => Some(fault),
+            _ => None,
+        })
+    }
+
+    /// Returns the first system whose disks break; `None` without such a fault.
+    pub fn with_disk_faults(&self) -> Option<&System> {
+        self.systems.iter().find(|system| self.disk_faults_of(&system.name).next().is_some())
+    }
+}

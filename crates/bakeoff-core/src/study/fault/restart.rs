@@ -1,0 +1,98 @@
+//! `restart`: one node after another is asked to end and started again, if asked with another version.
+//!
+//! Not here: finding the version's program (`bakeoff_install`).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::verb::{Action, Befallen, OTHERS, ReadAction, Verb, nodes, nodes_of, written};
+use crate::study::FaultNode;
+use crate::study::entries::{Entries, duration, quoted};
+use crate::study::field::{Form, maybe};
+use crate::study::tree::DiagnosticSink;
+use crate::units::{self, duration_text};
+
+/// Graceful stop and start of one node after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// Time from one node to the next.
+    #[serde(with = "units::duration")]
+    pub every: Duration,
+}
+
+pub(super) const VERB: Verb = Verb {
+    name: "restart",
+    fields: &[
+        nodes_of("restart", "Nodes that are asked to end and started again, one after another."),
+        maybe(
+            "to",
+            Form::Text,
+            "3.6",
+            "Version that restarted nodes are upgraded to, once in each trial, after all other faults.",
+        ),
+    ],
+    shared: &["every"],
+    required: &["restart"],
+    read: |sink, fields| {
+        let every = fields.duration(sink, "every");
+        let to = match fields.node("to") {
+            None => Some(None),
+            Some(_) => fields.version(sink, "to").map(Some),
+        };
+        let target = nodes(sink, fields, "restart");
+        let read = ReadAction::new(Restart { every: every? }, target?);
+        Some(ReadAction { to: to?, ..read })
+    },
+    check: can_be_upgraded,
+};
+
+/// Checks that the nodes of an upgrade have a program with versions, and another one than the new.
+fn can_be_upgraded(sink: &mut DiagnosticSink<'_>, of: &Befallen<'_>) {
+    let (Some(to), Some(member)) = (&of.fault.to, of.member()) else { return };
+    let name = &member.name;
+    let (what, hint) = if of.kind().is_some_and(|kind| kind.is_process) {
+        (format!("`{name}` is a command, whose versions bakeoff does not know"), OTHERS)
+    } else if member.program.is_some() {
+        let hint = "leave its `program` out, so that bakeoff finds both versions";
+        (format!("`{name}` has a program of its own"), hint)
+    } else if member.version.as_ref() == Some(to) {
+        (format!("`{name}` already has version {to}"), "write a newer version")
+    } else if of.fault.target.node != FaultNode::Each {
+        let hint = "write `each`: all nodes of a system have one version in the end";
+        (format!("{} upgrades `{}` alone", of.fields.what, of.fault.target.node), hint)
+    } else {
+        return;
+    };
+    sink.hint(of.fields.value_at("to"), what, hint);
+}
+
+impl Action for Restart {
+    fn lasts(&self, node: FaultNode, nodes: u32) -> Duration {
+        match node {
+            FaultNode::Each => self.every * nodes.max(1),
+            _ => self.every,
+        }
+    }
+
+    fn text(&self, whom: &str, fault: &Fault) -> String {
+        let to = fault.to.as_ref().map(|to| format!(" with version {to}"));
+        let (to, every) = (to.unwrap_or_default(), duration_text(self.every));
+        format!("{whom} restarted{to}, one every {every}")
+    }
+
+    fn write(&self, fault: &Fault, to: &mut Entries) {
+        to.add("restart", written(&fault.target));
+        to.add("every", duration(self.every));
+        to.option("to", fault.to.as_deref().map(quoted));
+    }
+
+    fn is_rolling(&self) -> bool {
+        true
+    }
+
+    fn ends_nodes(&self) -> bool {
+        true
+    }
+}

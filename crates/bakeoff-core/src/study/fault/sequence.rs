@@ -1,0 +1,65 @@
+//! `sequence`: several faults of the study, one after another in one run of the load.
+//!
+//! Not here: looking up its faults, which needs the whole study (`parse`).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::verb::{Action, ReadAction, TIME, Verb, any_system};
+use super::{Fault, FaultTarget};
+use crate::stats::and;
+use crate::study::FaultNode;
+use crate::study::entries::{Entries, duration, list, quoted};
+use crate::study::field::{Form, default, maybe};
+use crate::units;
+
+/// Several faults ([`Fault::sequence`]), one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// Time from the end of one to the next.
+    #[serde(with = "units::duration")]
+    pub rest: Duration,
+}
+
+pub(super) const VERB: Verb = Verb {
+    name: "sequence",
+    fields: &[
+        maybe(
+            "sequence",
+            Form::List(&Form::Text),
+            "[leader-paused, leader-killed]",
+            "Names of other faults, which happen one after another. Their own `at` does not count.",
+        ),
+        default(
+            "rest",
+            TIME,
+            "10s",
+            "Time from the end of one fault of a sequence to the next one.",
+        ),
+    ],
+    shared: &[],
+    required: &["sequence"],
+    read: |sink, fields| {
+        let rest = fields.duration(sink, "rest")?;
+        let none = FaultTarget { part: None, node: FaultNode::Leader };
+        Some(ReadAction::new(Sequence { rest }, none))
+    },
+    check: any_system,
+};
+
+impl Action for Sequence {
+    /// Returns zero: its faults have their own times.
+    fn lasts(&self, _: FaultNode, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn text(&self, _: &str, fault: &Fault) -> String {
+        format!("{}, one after another", and(&fault.sequence))
+    }
+
+    fn write(&self, fault: &Fault, to: &mut Entries) {
+        to.add("sequence", list(fault.sequence.iter().map(|name| quoted(name))));
+        to.add("rest", duration(self.rest));
+    }
+}

@@ -1,0 +1,54 @@
+//! `stop`: nodes are asked to end, and started again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time, written};
+use crate::study::FaultNode;
+use crate::study::entries::{Entries, duration};
+use crate::units::{self, duration_text};
+
+/// The stop signal, then a start on the same data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStop {
+    /// Time from the signal to the start. A node that is still ending then is killed.
+    #[serde(with = "units::duration")]
+    pub restart_after: Duration,
+}
+
+pub(super) const VERB: Verb = Verb {
+    name: "stop",
+    fields: &[nodes_of(
+        "stop",
+        "Nodes that are asked to end, and started on their data after `restart-after`.",
+    )],
+    shared: &["restart-after"],
+    required: &["stop", "restart-after"],
+    read: |sink, fields| {
+        let restart_after = time(sink, fields, "restart-after");
+        let target = nodes(sink, fields, "stop");
+        Some(ReadAction::new(NodeStop { restart_after: restart_after? }, target?))
+    },
+    check: any_system,
+};
+
+impl Action for NodeStop {
+    fn lasts(&self, _: FaultNode, _: u32) -> Duration {
+        self.restart_after
+    }
+
+    fn text(&self, whom: &str, _: &Fault) -> String {
+        format!("{whom} stopped, restarted after {}", duration_text(self.restart_after))
+    }
+
+    fn write(&self, fault: &Fault, to: &mut Entries) {
+        to.add("stop", written(&fault.target));
+        to.add("restart-after", duration(self.restart_after));
+    }
+
+    fn ends_nodes(&self) -> bool {
+        true
+    }
+}
