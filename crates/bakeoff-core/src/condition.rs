@@ -3,7 +3,8 @@
 //! A condition compares one figure with one limit. Several conditions are stated separately, so that a message can
 //! name the one that applied. If the figure does not exist (a percentile of nothing, or of too few operations), the
 //! condition is neither true nor false, and [`ConditionResult::Unknown`] makes every caller handle that. A figure
-//! that failures reach has a known lower bound. That decides a lower limit but not a higher one.
+//! that failures reach has a known lower bound. That decides a lower limit but not a higher one. A percentile to which the
+//! generator may have added much is known between two bounds, and decides what both decide.
 //!
 //! Not here: the use of a condition (`--fail-if`, `--slo`), and the exit code.
 
@@ -12,6 +13,8 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::histogram::Latencies;
+use crate::lateness::is_bound;
 use crate::measurement::{Measurement, SILENCE_MIN};
 use crate::ranked::{Percentile, Ranked, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
@@ -81,6 +84,8 @@ pub struct Figures {
     response: Ranked<'static>,
     service: Ranked<'static>,
     schedule_lag: Ranked<'static>,
+    /// Response times without the generator's own delays.
+    undelayed: Latencies,
     verified: u64,
     errors: u64,
     throughput: Option<f64>,
@@ -97,9 +102,20 @@ impl Figures {
             response: total.responses().into_owned(),
             service: total.services().into_owned(),
             schedule_lag: Ranked::of_values(&measurement.schedule_lag).into_owned(),
+            undelayed: measurement.undelayed.clone(),
             throughput: measurement.throughput(),
             longest_silence: measurement.longest_silence(),
         }
+    }
+
+    /// Returns what the generator may have added to a percentile; zero for other figures.
+    fn added(&self, which: Which, point: Point) -> Duration {
+        let (Which::Response, Point::Quantile(quantile)) = (which, point) else {
+            return Duration::ZERO;
+        };
+        let measured = self.response.successes().quantile(quantile);
+        let own = self.undelayed.quantile(quantile);
+        measured.zip(own).map_or(Duration::ZERO, |(measured, own)| measured.saturating_sub(own))
     }
 }
 
@@ -257,8 +273,7 @@ fn metric(text: &str) -> Result<Metric, MetricError> {
         [name] => (Which::Response, name),
         ["response", name] => (Which::Response, name),
         ["service", name] => (Which::Service, name),
-        // `slip` is its earlier name.
-        ["schedule", "lag", name] | ["slip", name] => (Which::ScheduleLag, name),
+        ["schedule", "lag", name] => (Which::ScheduleLag, name),
         _ => return Err(MetricError::Unknown { text: text.trim().to_owned(), near: None }),
     };
     let point =
@@ -367,7 +382,19 @@ impl Condition {
                 };
                 let why = place.why_not().unwrap_or_default();
                 match (place.latency(), place.least()) {
-                    (Some(figure), _) => (self.operator.holds(figure, limit), latency_text(figure)),
+                    (Some(figure), _) => {
+                        let holds = self.operator.holds(figure, limit);
+                        let added = figures.added(which, point);
+                        let own = figure.saturating_sub(added);
+                        if is_bound(figure, added) && holds != self.operator.holds(own, limit) {
+                            return unknown(&format!(
+                                "to {} the generator may have added {}",
+                                latency_text(figure),
+                                latency_text(added)
+                            ));
+                        }
+                        (holds, latency_text(figure))
+                    }
                     (None, Some(least)) => match self.operator.holds_from(least, limit) {
                         Some(holds) => (holds, format!("at least {}: {why}", latency_text(least))),
                         None => return unknown(&why),

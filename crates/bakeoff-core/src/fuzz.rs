@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::condition::Condition;
 use crate::histogram::Latencies;
 use crate::record;
+use crate::study::parse;
+use crate::study::testing::kinds;
 use crate::units;
 
 #[test]
@@ -32,9 +34,12 @@ const RECORD: &str = concat!(
 
 #[test]
 fn record_parser_never_panics() {
-    let old = include_bytes!("../../bakeoff-report/tests/records/format-1.jsonl");
-    let header = old.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
-    let short = [header, RECORD.as_bytes()].concat();
+    let text = "title: t\nsystems: {a: {kind: canary}}\nworkloads: {w: {mix: {put: 1}, keys: {count: 9}}}\n\
+                loads: {x: {clients: 1, stop: {after: 1s}}}\n";
+    let study = parse("t", "t.yaml", text, &kinds()).expect("it is a study");
+    let header = record::RecordLine::Run(record::RunHeader::of_study(study, 7));
+    let header = serde_json::to_string(&header).expect("it is JSON") + "\n";
+    let short = [header.as_bytes(), RECORD.as_bytes()].concat();
     let words = ["\"line\":\"trial\"", "null", "{", "[", "\"", "\\u0000", "\n", "1e999"];
     bakeoff_fuzz::run("record", &[&short, RECORD.as_bytes()], &words, |input| {
         record::read(input).ok();

@@ -251,23 +251,6 @@ impl Latencies {
         steps.into_iter()
     }
 
-    /// Removes and returns the `count` slowest values, or all if there are fewer.
-    pub fn split_off_slowest(&mut self, count: u64) -> Self {
-        let mut rest = self.count().saturating_sub(count);
-        let (mut kept, mut taken) = (Self::default(), Self::default());
-        for (latency, times) in self.recorded() {
-            let keeps = times.min(rest);
-            rest -= keeps;
-            kept.record_many(latency, keeps);
-            taken.record_many(latency, times - keeps);
-        }
-        // Saturated values are the slowest.
-        taken.saturated = self.saturated.min(taken.count());
-        kept.saturated = self.saturated - taken.saturated;
-        *self = kept;
-        taken
-    }
-
     /// Returns the V2 encoding, deflated and in base64, as `HistogramLogProcessor` and similar tools read it.
     pub fn encode(&self) -> String {
         match &self.values {
@@ -517,18 +500,6 @@ mod tests {
         let off = steps[1].0.as_secs_f64() / 0.003 - 1.0;
         assert!(off.abs() < 0.001, "{off}");
         assert_eq!(Latencies::default().recorded().count(), 0);
-    }
-
-    #[test]
-    fn slowest_values_are_split_off() {
-        let recorded = |of: &Latencies| of.recorded().collect::<Vec<_>>();
-        let mut all = holding(&[1000, 2000, 2000, 3000, LATENCY_MAX_NS * 2]);
-        let slowest = all.split_off_slowest(3);
-        assert_eq!(recorded(&all), recorded(&holding(&[1000, 2000])));
-        assert_eq!(recorded(&slowest), recorded(&holding(&[2000, 3000, LATENCY_MAX_NS * 2])));
-        assert_eq!((all.saturated(), slowest.saturated()), (0, 1));
-        assert_eq!(all.split_off_slowest(9).count(), 2);
-        assert!(all.is_empty());
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub const TARGETS_MAX: usize = 16;
 pub struct Silence {
     /// Start in seconds since measuring began.
     pub from: f64,
-    /// Length in seconds; at least [`SILENCE_MIN`], and from format 3 on less if it is a stall.
+    /// Length in seconds; at least [`SILENCE_MIN`], or less if it is a stall.
     pub seconds: f64,
 }
 
@@ -159,7 +159,7 @@ impl HttpAnswers {
 
 /// Holds the measurement of one load, or of one stage of it.
 ///
-/// Its fields are those of a record, which stays flat: old records load by the same names.
+/// Its fields are those of a record, which stays flat.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Length of the measured window. For a load by count, it ends with the last operation, or when the next one
@@ -190,10 +190,10 @@ pub struct Measurement {
     /// Time that clients spent without a connection, added up, without the warm-up.
     #[serde(with = "units::duration")]
     pub disconnected: Duration,
-    /// Clients that had only failures since measuring began. Before format 3: since the load began.
+    /// Clients that had only failures since measuring began.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub unserved_clients: u64,
-    /// Clients that had an operation since measuring began; 0 in records before format 3.
+    /// Clients that had an operation since measuring began.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub clients_with_work: u64,
     /// Clients among these without a success within the window.
@@ -232,7 +232,6 @@ pub struct Measurement {
     /// Time from due to sent that the generator caused. Waits for a free client or a connection do not count. If such
     /// an operation fell due while the generator stood still, the time until it continued counts. Empty for a closed
     /// load.
-    #[serde(rename = "slip", alias = "schedule_lag")]
     pub schedule_lag: Latencies,
     /// Lateness of each timer wake-up. Empty if the generator only waited for answers.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
@@ -283,7 +282,7 @@ pub struct Measurement {
     /// Times without success, in order; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Total length of all stalls, including those beyond [`SILENCES_MAX`]; zero in records before format 3.
+    /// Total length of all stalls, including those beyond [`SILENCES_MAX`].
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
     pub stalled_for: Duration,
     /// Start of the silence that lasted to the end of the load, in seconds since measuring began. From then on

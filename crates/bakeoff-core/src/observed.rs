@@ -26,8 +26,7 @@ pub struct Observed {
     pub phases: Vec<Phase>,
     /// Samples of every node, and of bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
-    /// Samples of [`Column::Proportional`] and [`Column::Private`] of each node, at their own times. In records before format 3 they are a
-    /// column of [`Self::nodes`], with the last reading repeated in between.
+    /// Samples of [`Column::Proportional`] and [`Column::Private`] of each node, at their own times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<Series>,
     /// Samples from the metrics of nodes that bakeoff did not start.
@@ -35,7 +34,7 @@ pub struct Observed {
     pub metrics: Vec<MeteredSeries>,
     /// Samples of the machine.
     pub machine: Series,
-    /// Source of the machine's [`Column::Busy`]; `None` in records of format 1, where it is [`BusyBy::Ticks`].
+    /// Source of the machine's [`Column::Busy`]; `None` if the machine was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_by: Option<BusyBy>,
     /// CPU use by other processes, for each measured window.

@@ -46,7 +46,7 @@ pub use trial::{
 pub use crate::verdict::Check;
 
 /// Format version that this program writes. It reads this one and older ones.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 1;
 
 /// Holds one line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -111,9 +111,8 @@ pub struct RunResumed {
     pub resumed: String,
     /// Version of the program that continued the run.
     pub bakeoff: String,
-    /// Machines that it continued on, without their baselines; `None` in records of an older bakeoff.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<Box<Environment>>,
+    /// Machines that it continued on, without their baselines.
+    pub environment: Box<Environment>,
 }
 
 /// Identifies a round of one workload and load that the machine disturbed, and that an additional round replaces.
@@ -146,8 +145,7 @@ pub struct RunExtended {
     pub trials: u32,
     /// Number of trials before; the study's own number if rounds are repeated.
     pub before: u32,
-    /// Rounds that the machine disturbed, one per additional round; empty for a gate that scatters, and before format
-    /// 3.
+    /// Rounds that the machine disturbed, one per additional round; empty for a gate that scatters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeated>,
     /// Trials that are added to the order.
@@ -161,7 +159,7 @@ pub struct RunEnd {
     pub ended: String,
     /// True if all trials of the order were run.
     pub complete: bool,
-    /// Number of rounds after which an adaptive run stopped, because all leading questions were answered. Since format 4.
+    /// Number of rounds after which an adaptive run stopped, because all leading questions were answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_after: Option<u32>,
 }
@@ -307,7 +305,8 @@ enum HeaderError {
     #[error(fmt = no_record)]
     NoRecord(#[source] serde_json::Error),
     #[error(
-        "the record has format {0}, and this program reads formats up to {FORMAT}; use a newer bakeoff"
+        "the record has format {0}, and this program reads format {FORMAT}: a newer bakeoff wrote it, or one from before \
+         the first release"
     )]
     NewerFormat(u32),
     #[error("a record begins with its run, and this line is something else")]

@@ -171,7 +171,7 @@ fn further(study: &Study, seed: u64, order: &[Trial], repeats: &[Repeated]) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Environment, FORMAT, RecordLine, RunExtended, RunHeader};
+    use crate::record::{RecordLine, RunExtended, RunHeader};
     use crate::study::{self, testing};
 
     /// Returns a complete run of two systems under two loads in five rounds. `spoilt` lists by trial the checks that
@@ -182,19 +182,7 @@ mod tests {
                     loads:\n  x: {clients: 1, stop: {after: 1s}}\n  y: {clients: 2, stop: {after: 1s}}\n\
                     trials: 5\n";
         let study = study::parse("t", "t.yaml", text, &testing::kinds()).expect("it is a study");
-        let header = RunHeader {
-            format: FORMAT,
-            bakeoff: String::new(),
-            bakeoff_sha256: None,
-            started: String::new(),
-            order: plan::plan(&study, 7),
-            study,
-            seed: 7,
-            environment: Environment::default(),
-            systems: Vec::new(),
-            rounds: crate::record::RoundCount::Fixed,
-            gate: None,
-        };
+        let header = RunHeader::of_study(study, 7);
         let order = header.order.clone();
         let mut record = Record {
             header,

@@ -160,7 +160,6 @@ pub struct Staleness {
     /// Reads whose value had been superseded when they began.
     pub stale: u64,
     /// Exact ages of stale reads.
-    #[serde(rename = "ages", alias = "exact")]
     pub exact: Latencies,
     /// Lower bounds of the ages that are not known exactly; disjoint from `exact`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]

@@ -107,7 +107,7 @@ impl fmt::Display for Statuses {
 }
 
 impl Serialize for Statuses {
-    /// A single status is a number, as in old records.
+    /// A single status is a number.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.single() {
             Some(status) => to.serialize_u16(status),

@@ -85,7 +85,7 @@ impl Audited {
 
 /// Holds the result of reading acknowledged writes back, or of counting requests that were let through.
 ///
-/// Its fields are those of a record, which stays flat: old records load by the same names.
+/// Its fields are those of a record, which stays flat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// Time of the audit: `after the load`, `after kill -9 and restart of all nodes`.
@@ -126,12 +126,7 @@ pub struct Audit {
     pub flipped: Option<FlippedBit>,
     /// True if the system does not guarantee what the audit found. A system that acknowledges from memory may
     /// lose a write in a kill.
-    #[serde(
-        rename = "unpromised",
-        alias = "unguaranteed",
-        default,
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unguaranteed: bool,
     /// First examples of each kind, by key.
     pub examples: Vec<String>,

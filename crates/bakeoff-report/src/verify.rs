@@ -78,10 +78,6 @@ impl Verified {
 
 /// Most faults to show for one aspect.
 const FAULTS_SHOWN: usize = 3;
-/// First format that keeps failures in separate histograms.
-const TOLD_APART_SINCE: u32 = 2;
-/// First format whose rounds have a random order.
-const RANDOM_ORDER_SINCE: u32 = 5;
 
 /// Verifies a record, given the links of its lines and the complaints from reading it.
 pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<Verified> {
@@ -92,11 +88,6 @@ pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<V
 /// Checks that a resumed run continued on the machines that it began on. `None` if it was not resumed.
 fn machines(record: &Record) -> Option<Verified> {
     let changes = record.machine_changes();
-    let unknown = record.resumed.iter().filter(|one| one.environment.is_none()).count();
-    if changes.is_empty() && unknown > 0 {
-        let seen = "the run was resumed by an older bakeoff, which did not record its machines";
-        return Some(Verified::new("machines", Outcome::CannotTell, seen));
-    }
     let times = plural(record.resumed.len() as u64, "time");
     let otherwise = format!("resumed {times} on the same machines");
     (!record.resumed.is_empty()).then(|| Verified::of_faults("machines", &changes, otherwise))
@@ -112,10 +103,6 @@ fn lines(links: &Links, complaints: &[Complaint]) -> Verified {
 /// Checks that the order of trials follows from study and seed, and that each trial is in that order at most once.
 fn trials(record: &Record) -> Verified {
     let header = &record.header;
-    if header.format < RANDOM_ORDER_SINCE {
-        let seen = "records before format 5 have another order of trials";
-        return Verified::new("trials", Outcome::CannotTell, seen);
-    }
     let mut faults = Vec::new();
     // A load of a URL is recorded as a study without a planned order.
     let is_study = header.study.systems.iter().any(bakeoff_core::study::System::is_started);
@@ -170,10 +157,6 @@ fn trials(record: &Record) -> Verified {
 
 /// Checks the counts of each stage against its histograms and seconds.
 fn counts(record: &Record) -> Verified {
-    if record.header.format < TOLD_APART_SINCE {
-        let seen = "the histograms of format 1 do not separate failures from successes";
-        return Verified::new("counts", Outcome::CannotTell, seen);
-    }
     let mut faults = Vec::new();
     let mut histograms = 0;
     for trial in &record.trials {

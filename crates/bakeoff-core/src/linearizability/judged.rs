@@ -49,11 +49,9 @@ pub struct KeptHistory {
     /// Path relative to the run's folder.
     pub file: String,
     /// Size in bytes.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub file_bytes: u64,
-    /// SHA-256 in hexadecimal; `None` in older records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_sha256: Option<String>,
+    /// SHA-256 in hexadecimal.
+    pub file_sha256: String,
 }
 
 /// Verdict on a history.

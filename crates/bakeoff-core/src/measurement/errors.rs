@@ -32,7 +32,6 @@ pub enum ErrorKind {
     /// The client's lease had expired, because no renewal had reached the system for longer than the lease lasts.
     LeaseExpired,
     /// The operation was due, but the load ended before a client was free to send it.
-    #[serde(rename = "unsent", alias = "dropped")]
     Dropped,
 }
 
@@ -92,7 +91,7 @@ impl ErrorKind {
             Self::WrongValue => "wrong value",
             Self::StaleValue => "stale value",
             Self::LeaseExpired => "lease expired",
-            Self::Dropped => "unsent",
+            Self::Dropped => "dropped",
         }
     }
 }

@@ -22,9 +22,8 @@ pub struct OperationFigures {
     /// based on them.
     pub verified_in_window: u64,
     /// Verified reads that were allowed to be stale, and were.
-    #[serde(rename = "old_reads", alias = "stale_reads", default)]
     pub stale_reads: u64,
-    /// Verified reads of a key that found a value. Zero in records of earlier builds.
+    /// Verified reads of a key that found a value.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub hits: u64,
     /// Verified reads of a key that correctly found none: it was never written, or deleted.
@@ -42,11 +41,10 @@ pub struct OperationFigures {
     /// Time from sent to done, for the failures in `failed_answers`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub failed_answers_service: Latencies,
-    /// Time from due to given up, for operations that timed out, found no connection or were never sent. In records
-    /// of format 1 they are part of `response`.
+    /// Time from due to given up, for operations that timed out, found no connection or were never sent.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered: Latencies,
-    /// Time from sent to given up, for operations that timed out. In records of format 1 they are part of `service`.
+    /// Time from sent to given up, for operations that timed out.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered_service: Latencies,
     /// Failures by kind.
@@ -72,15 +70,11 @@ impl OperationFigures {
 
     /// Returns the response times of all due operations, with failures ranked last.
     pub fn responses(&self) -> Ranked<'_> {
-        let failures = self.error_count();
-        let (response, old) = self.successes(&self.response, failures);
         let mut waits = Cow::Borrowed(&self.failed);
-        for more in [Some(&self.unanswered), old.as_ref()].into_iter().flatten() {
-            if !more.is_empty() {
-                waits.to_mut().merge(more);
-            }
+        if !self.unanswered.is_empty() {
+            waits.to_mut().merge(&self.unanswered);
         }
-        Ranked::new(response, waits, failures)
+        Ranked::new(Cow::Borrowed(&self.response), waits, self.error_count())
     }
 
     /// Returns the service times of all sent operations, with failures ranked last. For failures other than timeouts
@@ -88,28 +82,7 @@ impl OperationFigures {
     pub fn services(&self) -> Ranked<'_> {
         let never_sent = [ErrorKind::Dropped, ErrorKind::Refused].map(|kind| self.errors_of(kind));
         let failures = self.error_count() - never_sent.iter().sum::<u64>();
-        let (service, old) = self.successes(&self.service, failures);
-        let mut waits = Cow::Borrowed(&self.unanswered_service);
-        if let Some(old) = old {
-            waits.to_mut().merge(&old);
-        }
-        Ranked::new(service, waits, failures)
-    }
-
-    /// Separates successes from the failures that records of format 1 contain among the same latencies. Those had
-    /// waited for the full timeout and are taken as the slowest.
-    fn successes<'a>(
-        &self,
-        of: &'a Latencies,
-        failures: u64,
-    ) -> (Cow<'a, Latencies>, Option<Latencies>) {
-        let surplus = of.count().saturating_sub(self.verified).min(failures);
-        if surplus == 0 {
-            return (Cow::Borrowed(of), None);
-        }
-        let mut successes = of.clone();
-        let old = successes.split_off_slowest(surplus);
-        (Cow::Owned(successes), Some(old))
+        Ranked::new(Cow::Borrowed(&self.service), Cow::Borrowed(&self.unanswered_service), failures)
     }
 
     /// Returns the time from due to answered or given up, for any answer. Other load generators show this
@@ -211,8 +184,7 @@ pub struct SecondFigures {
     pub response: PackedLatencies,
     /// Time from sent to done, for verified successes.
     pub service: PackedLatencies,
-    /// Time from due to failed, for all failures. `None` without failures, and in records of format 1, where failures
-    /// that waited are part of `response`.
+    /// Time from due to failed, for all failures. `None` without failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<PackedLatencies>,
 }
@@ -242,17 +214,9 @@ impl SecondFigures {
     /// Returns the response times of the operations that ended in this second, with failures ranked last. Fails if
     /// the text is not a histogram.
     pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
-        let mut response = self.response.unpack()?;
-        let waits = match &self.failed {
-            Some(failed) => failed.unpack()?,
-            // Format 1: failures that waited are the slowest of the surplus over the successes.
-            None if self.errors > 0 => {
-                let surplus = response.count().saturating_sub(self.verified).min(self.errors);
-                response.split_off_slowest(surplus)
-            }
-            None => Latencies::default(),
-        };
-        Ok(Ranked::new(Cow::Owned(response), Cow::Owned(waits), self.errors))
+        let response = self.response.unpack()?;
+        let waits = self.failed.as_ref().map(PackedLatencies::unpack).transpose()?;
+        Ok(Ranked::new(Cow::Owned(response), Cow::Owned(waits.unwrap_or_default()), self.errors))
     }
 }
 

@@ -44,7 +44,7 @@ pub struct StepSeries {
     pub verified: Vec<u64>,
     /// Failures of each step.
     pub errors: Vec<u64>,
-    /// Failures of unknown outcome of each step; empty in older records.
+    /// Failures of unknown outcome of each step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<u64>,
 }

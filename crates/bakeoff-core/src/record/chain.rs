@@ -106,7 +106,7 @@ mod tests {
         RecordLine::Resumed(RunResumed {
             resumed: String::new(),
             bakeoff: by.to_owned(),
-            environment: None,
+            environment: Box::default(),
         })
     }
 

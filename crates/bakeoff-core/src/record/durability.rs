@@ -11,7 +11,7 @@ use super::{Acknowledged, Guarantees};
 use crate::units::count_text;
 use crate::verdict::Verdict;
 
-/// Holds the result of a trial's durability probe, since format 3.
+/// Holds the result of a trial's durability probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durability {
     /// Acknowledged writes of the probe.

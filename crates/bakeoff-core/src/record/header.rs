@@ -34,7 +34,7 @@ pub struct RunHeader {
     pub environment: Environment,
     /// Systems as resolved, in the study's order.
     pub systems: Vec<SystemRecord>,
-    /// Rule by which the number of rounds was chosen. Fixed before format 4.
+    /// Rule by which the number of rounds was chosen.
     #[serde(default, skip_serializing_if = "RoundCount::is_fixed")]
     pub rounds: RoundCount,
     /// Terms of a gate, for a run of two builds of one system.
@@ -66,6 +66,26 @@ impl RunHeader {
             command += &format!(" --faults {} --repeat {repeat}", chosen.join(","));
         }
         format!("{command} --seed {}", self.seed)
+    }
+}
+
+#[cfg(test)]
+impl RunHeader {
+    /// Describes a run of a study by nobody.
+    pub(crate) fn of_study(study: Study, seed: u64) -> Self {
+        Self {
+            format: super::FORMAT,
+            bakeoff: String::new(),
+            bakeoff_sha256: None,
+            started: String::new(),
+            order: crate::plan::plan(&study, seed),
+            study,
+            seed,
+            environment: Environment::default(),
+            systems: Vec::new(),
+            rounds: RoundCount::Fixed,
+            gate: None,
+        }
     }
 }
 
@@ -108,10 +128,10 @@ pub struct Gate {
 pub struct Environment {
     /// Kernel, such as `Linux 6.1.0-18-amd64`.
     pub kernel: String,
-    /// Host name; `None` if unknown, and in records of an older bakeoff.
+    /// Host name; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// First 16 digits of the SHA-256 of `/etc/machine-id`; `None` without that file, and in records of an older bakeoff.
+    /// First 16 digits of the SHA-256 of `/etc/machine-id`; `None` without that file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,
     /// CPU model, such as `Intel(R) Xeon(R) Processor`.
@@ -124,8 +144,8 @@ pub struct Environment {
     pub file_system: String,
     /// Free bytes on it when the run began.
     pub disk_free_bytes: u64,
-    /// Shortest time of a durable 1 KiB append on it before the run, in microseconds; `None` in records of an older
-    /// bakeoff.
+    /// Shortest time of a durable 1 KiB append on it before the run, in microseconds; `None` if it
+    /// was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_sync_least_us: Option<f64>,
     /// Median time of a durable 1 KiB append on it before the run, in microseconds.
@@ -148,12 +168,7 @@ pub struct Environment {
     pub hardware: Option<Hardware>,
     /// Machine baseline, measured before the first trial. If the run has places, each machine has its own, and this
     /// one has the appends of the fastest disk among the machines with servers.
-    #[serde(
-        rename = "floor",
-        alias = "machine_baseline",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_baseline: Option<MachineBaseline>,
     /// Machines of the run, if it has places. The fields above then describe the coordinator's machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -210,7 +225,7 @@ pub struct RunMachine {
     /// CPUs for servers and the generator, ascending; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Folder below which servers keep their data; `None` in records of an older bakeoff.
+    /// Folder below which servers keep their data; `None` for a machine without servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// Half of the shortest round trip from the coordinator, in microseconds.

@@ -143,7 +143,7 @@ impl Record {
     /// all trials ran on the same machines.
     pub fn machine_changes(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for now in self.resumed.iter().filter_map(|one| one.environment.as_deref()) {
+        for now in self.resumed.iter().map(|one| &*one.environment) {
             let then = &self.header.environment;
             let new = machine_changes(then, now).into_iter().filter(|one| !all.contains(one));
             all.extend(new.collect::<Vec<_>>());
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(of("ba9876543210"), [""; 0]);
         let of = |host: &str| machine_changes(&container("db1"), &container(host));
         assert_eq!(of("db9"), ["the host name was db1 and is db9"]);
-        // An older bakeoff recorded neither.
+        // Neither is known everywhere.
         check(|now| (now.host, now.machine_id) = (None, None), &[]);
     }
 

@@ -84,7 +84,8 @@ mod tests {
     fn lines(chain: &mut Chain, count: usize) -> Vec<String> {
         let line = |number: usize| {
             let (resumed, bakeoff) = (String::new(), format!("line {number}"));
-            chain.link(&RecordLine::Resumed(RunResumed { resumed, bakeoff, environment: None }))
+            let environment = Box::default();
+            chain.link(&RecordLine::Resumed(RunResumed { resumed, bakeoff, environment }))
         };
         (0..count).map(line).collect()
     }

@@ -44,13 +44,12 @@ pub struct SystemRecord {
     /// Protocol between its components, if declared: `mTLS, TLS 1.3`, `plain HTTP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
-    /// Encryption between its components. Old records only have [`Self::between`].
+    /// Encryption between its components.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_between: Option<Encryption>,
     /// Number of nodes.
     pub nodes: u32,
     /// Guarantees of the system.
-    #[serde(rename = "promises", alias = "guarantees")]
     pub guarantees: Guarantees,
     /// Settings that differ from the system's defaults, each with its reason.
     pub settings: Vec<Setting>,
@@ -89,7 +88,7 @@ pub struct Guarantees {
     pub acknowledged: String,
     /// Values that reads may return, by how they are requested.
     pub reads: String,
-    /// Location of a write when it is acknowledged. `None` if unknown: in old records, and for systems that bakeoff
+    /// Location of a write when it is acknowledged. `None` for systems that bakeoff
     /// did not start and configure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_in: Option<Acknowledged>,

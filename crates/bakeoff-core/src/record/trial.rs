@@ -61,7 +61,7 @@ pub struct TrialRecord {
     pub injections: Vec<Injection>,
     /// Usage of each node and of the generator while the load ran.
     pub usage: Vec<Usage>,
-    /// Memory of all nodes together; `None` if unknown, and in records before format 3.
+    /// Memory of all nodes together; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<NodesMemory>,
     /// Results of reading back acknowledged writes.
@@ -71,7 +71,7 @@ pub struct TrialRecord {
     /// Verdict on the history of its operations; `None` unless the study checks linearizability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linearizability: Option<JudgedHistory>,
-    /// Syncs observed for acknowledged writes of a system that claims disks; since format 3.
+    /// Syncs observed for acknowledged writes of a system that claims disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
     /// Outcome of the trial.
@@ -80,12 +80,7 @@ pub struct TrialRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
     /// Findings in the nodes' logs while the load ran; nodes without any are absent.
-    #[serde(
-        rename = "said",
-        alias = "log_findings",
-        default,
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log_findings: Vec<NodeLog>,
     /// CPUs that the load generator was restricted to, separate from pinned nodes; empty without restriction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,12 +89,7 @@ pub struct TrialRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// Durable appends of the disk, measured again before the first trial of each later round.
-    #[serde(
-        rename = "floor_appends",
-        alias = "baseline_appends",
-        default,
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baseline_appends: Vec<BaselineAppends>,
     /// Machines of the run, if it has places, each with its own samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,7 +111,7 @@ pub struct MachineTrial {
     pub generated: Vec<GeneratorPart>,
     /// Samples, with times counted from the start of the trial.
     pub observed: Observed,
-    /// Its clocks around the trial; `None` if the machine was lost, and in records of an older bakeoff.
+    /// Its clocks around the trial; `None` if the machine was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<MachineClock>,
 }
@@ -191,8 +181,8 @@ pub struct StageRecord {
     /// Time at which its clients began, in seconds since the trial began.
     #[serde(default)]
     pub began: f64,
-    /// Start of its measured window, with clients connected and warm, in seconds since the trial began; `None` in
-    /// records of format 1.
+    /// Start of its measured window, with clients connected and warm, in seconds since the trial began; `None` if it
+    /// never began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_from: Option<f64>,
     /// Measurement of the stage.
@@ -217,11 +207,10 @@ pub struct Usage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_max_bytes: Option<u64>,
     /// Maximum resident memory, counting pages shared by its processes once. `None` if it was not read within the
-    /// measured windows, and in records of format 1.
+    /// measured windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_max_bytes: Option<u64>,
-    /// Maximum number of processes; 0 in records of format 1.
-    #[serde(default)]
+    /// Maximum number of processes.
     pub processes_max: u64,
     /// Bytes written to disk.
     pub written_bytes: u64,
@@ -258,8 +247,8 @@ pub struct Usage {
 }
 
 impl StageRecord {
-    /// Returns the measured interval, in seconds since the trial began. For a record of format 1 the connecting time
-    /// is unknown and omitted. `warmup` is the load's.
+    /// Returns the measured interval, in seconds since the trial began. `warmup` is the load's, for
+    /// a stage whose measured window never began.
     pub fn window(&self, warmup: Duration) -> (f64, f64) {
         let from = self.measured_from.unwrap_or(self.began + warmup.as_secs_f64());
         (from, from + self.measurement.window.as_secs_f64())

@@ -33,7 +33,7 @@ impl HistoryFile {
         Ok(KeptHistory {
             file: path.display().to_string(),
             file_bytes: self.bytes,
-            file_sha256: Some(sha256),
+            file_sha256: sha256,
         })
     }
 }

@@ -95,7 +95,7 @@ impl BaselineOrder {
         let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
         self.clients.iter_mut().for_each(|clients| *clients = (*clients).min(most.max(1)));
         self.clients.dedup();
-        let own = self.dir.join("floor");
+        let own = self.dir.join("baseline");
         let measured = machine_baseline(&self, &own, interrupted);
         files::remove(&own).ok();
         measured
@@ -250,7 +250,7 @@ fn launch(dir: &Path) -> Result<Process, FleetError> {
         "none".into(),
     ];
     let spec = NodeSpec {
-        name: "floor".into(),
+        name: "baseline".into(),
         program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
         args: args.into_iter().map(Into::into).collect(),
         dir: node,

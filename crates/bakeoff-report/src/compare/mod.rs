@@ -490,7 +490,7 @@ fn header_differences(old: &RunHeader, now: &RunHeader) -> Vec<String> {
                 "disk_sync_least_us",
                 "disk_sync_median_us",
                 "disk_sync_p99_us",
-                "floor",
+                "machine_baseline",
             ] {
                 fields.remove(measured);
             }

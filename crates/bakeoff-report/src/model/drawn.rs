@@ -166,16 +166,7 @@ fn curve(operations: &Ranked<'_>) -> Vec<f64> {
 
 /// Returns each stage with the start of its measuring, in seconds since the trial began.
 fn stages(record: &TrialRecord, warmup: f64) -> Vec<(f64, &StageRecord)> {
-    // Old records have no start times (all zero): assume that stages follow one another.
-    let known = record.stages.iter().any(|stage| stage.began > 0.0);
-    let mut after = 0.0;
-    let mut placed = Vec::new();
-    for stage in &record.stages {
-        let began = if known { stage.began } else { after };
-        placed.push((began + warmup, stage));
-        after = began + warmup + stage.measurement.window.as_secs_f64();
-    }
-    placed
+    record.stages.iter().map(|stage| (stage.began + warmup, stage)).collect()
 }
 
 impl Timeline {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::lateness;
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
-use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::ranked::{Ranked, sample_min};
@@ -214,6 +213,8 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let generator = trial.usage.iter().find(|usage| usage.name == GENERATOR);
     let cpu_mean = over_nodes(|usage| usage.cpu_mean_percent, add).value();
     let per_operation = |rate: f64| Some(cpu_ms(cpu_mean?, rate));
+    let memory = trial.memory.filter(|_| !nodes.is_empty());
+    let sum = Figure::from(memory.map(|memory| memory.sum_max_bytes as f64));
     let rate = whole.throughput().filter(|&rate| rate > 0.0);
     figures.extend([
         (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
@@ -221,17 +222,17 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::CpuPerOperation, rate.and_then(per_operation).into()),
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
         (Quantity::WrittenSum, written_sum(&nodes)),
-        (Quantity::MemoryNodeMax, memory_of_one(trial, &nodes)),
-        (Quantity::MemorySum, memory_sum(trial, &nodes)),
+        (Quantity::MemoryNodeMax, memory.map(|memory| memory.node_max_bytes as f64).into()),
+        (Quantity::MemorySum, sum),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
     ]);
     let throttled = nodes.iter().filter_map(|usage| throttling::throttled(usage)).reduce(f64::max);
     figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
-    let private = trial.memory.and_then(|memory| memory.private_sum_max_bytes);
+    let private = memory.and_then(|memory| memory.private_sum_max_bytes);
     let private = private.map(|bytes| (Quantity::MemoryPrivate, Figure::Value(bytes as f64)));
     figures.extend(private);
-    let resident = resident(&nodes, add);
-    if resident != memory_sum(trial, &nodes) {
+    let resident = resident(&nodes);
+    if resident != sum {
         figures.insert(Quantity::MemoryResident, resident);
     }
     figures.extend(pressure(trial));
@@ -251,56 +252,11 @@ fn written_sum(nodes: &[&Usage]) -> Figure {
     all.filter(|_| !nodes.is_empty()).into()
 }
 
-/// Joins the nodes' largest resident memory; absent if it is unknown for a node.
-fn resident(nodes: &[&Usage], join: fn(f64, f64) -> f64) -> Figure {
-    let known: Option<Vec<f64>> =
-        nodes.iter().map(|node| node.rss_max_bytes.map(|bytes| bytes as f64)).collect();
-    known.and_then(|known| known.into_iter().reduce(join)).into()
-}
-
-/// Returns the measure of a trial's memory; `None` if its sum is unknown.
-pub(crate) fn memory_of(trial: &TrialRecord) -> Option<MemoryOf> {
-    if let Some(memory) = trial.memory {
-        return Some(memory.of);
-    }
-    // Before format 3, it followed from the nodes' own maxima.
-    let read_anew = trial.observed.as_ref().is_some_and(|observed| !observed.memory.is_empty());
-    let servers = || trial.usage.iter().filter(|usage| usage.name != GENERATOR);
-    let single = |usage: &Usage| usage.processes_max <= 1 && usage.rss_max_bytes.is_some();
-    if read_anew || servers().next().is_none() {
-        None
-    } else if servers().all(|usage| usage.pss_max_bytes.is_some()) {
-        Some(MemoryOf::Proportional)
-    } else {
-        // A single process's resident memory counts nothing twice. Records of format 1 lack the number of processes.
-        servers().all(single).then_some(MemoryOf::Resident)
-    }
-}
-
-/// Returns the most memory that all nodes held at one moment; in records before format 3, the sum of their own maxima.
-fn memory_sum(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
-    if nodes.is_empty() {
-        return Figure::Absent;
-    }
-    if let Some(memory) = trial.memory {
-        return Figure::Value(memory.sum_max_bytes as f64);
-    }
-    match memory_of(trial) {
-        Some(MemoryOf::Proportional) => {
-            let bytes = nodes.iter().filter_map(|node| node.pss_max_bytes);
-            Figure::Value(bytes.map(|bytes| bytes as f64).sum())
-        }
-        Some(MemoryOf::Resident) => resident(nodes, |a, b| a + b),
-        None => Figure::Absent,
-    }
-}
-
-/// Returns the most memory of one node, by the measure of the sum; in records before format 3, resident memory.
-fn memory_of_one(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
-    match trial.memory {
-        Some(memory) if !nodes.is_empty() => Figure::Value(memory.node_max_bytes as f64),
-        _ => resident(nodes, f64::max),
-    }
+/// Adds up the nodes' largest resident memory; absent if it is unknown for a node.
+fn resident(nodes: &[&Usage]) -> Figure {
+    let known: Option<f64> =
+        nodes.iter().map(|node| node.rss_max_bytes.map(|bytes| bytes as f64)).sum();
+    known.filter(|_| !nodes.is_empty()).into()
 }
 
 /// Returns the share of the measured time in which tasks waited; empty if it was not sampled.
@@ -320,8 +276,7 @@ fn pressure(trial: &TrialRecord) -> Figures {
     all.into_iter().filter_map(share).collect()
 }
 
-/// Returns the measured windows of a trial's figures, in seconds since it began; empty for records of format 1, which
-/// lack the exact times.
+/// Returns the measured windows of a trial's figures, in seconds since it began. Stages that never began have none.
 pub(crate) fn measured(trial: &TrialRecord) -> Vec<(f64, f64)> {
     let stages = trial.figured().iter().filter(|stage| stage.measured_from.is_some());
     stages.map(|stage| stage.window(Duration::ZERO)).collect()

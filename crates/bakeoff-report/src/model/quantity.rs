@@ -324,7 +324,7 @@ impl Quantity {
                 return format!("response_of_successes_{}_ms", point.words().1);
             }
             Self::Service(point) => return format!("service_{}_ms", point.words().1),
-            Self::ScheduleLag(point) => return format!("slip_{}_ms", point.words().1),
+            Self::ScheduleLag(point) => return format!("schedule_lag_{}_ms", point.words().1),
             Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
             Self::Added(point) => return format!("generator_added_{}_ms", point.words().1),
             Self::Beyond => "responses_beyond_one_hour",
@@ -335,7 +335,7 @@ impl Quantity {
             Self::EndedLate => "verified_after_the_window",
             Self::Hits => "read_hits",
             Self::Misses => "read_misses",
-            Self::StaleReads => "old_reads",
+            Self::StaleReads => "stale_reads",
             Self::StaleShare => "stale_share",
             Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
             Self::LateClients => "clients_connected_late",

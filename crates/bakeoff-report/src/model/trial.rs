@@ -184,7 +184,7 @@ impl TrialFigures {
             servers: Servers {
                 leader: record.leader.clone(),
                 nodes: nodes::of_trial(record, whole, system),
-                memory_of: figures::memory_of(record),
+                memory_of: record.memory.map(|memory| memory.of),
                 often: churn::of_trial(record),
                 log_findings: record.log_findings.clone(),
                 staleness: whole.map_or_else(Vec::new, |whole| whole.staleness.clone()),

@@ -27,7 +27,7 @@ use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// Version of the JSON. Raised when a name or a meaning changes, but not for additions.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 1;
 
 /// Renders the whole report.
 pub fn json(report: &Report) -> Value {
@@ -119,7 +119,7 @@ fn comparison(of: &Comparison) -> Value {
         "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
-        "floor": machine_baseline::bounds(of, of.limits.as_ref()),
+        "machine_baseline": machine_baseline::bounds(of, of.limits.as_ref()),
         "faults": of.outages.iter().map(fault).collect::<Vec<_>>(),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
     })

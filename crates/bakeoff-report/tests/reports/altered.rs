@@ -136,11 +136,7 @@ fn altered_texts_are_rendered() {
 #[test]
 fn altered_records_are_refused_or_rendered() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(15);
-    let kept: Vec<String> = include_str!("../records/format-1.jsonl")
-        .split_inclusive('\n')
-        .map(str::to_owned)
-        .collect();
-    let mut records: Vec<Vec<String>> = all()
+    let records: Vec<Vec<String>> = all()
         .iter()
         .map(|(_, record, _)| {
             let mut record = record.clone();
@@ -148,7 +144,6 @@ fn altered_records_are_refused_or_rendered() {
             lines_of(&record)
         })
         .collect();
-    records.push(kept);
     let (mut read, rounds) = (0, 12);
     for lines in &records {
         for _ in 0..rounds {

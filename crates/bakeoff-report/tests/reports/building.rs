@@ -8,6 +8,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
+use bakeoff_core::memory::{MemoryOf, NodesMemory};
 use bakeoff_core::plan;
 use bakeoff_core::record::chain::Chain;
 use bakeoff_core::record::{
@@ -256,7 +257,13 @@ pub(crate) trait Trials: AsRecord {
                 .collect(),
             injections: Vec::new(),
             usage: usage(system),
-            memory: None,
+            memory: Some(NodesMemory {
+                of: MemoryOf::Resident,
+                sum_max_bytes: 600_000_000,
+                node_max_bytes: 300_000_000,
+                moments: 10,
+                private_sum_max_bytes: None,
+            }),
             audits: vec![audit("after the load"), audit(KILLED)],
             checks: vec![Check::new(CheckName::Limits, Verdict::Passed)],
             linearizability: None,

@@ -45,7 +45,7 @@ fn json_is_alone_on_standard_output() {
     let bench = quick(&[]);
     let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
-    assert_eq!(report["format"], 2);
+    assert_eq!(report["format"], 1);
     assert_eq!(report["complete"], true);
     assert_eq!(report["seed"], 7);
     assert!(ran.stderr.contains("[1/1] canary"), "progress goes to standard error: {}", ran.stderr);

@@ -94,7 +94,7 @@ fn due_sent_and_done_times_are_in_order() {
     let get = &measured["operations"]["get"];
     let (response, service) = (decode(&get["response"]), decode(&get["service"]));
     // Four clients at 10 ms cannot exceed 400/s. Unsent operations count as unanswered, with the time they waited.
-    let dropped = get["errors"]["unsent"]["count"].as_u64().unwrap_or(0);
+    let dropped = get["errors"]["dropped"]["count"].as_u64().unwrap_or(0);
     assert_eq!(response.len(), service.len());
     assert_eq!(decode(&get["unanswered"]).len(), dropped);
     assert_eq!(response.len() + dropped, 800, "400 a second for 2 s");
@@ -119,7 +119,7 @@ fn response_equals_service_time_in_a_closed_load() {
     // The difference is the generator's own time, far below the 10 ms of an answer.
     let between = response.value_at_quantile(0.5) as f64 / service.value_at_quantile(0.5) as f64;
     assert!((0.99..1.5).contains(&between), "{between}");
-    assert_eq!(decode(&measured["slip"]).len(), 0, "a closed load is never late");
+    assert_eq!(decode(&measured["schedule_lag"]).len(), 0, "a closed load is never late");
     // A client's operations do not overlap, so their times add up.
     let waited = service.mean() * service.len() as f64 / 1e9;
     let (window, clients) = (seconds(&measured["window"]), 4.0);

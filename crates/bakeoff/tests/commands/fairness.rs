@@ -65,30 +65,30 @@ fn run_starts_with_the_machine_baseline() {
     let run = Bench::new(STUDY).run();
     crate::support::nothing_runs_in(run.bench.path());
     let header = &run.record()[0];
-    let floor = &header["environment"]["floor"];
-    assert_eq!(floor["append_bytes"], 320);
+    let baseline = &header["environment"]["machine_baseline"];
+    assert_eq!(baseline["append_bytes"], 320);
     let clients = |of: &Value| -> Vec<u64> {
         array(of).iter().filter_map(|point| point["clients"].as_u64()).collect()
     };
-    assert_eq!(clients(&floor["appends"]), [1, 16]);
-    assert_eq!(clients(&floor["round_trips"]), [1, 16]);
+    assert_eq!(clients(&baseline["appends"]), [1, 16]);
+    assert_eq!(clients(&baseline["round_trips"]), [1, 16]);
     let number = |of: &Value, name: &str| of[name].as_f64().unwrap();
-    let appends = array(&floor["appends"]);
-    for point in appends.iter().chain(array(&floor["round_trips"])) {
+    let appends = array(&baseline["appends"]);
+    for point in appends.iter().chain(array(&baseline["round_trips"])) {
         assert!(number(point, "per_second") > 0.0, "{point}");
     }
     // More clients share each sync, so the rate cannot drop much, whatever else the disk does.
     let rate = |place: usize| number(&appends[place], "per_second");
-    assert!(rate(1) > rate(0) / 2.0, "{floor}");
-    for point in array(&floor["round_trips"]) {
+    assert!(rate(1) > rate(0) / 2.0, "{baseline}");
+    for point in array(&baseline["round_trips"]) {
         // More than zero and below a second of CPU each.
         let generator = number(point, "generator_cpu_us");
         assert!(generator > 0.0 && generator < 1e6, "{point}");
         assert!(number(point, "server_cpu_us") < 1e6, "{point}");
     }
     // Its files are gone, and every stage of every system is compared with it.
-    assert!(!run.bench.runs()[0].join("floor").exists());
-    let bounds = array(&run.report["comparisons"][0]["floor"]);
+    assert!(!run.bench.runs()[0].join("baseline").exists());
+    let bounds = array(&run.report["comparisons"][0]["machine_baseline"]);
     assert_eq!(bounds.len(), 4, "{bounds:#?}");
     for bound in bounds {
         // Only synced appends are compared with it.
@@ -112,12 +112,12 @@ fn interrupted_machine_baseline_leaves_nothing() {
     command.env_remove(BASELINE_FOR).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let server =
-        || crate::support::processes_of(bench.path()).iter().any(|one| one.contains("/floor/"));
+        || crate::support::processes_of(bench.path()).iter().any(|one| one.contains("/baseline/"));
     wait_for("the server that does nothing", Duration::from_secs(30), server);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ran = Ran::from_output(child.wait_with_output().unwrap());
     ran.ends_with(130);
     crate::support::nothing_runs_in(bench.path());
     let runs = bench.runs();
-    assert!(runs.iter().all(|run| !run.join("floor").exists()), "{runs:?}");
+    assert!(runs.iter().all(|run| !run.join("baseline").exists()), "{runs:?}");
 }

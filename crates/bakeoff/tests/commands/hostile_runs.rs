@@ -116,7 +116,7 @@ fn rejects_a_histogram_that_demands_memory() {
     // A V2 encoding without counts whose header announces 4 GiB of them.
     let hdr = "HISTFAAAACB4nJNpmSz8HwgYIIAZSjMCmW4GOxYw2H+ACAAA168IRw==";
     alter(&run, 1, |trial| {
-        trial["stages"][0]["measurement"]["slip"] = json!({ "hdr": hdr });
+        trial["stages"][0]["measurement"]["schedule_lag"] = json!({ "hdr": hdr });
     });
     let ran = Ran::run(
         std::process::Command::new("sh")

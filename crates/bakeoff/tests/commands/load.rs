@@ -58,8 +58,8 @@ fn open_load_keeps_its_rate_and_measures_schedule_lag() {
     let (result, _) = result(&[&canary.url("/health"), "--rate", "500", "--for", "2s"]);
     assert_eq!(result["requests"], 1000, "due in two seconds");
     assert_eq!(result["settings"]["warmup_seconds"], 1.0, "as in studies");
-    assert_eq!(result["slip"]["count"], 1000);
-    assert!(result["slip"]["p50_us"].as_f64() > Some(0.0));
+    assert_eq!(result["schedule_lag"]["count"], 1000);
+    assert!(result["schedule_lag"]["p50_us"].as_f64() > Some(0.0));
     assert_eq!(array(&result["seconds"]).len(), 2);
 }
 
@@ -117,7 +117,7 @@ fn distinguishes_a_stalled_generator_from_a_stalled_server() {
     let stalls = array(&result["generator"]["stalls"]);
     assert!(stalls.iter().any(|one| one["seconds"].as_f64() >= Some(0.13)), "{stalls:?}");
     // Operations that fell due meanwhile and then waited for a client were late because of the generator.
-    let late = result["slip"]["p99_us"].as_f64().unwrap();
+    let late = result["schedule_lag"]["p99_us"].as_f64().unwrap();
     assert!(late > 50_000.0, "225 of 4,500 fell due within 150 ms: {late} µs");
     let p99 = |result: &Value, of: &str| result[of]["p99_us"].as_f64().unwrap();
     let shown = [p99(&result, "response"), p99(&result, "undelayed")];
@@ -220,8 +220,8 @@ fn fail_if_condition_decides_the_exit_code() {
     let shown = with("p90 > 1h").ends_with(0).stdout;
     assert!(shown.contains("\nvalid\npassed: --fail-if `p90 > 1h`: p90 is "), "{shown}");
     with("errors > 0").ends_with(0);
-    let shown = with("slip p90 < 1h").ends_with(1).stdout;
-    assert!(shown.contains("slip p90 is unknown"), "no figure, no pass: {shown}");
+    let shown = with("schedule lag p90 < 1h").ends_with(1).stdout;
+    assert!(shown.contains("schedule lag p90 is unknown"), "no figure, no pass: {shown}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn shape(value: &Value) -> Value {
             let field = |(name, value): (&String, &Value)| match name.as_str() {
                 "hdr" => (name.clone(), "a histogram".into()),
                 // The number in time depends on how busy the machine is.
-                "slip" | "timer_lag" | "receive_lag" | "undelayed" => {
+                "schedule_lag" | "timer_lag" | "receive_lag" | "undelayed" => {
                     let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
                     (name.clone(), names.cloned().collect::<Vec<String>>().into())
                 }

@@ -206,11 +206,11 @@ fn closed_load_sees_a_stall_once_per_client() {
 fn only_open_loads_report_schedule_lag() {
     let canary = Canary::start("--truth constant:1ms");
     let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 3s");
-    let schedule_lag = |name: &str| open.result["slip"][name].as_f64().expect(name);
+    let schedule_lag = |name: &str| open.result["schedule_lag"][name].as_f64().expect(name);
     let lags = [schedule_lag("p50_us"), schedule_lag("p99_us"), schedule_lag("max_us")];
     assert!(lags.is_sorted(), "{lags:?}");
     assert!(schedule_lag("count") > 0.0);
     let closed = Loaded::load(&canary, "--clients 2 --requests 100");
-    assert_eq!(closed.result["slip"]["count"], 0);
-    assert!(closed.result["slip"]["p50_us"].is_null(), "{}", closed.result["slip"]);
+    assert_eq!(closed.result["schedule_lag"]["count"], 0);
+    assert!(closed.result["schedule_lag"]["p50_us"].is_null(), "{}", closed.result["schedule_lag"]);
 }

@@ -57,7 +57,7 @@ fn gate_with_timeouts_shows_their_cause() {
     finds(&run, &["gate's servers logged ", "× on gate-1: request N for \"…\" failed"]);
 
     let trial = trial(&run);
-    let [log] = array(&trial["said"]) else { panic!("{}", trial["said"]) };
+    let [log] = array(&trial["log_findings"]) else { panic!("{}", trial["log_findings"]) };
     let [kind] = array(&log["kinds"]) else { panic!("{log}") };
     assert_eq!((text(&log["node"]), text(&kind["level"])), ("gate-1", "error"));
     let (lines, count) = (log["lines"].as_f64().unwrap(), kind["count"].as_f64().unwrap());
@@ -74,7 +74,7 @@ fn honest_server_has_one_mode_and_no_findings() {
         !found.iter().any(|one| one.contains("bimodal") || one.contains("lasted")),
         "{found:?}"
     );
-    assert_eq!(trial(&run)["said"], Value::Null);
+    assert_eq!(trial(&run)["log_findings"], Value::Null);
     assert_eq!(verdict(&run, "generator apart"), Value::Null);
 }
 
@@ -91,7 +91,7 @@ fn log_findings_outside_of_the_load_do_not_count() {
     .run();
     let trial = trial(&run);
     assert!(text(&trial["outcome"]["why"]).contains("could be written"), "{}", trial["outcome"]);
-    assert_eq!(trial["said"], Value::Null);
+    assert_eq!(trial["log_findings"], Value::Null);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn keeps_its_contract(case: &Case) {
         assert!(text(&setting["reason"]).len() > 10, "a setting without a reason: {setting}");
     }
     for guarantee in ["replication", "acknowledged", "reads"] {
-        assert!(!text(&system["promises"][guarantee]).is_empty(), "{guarantee}: {system}");
+        assert!(!text(&system["guarantees"][guarantee]).is_empty(), "{guarantee}: {system}");
     }
     // All nodes, including parts, and the generator were sampled.
     let parts: usize = case.parts.iter().map(|part| part.processes).sum();
@@ -227,7 +227,7 @@ fn operations_of(kind: &str) -> Vec<String> {
 /// says so.
 fn audits_passed(run: &Run) {
     let trial = run.trial();
-    let guaranteed = &run.record()[0]["systems"][0]["promises"]["acknowledged_in"];
+    let guaranteed = &run.record()[0]["systems"][0]["guarantees"]["acknowledged_in"];
     let [after_load, after_kill] = AUDITS;
     assert_eq!(audit(trial, after_load), "passed", "{trial}");
     match audit(trial, after_kill) {
@@ -335,7 +335,10 @@ fn an_open_load_keeps_its_rate(case: &Case) {
         assert_eq!(figure(trial, "errors"), figure(trial, "errors_unsent"), "{trial}");
         let rate = figure(trial, "throughput_mean_per_second");
         assert!((300.0..=420.0).contains(&rate), "{rate} of 400/s: {trial}");
-        assert!(trial["figures"]["slip_p50_ms"].is_number(), "an open load measures its slip");
+        assert!(
+            trial["figures"]["schedule_lag_p50_ms"].is_number(),
+            "an open load measures its lag"
+        );
     }
     let header = &run.record()[0];
     let loads = header["study"]["loads"].to_string();

@@ -100,17 +100,17 @@ fn three_and_two() -> Result<(), Lacking> {
     // The baseline of each machine: disks of those with servers, loopback of all.
     let environment = &header["environment"];
     for (number, machine) in environment["machines"].as_array().unwrap().iter().enumerate() {
-        let floor = &machine["environment"]["floor"];
-        let appends = floor["appends"].as_array().map_or(0, Vec::len);
+        let baseline = &machine["environment"]["machine_baseline"];
+        let appends = baseline["appends"].as_array().map_or(0, Vec::len);
         assert_eq!(appends, usize::from(number < 3), "{machine:#}");
-        assert!(floor["round_trips"][0]["per_second"].as_f64() > Some(100.0), "{machine:#}");
+        assert!(baseline["round_trips"][0]["per_second"].as_f64() > Some(100.0), "{machine:#}");
     }
     assert_eq!(environment["machines"][0]["cpus"], serde_json::json!([cpu]));
     // Hosts that are namespaces are reported as one machine.
     assert_eq!(environment["machines"][0]["same_kernel_as"], Value::Null);
     assert_eq!(environment["machines"][4]["same_kernel_as"], "h1");
     assert!(text(&ended).contains("h1, h2, h3, h4 and h5 are one machine"), "{}", text(&ended));
-    let best = &environment["floor"];
+    let best = &environment["machine_baseline"];
     assert!(best["appends"][0]["per_second"].as_f64() > Some(1.0), "{best:#}");
     assert_eq!(best["round_trips"], serde_json::json!([]), "loopback is no way between machines");
     assert_eq!(trials[0]["outcome"]["ended"], "completed", "{}", text(&ended));

@@ -463,7 +463,7 @@ fn a_leader_dies(case: &Case) {
     let reasons = crate::support::reasons(trial).join("\n");
     assert!(reasons.contains("servers: ") && reasons.contains(killed), "{reasons}");
     let errors = figure(trial, "errors");
-    let kinds = ["refused", "reset", "closed", "timeout", "status", "unsent"];
+    let kinds = ["refused", "reset", "closed", "timeout", "status", "dropped"];
     let by_kind: f64 = kinds.map(|kind| figure(trial, &format!("errors_{kind}"))).iter().sum();
     assert!(errors > 0.0 && errors == by_kind, "{errors} and {by_kind}: {trial}");
     assert!(figure(trial, "requests_verified") > 60.0, "{trial}");

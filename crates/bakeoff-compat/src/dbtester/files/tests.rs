@@ -35,7 +35,7 @@ fn stage(clients: u32, from: f64, put: Value, seconds: Vec<Value>) -> Value {
         "clients": clients, "began": from - 0.05, "measured_from": from,
         "measurement": {
             "window": seconds.len() as f64, "operations": {"put": put}, "seconds": seconds, "warmup_operations": 0,
-            "disconnected": 0.0, "connection_errors": {"count": 0, "examples": []}, "slip": empty,
+            "disconnected": 0.0, "connection_errors": {"count": 0, "examples": []}, "schedule_lag": empty,
             "generator_cpu": 0.0, "generator_threads": 1, "bytes_sent": 3050, "bytes_received": 6100,
         },
     })

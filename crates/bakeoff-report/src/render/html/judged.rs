@@ -65,7 +65,7 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
     let bottom = 6.0 + ROW * judged.len() as f64;
     let label = "ratio (logarithmic); left of the line: first is lower, right: first is higher";
     let mut svg = FRAME.with_axis_below(&axis, bottom, label);
-    svg.line("floor", axis.at(1.0), 0.0, axis.at(1.0), bottom);
+    svg.line("baseline", axis.at(1.0), 0.0, axis.at(1.0), bottom);
     for (place, one) in judged.iter().enumerate() {
         let (base, middle) = (6.0 + ROW * place as f64 + 14.0, 6.0 + ROW * place as f64 + 27.0);
         let Some(answer) = one.answer else { continue };

@@ -165,7 +165,8 @@ fn key(report: &Report, of: &Sweep<'_>) -> String {
     });
     let mut entries: Vec<(Svg, String)> = systems.collect();
     if let Some(limit) = limit(of) {
-        entries.push((swatch(|svg| svg.line("floor", 1.0, 7.0, 29.0, 7.0)), limit.what.to_owned()));
+        entries
+            .push((swatch(|svg| svg.line("baseline", 1.0, 7.0, 29.0, 7.0)), limit.what.to_owned()));
     }
     legend(&entries)
 }
@@ -197,12 +198,12 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
     let y = Axis::fitting(unit, &values, 5).between(BOTTOM, FRAME.top);
     let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "clients");
     svg.path(
-        "floor",
+        "baseline",
         limit_points().filter(near).map(|point| (x.at(point.clients), y.at(point.rate))),
     );
     for point in limit_points().filter(near) {
         if let Some((least, most)) = point.range {
-            svg.line("floor", x.at(point.clients), y.at(least), x.at(point.clients), y.at(most));
+            svg.line("baseline", x.at(point.clients), y.at(least), x.at(point.clients), y.at(most));
         }
     }
     let mut summaries = Vec::new();

@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::text::QUANTILES;
 
 /// Version of the JSON form. Added fields do not change it.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 1;
 /// Maximum number of examples for each kind of error.
 const EXAMPLES_GIVEN: usize = 3;
 
@@ -157,7 +157,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "body_bytes": measurement.answers.body_bytes,
         "response": latencies(&total.responses()),
         "service": latencies(&total.services()),
-        "slip": latencies(&Ranked::of_values(&measurement.schedule_lag)),
+        "schedule_lag": latencies(&Ranked::of_values(&measurement.schedule_lag)),
         "timer_lag": latencies(&Ranked::of_values(&measurement.timer_lag)),
         "receive_lag": latencies(&Ranked::of_values(&measurement.receive_lag)),
         "undelayed": latencies(&Ranked::of_values(&measurement.undelayed)),
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn json_holds_the_figures() {
         let json = json(&result(with_errors(part(1000.0, 11), 100), &["errors > 0"]));
-        assert_eq!(json["format"], 2);
+        assert_eq!(json["format"], 1);
         assert_eq!(json["url"], "http://127.0.0.1:8080/");
         assert_eq!(json["settings"]["requests"][0]["headers"], json!(["Authorization"]));
         assert_eq!((&json["requests"], &json["verified"]), (&json!(1000), &json!(900)));
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(json["errors"], json!({"status": 100}));
         assert_eq!(json["error_examples"][0]["what"], "status 500: \u{fffd}[31mred");
         assert_eq!(json["statuses"], json!({"200": 900, "500": 100}));
-        assert_eq!(json["slip"]["max_us"], 12.007);
+        assert_eq!(json["schedule_lag"]["max_us"], 12.007);
         let generator = json!({
             "cpu_share": 0.25, "cpu_us_per_request": 10.0, "threads": 2, "peak_rss_bytes": 12 << 20,
             "stalls": []

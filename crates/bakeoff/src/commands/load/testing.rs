@@ -78,6 +78,8 @@ pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
     let figures = part.measurement.operations.get_mut(NAME).unwrap();
     figures.verified -= count;
     figures.verified_in_window -= count;
+    fail_slowest(&mut figures.response, &mut figures.failed, count);
+    fail_slowest(&mut figures.service, &mut Latencies::default(), count);
     let errors = figures.errors.entry(ErrorKind::Status).or_default();
     errors.count = count;
     errors.examples.push(Example {
@@ -87,7 +89,21 @@ pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
     });
     let statuses = [(200, figures.verified), (500, count)].into();
     part.measurement.answers.statuses = statuses;
+    part.measurement.undelayed = part.measurement.total().response;
     judged(part)
+}
+
+/// Moves the `count` slowest latencies from one distribution to the failures of another.
+fn fail_slowest(from: &mut Latencies, to: &mut Latencies, count: u64) {
+    let all: Vec<(Duration, u64)> = from.recorded().collect();
+    let mut kept = from.count() - count;
+    from.clear();
+    for (latency, times) in all {
+        let stays = times.min(kept);
+        kept -= stays;
+        from.record_many(latency, stays);
+        to.record_many(latency, times - stays);
+    }
 }
 
 /// Sets the reasons why the part is not valid from its measurement.
