@@ -37,11 +37,23 @@ pub(super) struct Links {
     netlink: OwnedFd,
 }
 
-/// A rule that drops packets.
-#[derive(Clone)]
-pub(super) struct CutRule(RuleMessage);
+/// Table of routes for delayed packets, and the priorities of the rules about it. What was delayed has the usual routes.
+const DELAY_TABLE: u8 = 100;
+const DELAYED_PRIORITY: u32 = 90;
 
-impl CutRule {
+/// A rule about the packets of a path.
+#[derive(Clone)]
+pub(super) struct PathRule(RuleMessage);
+
+impl PathRule {
+    /// Sends the packets of a path to the link of [`Links::delays`].
+    pub(super) fn delayed(path: CutPath) -> Self {
+        let Self(mut rule) = Self::all(path);
+        rule.header.action = RuleAction::ToTable;
+        rule.header.table = DELAY_TABLE;
+        Self(rule)
+    }
+
     /// Drops all packets of a path.
     pub(super) fn all((from, to): CutPath) -> Self {
         let mut rule = RuleMessage::default();
@@ -113,6 +125,25 @@ impl Links {
         self.ask(RouteNetlinkMessage::SetLink(link), 0)
     }
 
+    /// Makes a link the one for delayed packets, with room for `waiting` of them.
+    pub(super) fn delays(&self, (index, name): (u32, &str), waiting: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.attributes = vec![LinkAttribute::TxQueueLen(waiting)];
+        self.ask(RouteNetlinkMessage::SetLink(link), 0)?;
+        let to_link = vec![RouteAttribute::Oif(index)];
+        self.route((DELAY_TABLE, 0), RouteScope::Link, to_link)?;
+        let mut back = RuleMessage::default();
+        back.header.family = AddressFamily::Inet;
+        back.header.action = RuleAction::ToTable;
+        back.header.table = RouteHeader::RT_TABLE_MAIN;
+        back.attributes = vec![
+            RuleAttribute::Priority(DELAYED_PRIORITY),
+            RuleAttribute::Iifname(name.to_owned()),
+        ];
+        self.add(&PathRule(back))
+    }
+
     /// Gives a link an address.
     pub(super) fn address(&self, index: u32, address: Ipv4Addr) -> io::Result<()> {
         let mut message = AddressMessage::default();
@@ -130,7 +161,7 @@ impl Links {
     /// Adds a route to one address that a link reaches directly.
     pub(super) fn neighbour(&self, index: u32, to: Ipv4Addr) -> io::Result<()> {
         self.route(
-            ONE,
+            (RouteHeader::RT_TABLE_MAIN, ONE),
             RouteScope::Link,
             vec![RouteAttribute::Destination(to.into()), RouteAttribute::Oif(index)],
         )
@@ -139,12 +170,12 @@ impl Links {
     /// Adds the route to all other addresses.
     pub(super) fn default_route(&self, index: u32, via: Ipv4Addr) -> io::Result<()> {
         let attributes = vec![RouteAttribute::Gateway(via.into()), RouteAttribute::Oif(index)];
-        self.route(0, RouteScope::Universe, attributes)
+        self.route((RouteHeader::RT_TABLE_MAIN, 0), RouteScope::Universe, attributes)
     }
 
     fn route(
         &self,
-        length: u8,
+        (table, length): (u8, u8),
         scope: RouteScope,
         attributes: Vec<RouteAttribute>,
     ) -> io::Result<()> {
@@ -152,7 +183,7 @@ impl Links {
         message.header = RouteHeader {
             address_family: AddressFamily::Inet,
             destination_prefix_length: length,
-            table: RouteHeader::RT_TABLE_MAIN,
+            table,
             protocol: RouteProtocol::Static,
             scope,
             kind: RouteType::Unicast,
@@ -162,13 +193,13 @@ impl Links {
         self.create(RouteNetlinkMessage::NewRoute(message))
     }
 
-    /// Adds a rule that drops packets.
-    pub(super) fn add(&self, rule: &CutRule) -> io::Result<()> {
+    /// Adds a rule.
+    pub(super) fn add(&self, rule: &PathRule) -> io::Result<()> {
         self.create(RouteNetlinkMessage::NewRule(rule.0.clone()))
     }
 
     /// Removes a rule.
-    pub(super) fn remove(&self, rule: &CutRule) -> io::Result<()> {
+    pub(super) fn remove(&self, rule: &PathRule) -> io::Result<()> {
         self.ask(RouteNetlinkMessage::DelRule(rule.0.clone()), 0)
     }
 

@@ -1,14 +1,16 @@
 //! Gives each node on this machine an address whose paths to the others can be cut.
 //!
 //! A process of ours (`bakeoff __network`) holds a network namespace for each address and forwards the packets between
-//! them. A cut path drops packets without an answer, as a broken cable does. An ordinary user needs a user namespace for
+//! them. A cut path drops packets without an answer, as a broken cable does. A delayed path holds them back. An ordinary user needs a user namespace for
 //! that. Where the kernel refuses namespaces, another process (`bakeoff __relays`) relays connections between loopback
 //! addresses. All of it ends with the process: nothing of the machine's own network is changed.
 //!
 //! Not here: the messages to the kernel (`links`), the proof of a cut (`paths`), which paths a fault cuts
 //! (`bakeoff_trial`).
 
+mod delay;
 mod enter;
+mod forwarder;
 mod links;
 mod namespaces;
 mod paths;
@@ -21,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attendant::Attendant;
 
+pub use self::delay::PathDelay;
 pub(super) use self::enter::{COMMAND as ENTER_COMMAND, run as enter};
 pub(super) use self::namespaces::{COMMAND, run};
 pub(super) use self::relays::{COMMAND as RELAYS_COMMAND, run as relay};
@@ -45,6 +48,8 @@ pub enum CutConnections {
 enum NetworkOrder {
     /// Cut these paths.
     Cut { paths: Vec<CutPath>, connections: CutConnections },
+    /// Delay what passes over these paths.
+    Delay { paths: Vec<CutPath>, delay: PathDelay },
     /// Restore all paths.
     Heal,
     /// Count the connections of a process and its descendants as those of an address.
@@ -149,6 +154,14 @@ impl Network {
         self.order(&NetworkOrder::Cut { paths: paths.to_vec(), connections })
     }
 
+    /// Delays what passes over paths until [`Self::heal`]. Relays lose nothing. Returns the proof: the times of probes.
+    ///
+    /// # Errors
+    /// A reason, if the kernel refuses or a probe arrives too early.
+    pub fn delay(&self, paths: &[CutPath], delay: PathDelay) -> Result<String, String> {
+        self.order(&NetworkOrder::Delay { paths: paths.to_vec(), delay })
+    }
+
     /// Restores all paths. Returns the proof: probes that arrived.
     ///
     /// # Errors
@@ -240,6 +253,61 @@ mod tests {
         assert_eq!(network.heal().unwrap(), "6 probes arrived");
         let unknown = [(ends[0], Ipv4Addr::LOCALHOST)];
         assert_eq!(network.cut(&unknown, CutConnections::All).unwrap_err(), "unknown address");
+    }
+
+    #[test]
+    fn delay_of_namespaces_is_proven_and_healed() {
+        let Some(network) = namespaces() else { return };
+        is_delayed_and_healed(&network);
+        let lossy = PathDelay { loss: 0.5, ..SLOW };
+        network.delay(&[(ENDS[0], ENDS[1])], lossy).unwrap();
+        network.heal().unwrap();
+    }
+
+    #[test]
+    fn delay_of_relays_is_proven_and_healed() {
+        is_delayed_and_healed(&relays(6).0);
+    }
+
+    const SLOW: PathDelay =
+        PathDelay { by: Duration::from_millis(60), jitter: Duration::from_millis(20), loss: 0.0 };
+
+    fn is_delayed_and_healed(network: &Network) {
+        let ends = network.addresses();
+        for _ in 0..2 {
+            let proof = network.delay(&[(ends[0], ends[1]), (ends[1], ends[0])], SLOW).unwrap();
+            assert!(proof.starts_with("probes took ") && proof.ends_with(" elsewhere"), "{proof}");
+            let twice = network.cut(&[(ends[1], ends[2])], CutConnections::All).unwrap_err();
+            assert_eq!(twice, "the network is cut already");
+            assert_eq!(network.heal().unwrap(), "6 probes arrived");
+        }
+        network.cut(&[(ends[0], ends[1])], CutConnections::All).unwrap();
+        network.heal().unwrap();
+    }
+
+    #[test]
+    fn delayed_connection_carries_all_bytes_in_order() {
+        let (network, announced, listening) = relays(7);
+        let (server, port) = relayed_server(&network, announced[1], listening[1]);
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        network.admit(announced[0], group).unwrap();
+        let mut client = TcpStream::connect((announced[1], port)).unwrap();
+        let (mut served, _) = server.accept().unwrap();
+        network.delay(&[(announced[0], announced[1])], SLOW).unwrap();
+        let began = std::time::Instant::now();
+        client.write_all(&[0]).unwrap();
+        served.read_exact(&mut [7]).unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(40), "it waits at least 60 - 20 ms");
+        // More than waits at once.
+        let bytes: Vec<u8> = (0..20_u32 << 20).map(|place| (place / 251) as u8).collect();
+        let sent = bytes.clone();
+        let sender = std::thread::spawn(move || client.write_all(&sent).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        network.heal().unwrap();
+        let mut read = vec![0; bytes.len()];
+        served.read_exact(&mut read).unwrap();
+        assert!(read == bytes, "the bytes arrived in another order");
+        sender.join().unwrap();
     }
 
     /// Starts a server behind a relay. Returns its port, too.

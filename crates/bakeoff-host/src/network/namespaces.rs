@@ -2,7 +2,8 @@
 //!
 //! This process is the router. Each address has a namespace with one link to it, and a route over the router to all
 //! others. A cut is a routing rule for the two addresses: the router then drops what it would forward, silently. The
-//! rule is asked for each packet, so that open connections feel it like new ones.
+//! rule is asked for each packet, so that open connections feel it like new ones. A delay is a rule as well, which sends
+//! the packets through a forwarder.
 //!
 //! Nothing here is connected to the machine's own network.
 
@@ -16,7 +17,9 @@ use std::process::ExitCode;
 use bakeoff_disk::answer;
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::links::{CutRule, LOOPBACK, Links};
+use super::delay::PathDelay;
+use super::forwarder::{DEVICE, Forwarder};
+use super::links::{LOOPBACK, Links, PathRule};
 use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
 use super::{CutConnections, NetworkReply};
 use crate::sockets;
@@ -29,6 +32,8 @@ const ADDRESSES_MAX: usize = 250;
 /// Index of the link in each namespace, and of the first link of the router.
 const LINK: u32 = 2;
 const FIRST_LINK: u32 = 10;
+/// Packets that wait for the forwarder, at most.
+const WAITING_MAX: u32 = 10_000;
 /// UDP port of the probes in each namespace.
 const PROBE_PORT: u16 = 9;
 
@@ -94,7 +99,9 @@ struct Router {
     links: Links,
     /// Namespaces with their addresses.
     namespaces: Vec<(Ipv4Addr, File)>,
-    rules: Vec<CutRule>,
+    rules: Vec<PathRule>,
+    /// Holds packets back, once a path was delayed.
+    forwarder: Option<Forwarder>,
 }
 
 impl Router {
@@ -117,7 +124,14 @@ impl Router {
             namespaces.push((address, file));
             ends.push(end);
         }
-        Ok((Self { links, namespaces, rules: Vec::new() }, ends))
+        Ok((Self { links, namespaces, rules: Vec::new(), forwarder: None }, ends))
+    }
+
+    /// Adds a rule until the paths are restored.
+    fn add(&mut self, rule: PathRule) -> io::Result<()> {
+        self.links.add(&rule)?;
+        self.rules.push(rule);
+        Ok(())
     }
 
     /// Returns the ports of the TCP connections that are open over a path.
@@ -136,18 +150,28 @@ impl Ways for Router {
     fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize> {
         let path = (self.namespaces[between.0].0, self.namespaces[between.1].0);
         let rules = match connections {
-            CutConnections::All => vec![CutRule::all(path)],
+            CutConnections::All => vec![PathRule::all(path)],
             CutConnections::Existing => {
                 let open = self.open_connections(between)?;
-                open.into_iter().map(|ports| CutRule::connection(path, ports)).collect()
+                open.into_iter().map(|ports| PathRule::connection(path, ports)).collect()
             }
         };
         let count = rules.len();
-        for rule in rules {
-            self.links.add(&rule)?;
-            self.rules.push(rule);
-        }
+        rules.into_iter().try_for_each(|rule| self.add(rule))?;
         Ok(count)
+    }
+
+    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()> {
+        if self.forwarder.is_none() {
+            let forwarder = Forwarder::open()?;
+            self.links.delays((forwarder.index()?, DEVICE), WAITING_MAX)?;
+            self.forwarder = Some(forwarder);
+        }
+        let path = (self.namespaces[between.0].0, self.namespaces[between.1].0);
+        if let Some(forwarder) = &self.forwarder {
+            forwarder.delay(path, delay, (between.0 * ADDRESSES_MAX + between.1) as u64)?;
+        }
+        self.add(PathRule::delayed(path))
     }
 
     fn restore(&mut self) -> io::Result<()> {
@@ -155,6 +179,7 @@ impl Ways for Router {
             self.links.remove(rule)?;
             self.rules.pop();
         }
+        self.forwarder.iter().for_each(Forwarder::clear);
         Ok(())
     }
 

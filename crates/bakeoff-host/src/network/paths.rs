@@ -1,4 +1,4 @@
-//! Cuts paths between ends and restores them, and proves both with probes.
+//! Cuts or delays paths between ends and restores them, and proves it with probes.
 //!
 //! A probe is a datagram from one end's socket to another's. Each cut path also has a connection that was opened before,
 //! and a byte on it must not arrive.
@@ -13,10 +13,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::units::plural;
+use bakeoff_core::units::{latency_text, plural};
 use bakeoff_disk::answer;
 use rustix::net::sockopt::set_socket_linger;
 
+use super::delay::PathDelay;
 use super::{CutConnections, CutPath, NetworkOrder, NetworkReply};
 
 /// Time in which a probe must not arrive over a cut path. It takes some 50 µs over an open one.
@@ -25,6 +26,11 @@ const CUT_FOR: Duration = Duration::from_millis(50);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(2);
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 const CHECK_EVERY: Duration = Duration::from_micros(200);
+
+/// Time by which a probe may be later than its delay.
+const LATE_MAX: Duration = Duration::from_millis(500);
+/// Probes that are sent over a path that may lose some.
+const PROBES_MAX: usize = 10;
 
 /// A directed path between two ends, by their places.
 pub(super) type Between = (usize, usize);
@@ -44,6 +50,9 @@ pub(super) trait Ways {
     /// Cuts a path. Returns the number of open connections that it cut, if it cuts only those.
     fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize>;
 
+    /// Delays what passes over a path.
+    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()>;
+
     /// Restores all paths.
     fn restore(&mut self) -> io::Result<()>;
 
@@ -57,6 +66,12 @@ pub(super) trait Ways {
     fn open(&mut self, _end: usize, _ports: &[u16]) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Shortest and longest time of some probes.
+struct Times {
+    least: Duration,
+    most: Duration,
 }
 
 /// The paths between all ends.
@@ -98,6 +113,7 @@ impl<W: Ways> Paths<W> {
     fn obey(&mut self, order: NetworkOrder) -> Result<String, String> {
         match order {
             NetworkOrder::Cut { paths, connections } => self.cut(&paths, connections),
+            NetworkOrder::Delay { paths, delay } => self.delay(&paths, delay),
             NetworkOrder::Heal => self.heal(),
             NetworkOrder::Admit { address, process } => {
                 let end = self.end(address).ok_or(UNKNOWN)?;
@@ -127,14 +143,79 @@ impl<W: Ways> Paths<W> {
             .collect()
     }
 
-    /// Cuts paths, and proves that they are cut and the others are not.
-    fn cut(&mut self, paths: &[CutPath], connections: CutConnections) -> Result<String, String> {
+    /// Returns paths by the places of their ends, if all paths are whole.
+    fn whole(&self, paths: &[CutPath]) -> Result<BTreeSet<Between>, String> {
         if self.is_cut {
             return Err("the network is cut already".to_owned());
         }
         let between = |&(from, to): &CutPath| Some((self.end(from)?, self.end(to)?));
-        let cut: BTreeSet<Between> =
-            paths.iter().map(between).collect::<Option<_>>().ok_or(UNKNOWN)?;
+        Ok(paths.iter().map(between).collect::<Option<_>>().ok_or(UNKNOWN)?)
+    }
+
+    /// Delays paths, and proves that probes take as long over them, and less over the others.
+    fn delay(&mut self, paths: &[CutPath], delay: PathDelay) -> Result<String, String> {
+        let delayed = self.whole(paths)?;
+        let before = self.times(&delayed, OPEN_WITHIN)?;
+        self.is_cut = true;
+        let proven = self.delay_and_prove(&delayed, delay, before);
+        if proven.is_err() {
+            self.restore().ok();
+        }
+        proven
+    }
+
+    fn delay_and_prove(
+        &mut self,
+        delayed: &BTreeSet<Between>,
+        delay: PathDelay,
+        before: Times,
+    ) -> Result<String, String> {
+        for &between in delayed {
+            let done = self.ways.delay(between, delay);
+            done.map_err(|error| self.failed(between, &error))?;
+        }
+        let after = self.times(delayed, delay.by + delay.jitter + LATE_MAX)?;
+        let text = |time| latency_text(time);
+        if after.least < delay.least() {
+            return Err(format!("a probe over a delayed path took only {}", text(after.least)));
+        }
+        let others = self.all().into_iter().filter(|path| !delayed.contains(path)).collect();
+        let others = match self.times(&others, OPEN_WITHIN)? {
+            Times { least: Duration::MAX, .. } => String::new(),
+            times => format!(", {} to {} elsewhere", text(times.least), text(times.most)),
+        };
+        Ok(format!(
+            "probes took {} to {}, and {} to {} before{others}",
+            text(after.least),
+            text(after.most),
+            text(before.least),
+            text(before.most)
+        ))
+    }
+
+    /// Measures how long a probe takes over each of these paths. One that does not arrive within `within` is sent again.
+    fn times(&mut self, paths: &BTreeSet<Between>, within: Duration) -> Result<Times, String> {
+        let mut times = Times { least: Duration::MAX, most: Duration::ZERO };
+        for &between in paths {
+            let mut took = None;
+            for _ in 0..PROBES_MAX {
+                let began = clock::now();
+                let arrived = self.probe(&[between], within, within);
+                if !arrived.map_err(|error| error.to_string())?.is_empty() {
+                    took = Some(clock::now() - began);
+                    break;
+                }
+            }
+            let (from, to) = self.path(between);
+            let took = took.ok_or_else(|| format!("no probe from {from} to {to} arrived"))?;
+            times = Times { least: times.least.min(took), most: times.most.max(took) };
+        }
+        Ok(times)
+    }
+
+    /// Cuts paths, and proves that they are cut and the others are not.
+    fn cut(&mut self, paths: &[CutPath], connections: CutConnections) -> Result<String, String> {
+        let cut = self.whole(paths)?;
         let mut held = Vec::new();
         for &between in &cut {
             held.push(self.connect(between).map_err(|error| self.failed(between, &error))?);
@@ -205,7 +286,7 @@ impl<W: Ways> Paths<W> {
 
     fn failed(&self, between: Between, error: &io::Error) -> String {
         let (from, to) = self.path(between);
-        format!("cannot cut the path from {from} to {to}: {error}")
+        format!("cannot change the path from {from} to {to}: {error}")
     }
 
     /// Proves that no probe passes over these paths.

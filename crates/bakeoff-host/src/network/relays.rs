@@ -7,12 +7,14 @@
 //! A sender is known by its address if that is one that a node listens on. Otherwise the kernel knows the socket's inode,
 //! and a process of the node holds it. What no node's process holds belongs to no end, and is never cut.
 //!
+//! A delayed path holds bytes back, and loses none of a connection.
+//!
 //! A relay is not a network. The kernel accepts a new connection before the relay knows its sender, so a cut lets
 //! connections open that then carry nothing. Both kernels acknowledge bytes that the relay holds.
 //!
 //! Not here: the proof of a cut (`paths`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::net::{
@@ -20,14 +22,17 @@ use std::net::{
 };
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_disk::answer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::time::Timespec;
 
+use super::delay::{DelayClock, DelayLine, PathDelay};
 use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
 use super::{CutConnections, NetworkReply};
 use crate::procfs;
@@ -42,6 +47,8 @@ const PIECE: usize = 64 << 10;
 const STACK: usize = 256 << 10;
 /// Connections that wait to be accepted, at most.
 const WAITING_MAX: i32 = 4096;
+/// Pieces of a connection that wait for their delay, at most. Then its sender waits.
+const HELD_MAX: usize = 64;
 /// Pause after a failed `accept`, mostly for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -59,6 +66,9 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         paths.serve()
     })
 }
+
+/// A datagram, the socket that passes it on, and its receiver.
+type Datagram = (Arc<UdpSocket>, Vec<u8>, SocketAddrV4);
 
 /// A node's two addresses.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +91,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     cut: BTreeSet<Between>,
+    /// Delayed paths, with the queues of their datagrams.
+    delayed: BTreeMap<Between, (PathDelay, DelayLine<Datagram>)>,
     /// Connections that a cut holds.
     connections: CutConnections,
     /// Number of the next connection, and that of the first one after the cut.
@@ -172,8 +184,20 @@ impl Ways for Relays {
         Ok(state.open.values().filter(over).count())
     }
 
+    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()> {
+        let clock = DelayClock::new(delay, between.0 as u64);
+        let datagrams = DelayLine::start(clock, |(through, bytes, to): Datagram| {
+            let _ = through.send_to(&bytes, to);
+        })?;
+        lock(&self.0.state).delayed.insert(between, (delay, datagrams));
+        Ok(())
+    }
+
     fn restore(&mut self) -> io::Result<()> {
-        lock(&self.0.state).cut.clear();
+        let mut state = lock(&self.0.state);
+        state.cut.clear();
+        state.delayed.clear();
+        drop(state);
         self.0.changed.notify_all();
         Ok(())
     }
@@ -275,6 +299,9 @@ impl Shared {
         if (self.wait(number, path) | self.wait(number, back)) && has_hung_up(client) {
             return Ok(());
         }
+        if let Some(delay) = self.delay_of(path) {
+            std::thread::sleep(delay.by);
+        }
         let server =
             TcpStream::connect_timeout(&node, OPEN_WITHIN).inspect_err(|_| reset(client))?;
         client.set_nodelay(true)?;
@@ -290,10 +317,23 @@ impl Shared {
     /// Passes bytes on in one direction until it ends.
     fn pump(&self, from: &TcpStream, to: &TcpStream, number: u64, path: Option<Between>) {
         let mut buffer = [0; PIECE];
+        let mut held = HeldBytes::default();
         loop {
             let (mut reader, mut writer) = (from, to);
+            if !held.pass_due(from, to) {
+                continue;
+            }
             let read = reader.read(&mut buffer);
             self.wait(number, path);
+            if let Ok(count) = read
+                && let Some(leaves_at) = held.leaves_at(self.delay_of(path), number)
+            {
+                held.waiting.push_back((leaves_at, buffer[..count].to_vec()));
+                if count > 0 {
+                    continue;
+                }
+                held.pass_all(to);
+            }
             match read {
                 Ok(0) => {
                     let _ = to.shutdown(Shutdown::Write);
@@ -310,6 +350,12 @@ impl Shared {
         }
     }
 
+    /// Returns the delay of a path; `None` without one.
+    fn delay_of(&self, path: Option<Between>) -> Option<PathDelay> {
+        let state = lock(&self.state);
+        path.and_then(|path| state.delayed.get(&path)).map(|(delay, _)| *delay)
+    }
+
     /// Waits until a path carries a connection's bytes. Returns true if it did not at first.
     fn wait(&self, number: u64, path: Option<Between>) -> bool {
         let Some(path) = path else { return false };
@@ -323,7 +369,7 @@ impl Shared {
     }
 
     /// Passes on the datagrams that a port gets, from the announced address of their sender.
-    fn pass_datagrams(&self, socket: &UdpSocket, (end, port): Port) {
+    fn pass_datagrams(&self, socket: &Arc<UdpSocket>, (end, port): Port) {
         let mut buffer = [0; PIECE];
         loop {
             let Ok((count, from)) = socket.recv_from(&mut buffer) else {
@@ -331,17 +377,23 @@ impl Shared {
                 continue;
             };
             let sender = self.listening_at(from.ip());
-            let state = lock(&self.state);
+            let mut state = lock(&self.state);
             let own = sender.and_then(|sender| {
                 let announced = SocketAddrV4::new(self.ends[sender].address, from.port());
                 state.datagrams.get(&announced).cloned()
             });
             // A cut of open connections drops no datagram.
             let passes = sender.is_none_or(|sender| state.carries((sender, end), u64::MAX));
-            drop(state);
-            if passes {
-                let through = own.as_deref().unwrap_or(socket);
-                let _ = through.send_to(&buffer[..count], (self.ends[end].listens, port));
+            let target = SocketAddrV4::new(self.ends[end].listens, port);
+            let through = own.as_ref().unwrap_or(socket);
+            let line = sender.and_then(|sender| state.delayed.get_mut(&(sender, end)));
+            match line {
+                _ if !passes => {}
+                Some((_, line)) => line.push((through.clone(), buffer[..count].to_vec(), target)),
+                None => {
+                    drop(state);
+                    let _ = through.send_to(&buffer[..count], target);
+                }
             }
         }
     }
@@ -364,6 +416,59 @@ impl Shared {
     }
 }
 
+/// Bytes of a connection that wait for their delay, in order.
+#[derive(Default)]
+struct HeldBytes {
+    waiting: VecDeque<(Instant, Vec<u8>)>,
+    clock: Option<DelayClock>,
+}
+
+impl HeldBytes {
+    /// Returns when bytes that were read now leave; `None` if they leave at once. Bytes leave in order, even if the delay
+    /// ends meanwhile.
+    fn leaves_at(&mut self, delay: Option<PathDelay>, seed: u64) -> Option<Instant> {
+        let Some(delay) = delay else {
+            self.clock = None;
+            return self.waiting.back().map(|(leaves_at, _)| *leaves_at);
+        };
+        // A connection loses nothing.
+        let whole = PathDelay { loss: 0.0, ..delay };
+        self.clock.get_or_insert_with(|| DelayClock::new(whole, seed)).leaves_at()
+    }
+
+    /// Passes on what is due. Returns true once there is more to read, or nothing waits.
+    fn pass_due(&mut self, from: &TcpStream, to: &TcpStream) -> bool {
+        let Some((leaves_at, _)) = self.waiting.front() else { return true };
+        let left = leaves_at.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            self.pass_first(to);
+            return false;
+        }
+        if self.waiting.len() >= HELD_MAX {
+            std::thread::sleep(left);
+            return false;
+        }
+        let left = Timespec::try_from(left).ok();
+        let mut asked = [PollFd::new(from, PollFlags::IN)];
+        poll(&mut asked, left.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Passes on everything, each piece when it is due.
+    fn pass_all(&mut self, to: &TcpStream) {
+        while let Some((leaves_at, _)) = self.waiting.front() {
+            std::thread::sleep(leaves_at.saturating_duration_since(clock::now()));
+            self.pass_first(to);
+        }
+    }
+
+    fn pass_first(&mut self, mut to: &TcpStream) {
+        if let Some((_, bytes)) = self.waiting.pop_front() {
+            // The reader meets a broken connection, too.
+            let _ = to.write_all(&bytes);
+        }
+    }
+}
+
 /// Makes the end of a connection a reset, and wakes its reader.
 fn reset(stream: &TcpStream) {
     let _ = set_socket_linger(stream, Some(Duration::ZERO));
@@ -373,7 +478,7 @@ fn reset(stream: &TcpStream) {
 /// Returns true if the other side has closed a connection or was reset.
 fn has_hung_up(stream: &TcpStream) -> bool {
     let mut asked = [PollFd::new(stream, PollFlags::RDHUP)];
-    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut asked, Some(&now)).is_ok()
         && asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
