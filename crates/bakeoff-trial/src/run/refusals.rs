@@ -211,8 +211,14 @@ pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), 
     }
 }
 
-/// Refuses systems that no relay can stand before, where networks are cut by relays. `why`: the reason for relays.
+/// Refuses systems that no relay can stand before, and faults that lose packets, where networks are cut by relays. `why`:
+/// the reason for relays.
 pub(super) fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> {
+    if let Some(fault) = study.faults.iter().find(|fault| fault.action.loses_packets()) {
+        let what = format!("fault `{}` cannot lose packets here: {why}", fault.name);
+        let hint = "relays delay bytes and lose none: leave `loss` out, or allow user namespaces";
+        return Err(FleetError::input(what, hint));
+    }
     let Some(lacking) = systems::without_relays(study) else { return Ok(()) };
     Err(FleetError::input(
         format!(

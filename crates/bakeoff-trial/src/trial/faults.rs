@@ -239,6 +239,7 @@ impl Injector<'_> {
             FaultAction::Isolate(Isolation { lasts, direction, existing }) => {
                 return self.isolate(&targets, since, hits, lasts, (direction, existing));
             }
+            FaultAction::Delay(delay) => return self.delay(&targets, since, hits, delay),
             FaultAction::Partition(Partition { lasts }) => {
                 return self.separate(since, hits, lasts);
             }

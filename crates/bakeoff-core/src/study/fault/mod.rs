@@ -6,6 +6,7 @@
 //!
 //! Not here: making a fault happen (`bakeoff_trial`), what came of it (`crate::record::Injection`).
 
+mod delay;
 mod disk;
 mod isolate;
 mod kill;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::delay::PacketDelay;
 pub use self::disk::{DiskBreak, DiskFault};
 pub use self::isolate::{CutDirection, Isolation};
 pub use self::kill::NodeKill;
@@ -47,7 +49,7 @@ use crate::units;
 /// Describes a fault of a study.
 ///
 /// Its fields are those of records, which stay flat.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     /// Name in the study.
     pub name: String,
@@ -202,6 +204,11 @@ impl FaultAction {
     /// Returns true if the fault ends the nodes' processes.
     pub fn ends_nodes(self) -> bool {
         self.action().ends_nodes()
+    }
+
+    /// Returns true if the fault loses single packets of a connection.
+    pub fn loses_packets(self) -> bool {
+        self.action().loses_packets()
     }
 
     /// Returns true if the fault needs a network for each node.

@@ -5,14 +5,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::verb::{Action, TIME, Verb};
-use super::{disk, isolate, kill, partition, pause, restart, run, sequence, stop};
+use super::{delay, disk, isolate, kill, partition, pause, restart, run, sequence, stop};
 use crate::study::field::{Field, Form, Table, always, count, default, joined, maybe};
 
 /// Declares the actions of faults, each with its type in its verb's module.
 macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident($module:ident::$type:ident),)*) => {
         /// Names an event that happens to nodes.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case", tag = "action")]
         pub enum FaultAction {
             $($(#[$doc])* $action($module::$type),)*
@@ -59,6 +59,8 @@ actions! {
     Isolate(isolate::Isolation),
     /// Groups of nodes are cut off from each other.
     Partition(partition::Partition),
+    /// Packets of nodes arrive late.
+    Delay(delay::PacketDelay),
     /// The system maintains itself.
     Run(run::MaintenanceRun),
     /// Several faults happen one after another.

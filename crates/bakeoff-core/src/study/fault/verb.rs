@@ -105,6 +105,11 @@ pub(super) trait Action {
     fn needs_network(&self) -> bool {
         false
     }
+
+    /// Returns true if it loses single packets, which relays cannot.
+    fn loses_packets(&self) -> bool {
+        false
+    }
 }
 
 /// Declares the field of a verb with its nodes.

@@ -1,4 +1,4 @@
-//! Cuts the network of nodes: of one from everybody, or of groups from each other.
+//! Cuts the network of nodes, of one from everybody or of groups from each other, or delays it.
 //!
 //! Not here: the network and the proof of a cut (`bakeoff_host::network`).
 
@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::record::FaultHit;
 use bakeoff_core::study::CutDirection;
+use bakeoff_core::study::fault::PacketDelay;
 use bakeoff_host::Process;
-use bakeoff_host::network::{CutConnections, CutPath, Network};
+use bakeoff_host::network::{CutConnections, CutPath, Network, PathDelay};
 
 use super::{Injector, NotInjected};
 
@@ -36,6 +37,20 @@ impl Injector<'_> {
     ) -> Result<(), NotInjected> {
         let (groups, cut_off) = self.groups()?;
         self.cut(&cut_off, since, hits, lasts, (&separated(&groups), CutConnections::All))
+    }
+
+    /// Delays the packets of nodes for a time.
+    pub(super) fn delay(
+        &self,
+        nodes: &[&Process],
+        since: impl Fn(Instant) -> f64,
+        hits: &mut Vec<FaultHit>,
+        PacketDelay { lasts, by, jitter, loss }: PacketDelay,
+    ) -> Result<(), NotInjected> {
+        let network = self.network()?;
+        let paths = isolated(network, nodes, CutDirection::Both);
+        let begin = |_: &[&Process]| network.delay(&paths, PathDelay { by, jitter, loss });
+        self.break_and_heal(nodes, since, hits, lasts, begin, |_: &[&Process]| network.heal())
     }
 
     /// Cuts paths of the network for a time. `nodes`: those that are cut off.

@@ -202,7 +202,7 @@ error: fault `kept` has `run` and `for`
    |
 10 |   kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}
    |                         ^^^
-hint: `for` belongs to `pause`, `isolate`, `partition` and `disk`
+hint: `for` belongs to `pause`, `isolate`, `partition`, `delay` and `disk`
 ",
     );
     refused(
@@ -634,6 +634,65 @@ error: fault `paused` has `pause` and `stall`
 10 |   paused: {pause: leader, stall: true, at: 1s, for: 1s}
    |                           ^^^^^
 hint: `stall` belongs to `disk`
+",
+    );
+}
+
+#[test]
+fn delay_says_by_how_much() {
+    let text = BASE.replace(OPEN.0, OPEN.1)
+        + "faults:\n  late: {delay: each, by: 50ms, jitter: 5ms, loss: 1%, at: 1s, for: 1s}\n  \
+           later: {delay: leader, by: 1s, at: 1s, for: 2s}\n";
+    let study = read(&text);
+    let [late, later] = &study.faults[..] else { panic!("{:?}", study.faults) };
+    assert_eq!(
+        late.text(),
+        "packets of all nodes 50ms ± 5ms late for 1s, 1.0 % of the packets lost"
+    );
+    assert_eq!(later.text(), "packets of leader 1s late for 2s");
+    assert!(study.needs_network() && late.action.loses_packets() && !later.action.loses_packets());
+    refused(
+        "  late: {delay: leader, at: 1s, for: 1s}",
+        r"
+error: fault `late` delays nothing
+  --> my.yaml:10:10
+   |
+10 |   late: {delay: leader, at: 1s, for: 1s}
+   |          ^^^^^
+hint: add `by: 50ms`
+",
+    );
+    refused(
+        "  late: {delay: leader, by: 5ms, jitter: 6ms, at: 1s, for: 1s}",
+        r"
+error: `jitter` is longer than `by`
+  --> my.yaml:10:42
+   |
+10 |   late: {delay: leader, by: 5ms, jitter: 6ms, at: 1s, for: 1s}
+   |                                          ^^^
+hint: a packet cannot arrive before it was sent: write at most `by`
+",
+    );
+    refused(
+        "  late: {delay: leader, by: 5ms, loss: 60%, at: 1s, for: 1s}",
+        r"
+error: `loss` is more than half of the packets
+  --> my.yaml:10:40
+   |
+10 |   late: {delay: leader, by: 5ms, loss: 60%, at: 1s, for: 1s}
+   |                                        ^^^
+hint: write at most 50%, or cut the nodes off with `isolate`
+",
+    );
+    refused(
+        "  late: {isolate: leader, by: 5ms, at: 1s, for: 1s}",
+        r"
+error: fault `late` has `isolate` and `by`
+  --> my.yaml:10:27
+   |
+10 |   late: {isolate: leader, by: 5ms, at: 1s, for: 1s}
+   |                           ^^
+hint: `by` belongs to `delay`
 ",
     );
 }

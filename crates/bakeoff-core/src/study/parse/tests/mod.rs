@@ -274,6 +274,7 @@ faults:
   deaf: {isolate: {part: storage}, at: 1s, for: 1s, direction: in, systems: [two]}
   half-open: {isolate: leader, at: 1s, for: 1s, existing: only}
   split: {partition: [[leader, follower-1], [follower-2]], at: 1s, for: 1s, systems: [one]}
+  late: {delay: leader, by: 50ms, jitter: 5ms, loss: 1%, at: 1s, for: 1s}
   kept: {run: defragment, node: each, at: 5s, systems: [one]}
   stored: {run: snapshot, node: {part: storage}, at: 5s, every: 1s, times: 10, systems: [two]}
   staircase: {sequence: [paused, again], at: 10s, rest: 5s}
