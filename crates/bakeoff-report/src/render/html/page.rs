@@ -157,9 +157,18 @@ pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> Stri
     cells_grid(caption, head, &rows.iter().map(cells).collect::<Vec<_>>(), false)
 }
 
+/// Most rows of a table that is shown whole. Longer ones scroll.
+const SHOWN_ROWS_MAX: usize = 40;
+
 /// Returns a table of typed cells in a scrolling box. `stacks`: on a narrow screen each row is a list of its cells.
 fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>], stacks: bool) -> String {
-    let mut table = open(caption, if stacks { "scroll stacks" } else { "scroll" });
+    let class = match (rows.len() <= SHOWN_ROWS_MAX, stacks) {
+        (true, true) => "scroll all stacks",
+        (true, false) => "scroll all",
+        (false, true) => "scroll stacks",
+        (false, false) => "scroll",
+    };
+    let mut table = open(caption, class);
     let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
     let cell = |(place, text): (usize, &String)| {
         let class = if numbers[place] { " class=\"n\"" } else { "" };
