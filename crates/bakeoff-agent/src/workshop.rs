@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bakeoff_clock::{self as clock, Moment, wall};
-use bakeoff_core::observed::{Observed, PhaseName};
+use bakeoff_core::observed::{PhaseName, TrialSamples};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};
@@ -289,7 +289,7 @@ impl Workshop {
             }
             WatchRequest::End => {
                 let watch = locked(&self.watch).take();
-                let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
+                let observed: TrialSamples = watch.map(LocalWatch::end).unwrap_or_default();
                 as_json(observed)
             }
             WatchRequest::MarkLogs(nodes) => {

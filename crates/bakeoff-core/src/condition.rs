@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::histogram::Latencies;
 use crate::lateness::is_bound;
 use crate::measurement::{Measurement, SILENCE_MIN};
-use crate::ranked::{Percentile, Ranked, sample_min};
+use crate::ranked::{Percentile, RankedLatencies, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
@@ -32,7 +32,7 @@ pub struct Condition {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Metric {
-    Latency(Which, Point),
+    Latency(LatencyKind, Point),
     Throughput,
     Errors,
     LongestSilence,
@@ -40,7 +40,7 @@ enum Metric {
 
 /// Selects a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum LatencyKind {
     /// From due to done.
     Response,
     /// From sent to done.
@@ -69,7 +69,7 @@ enum Operator {
 /// Holds a figure and its limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Limit {
-    Latency(Which, Point, Duration),
+    Latency(LatencyKind, Point, Duration),
     Throughput(f64),
     Errors(u64),
     /// Share of all operations, 0 to 1.
@@ -81,9 +81,9 @@ enum Limit {
 /// Holds the figures of one load that conditions refer to.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    response: Ranked<'static>,
-    service: Ranked<'static>,
-    schedule_lag: Ranked<'static>,
+    response: RankedLatencies<'static>,
+    service: RankedLatencies<'static>,
+    schedule_lag: RankedLatencies<'static>,
     /// Response times without the generator's own delays.
     undelayed: Latencies,
     verified: u64,
@@ -101,7 +101,7 @@ impl Figures {
             errors: total.error_count(),
             response: total.responses().into_owned(),
             service: total.services().into_owned(),
-            schedule_lag: Ranked::of_values(&measurement.schedule_lag).into_owned(),
+            schedule_lag: RankedLatencies::of_values(&measurement.schedule_lag).into_owned(),
             undelayed: measurement.undelayed.clone(),
             throughput: measurement.throughput(),
             longest_silence: measurement.longest_silence(),
@@ -109,8 +109,8 @@ impl Figures {
     }
 
     /// Returns what the generator may have added to a percentile; zero for other figures.
-    fn added(&self, which: Which, point: Point) -> Duration {
-        let (Which::Response, Point::Quantile(quantile)) = (which, point) else {
+    fn added(&self, which: LatencyKind, point: Point) -> Duration {
+        let (LatencyKind::Response, Point::Quantile(quantile)) = (which, point) else {
             return Duration::ZERO;
         };
         let measured = self.response.successes().quantile(quantile);
@@ -270,10 +270,10 @@ fn metric(text: &str) -> Result<Metric, MetricError> {
         ["throughput" | "rate"] => return Ok(Metric::Throughput),
         ["errors"] => return Ok(Metric::Errors),
         ["longest-silence"] | ["longest", "silence"] => return Ok(Metric::LongestSilence),
-        [name] => (Which::Response, name),
-        ["response", name] => (Which::Response, name),
-        ["service", name] => (Which::Service, name),
-        ["schedule", "lag", name] => (Which::ScheduleLag, name),
+        [name] => (LatencyKind::Response, name),
+        ["response", name] => (LatencyKind::Response, name),
+        ["service", name] => (LatencyKind::Service, name),
+        ["schedule", "lag", name] => (LatencyKind::ScheduleLag, name),
         _ => return Err(MetricError::Unknown { text: text.trim().to_owned(), near: None }),
     };
     let point =
@@ -471,16 +471,20 @@ impl Condition {
 }
 
 /// Returns the percentile, or why there is none.
-fn latency(figures: &Figures, which: Which, point: Point) -> Result<Percentile, &'static str> {
+fn latency(
+    figures: &Figures,
+    which: LatencyKind,
+    point: Point,
+) -> Result<Percentile, &'static str> {
     let of = match which {
-        Which::Response => &figures.response,
-        Which::Service => &figures.service,
-        Which::ScheduleLag => &figures.schedule_lag,
+        LatencyKind::Response => &figures.response,
+        LatencyKind::Service => &figures.service,
+        LatencyKind::ScheduleLag => &figures.schedule_lag,
     };
-    if which != Which::ScheduleLag && figures.verified == 0 {
+    if which != LatencyKind::ScheduleLag && figures.verified == 0 {
         return Err("there was no success");
     }
-    if which == Which::ScheduleLag && of.count() == 0 {
+    if which == LatencyKind::ScheduleLag && of.count() == 0 {
         return Err("a closed load has no due times to be late for");
     }
     Ok(match point {

@@ -40,7 +40,7 @@ pub enum Delay {
 
 /// A reported percentile to which the generator may have added too much.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spoilt {
+pub struct InflatedPercentile {
     /// Name of the percentile.
     name: &'static str,
     response: Duration,
@@ -49,7 +49,7 @@ pub struct Spoilt {
     pub by: Delay,
 }
 
-impl Spoilt {
+impl InflatedPercentile {
     /// Returns `the generator may have added up to 1.9 ms to the p99 of 2.1 ms`.
     pub fn text(&self) -> String {
         format!(
@@ -78,7 +78,7 @@ fn reported(
 
 /// Returns the first reported percentile of an open load that the generator's delays may have spoilt. Latencies of a
 /// closed load follow from the number of clients.
-pub fn spoilt(of: &Measurement) -> Option<Spoilt> {
+pub fn spoilt(of: &Measurement) -> Option<InflatedPercentile> {
     if of.schedule_lag.is_empty() {
         return None;
     }
@@ -92,7 +92,7 @@ pub fn spoilt(of: &Measurement) -> Option<Spoilt> {
         true => Delay::Sending,
         false => Delay::Stall,
     };
-    Some(Spoilt { name, response, added, by })
+    Some(InflatedPercentile { name, response, added, by })
 }
 
 /// Returns true if what was added is more than a share of a response time, and more than is always allowed.

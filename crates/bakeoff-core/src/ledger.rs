@@ -19,7 +19,7 @@ pub mod audited;
 
 use std::time::Duration;
 
-use crate::staleness::{Ended, StaleBy, Superseded};
+use crate::staleness::{StaleBy, SupersededWrites, WritesAtEnd};
 
 /// Default number of writes of unknown outcome that a key remembers.
 const UNKNOWN_MAX: u16 = 64;
@@ -54,7 +54,7 @@ struct Rare {
     forgotten: u32,
     unknown: Unknown,
     /// Times at which writes superseded others; `None` if staleness is not measured.
-    superseded: Option<Superseded>,
+    superseded: Option<SupersededWrites>,
 }
 
 /// Describes a write that may still be read, or be ordered after an acknowledged one.
@@ -208,7 +208,7 @@ impl KeyHistory {
 
     /// Also remembers when the last `ring_max` writes superseded others, to compute the staleness of reads.
     pub fn measuring_staleness(self, ring_max: usize) -> Self {
-        let superseded = Some(Superseded::new(ring_max));
+        let superseded = Some(SupersededWrites::new(ring_max));
         Self { rare: Some(Box::new(Rare { superseded, ..Rare::default() })), ..self }
     }
 
@@ -310,7 +310,7 @@ impl KeyHistory {
         }
     }
 
-    fn superseded(&self) -> Option<&Superseded> {
+    fn superseded(&self) -> Option<&SupersededWrites> {
         self.rare.as_ref()?.superseded.as_ref()
     }
 
@@ -343,7 +343,7 @@ impl KeyHistory {
         let superseded = self.superseded()?;
         let ended = match found {
             Violation::Stale(seen, _) => superseded.ended(seen),
-            Violation::Lost => Ended::Exactly(self.delete_ended()),
+            Violation::Lost => WritesAtEnd::Exactly(self.delete_ended()),
             Violation::FromTheFuture(_) => return None,
         };
         Some(superseded.stale_by(ended, began.at, began.acknowledged))

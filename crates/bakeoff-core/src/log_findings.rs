@@ -170,7 +170,7 @@ fn complaint<'a>(line: &'a str, words: &[LevelWord]) -> Option<(Level, Cow<'a, s
 }
 
 /// Level, or `None` for a harmless one; and the message.
-type Found<'a> = (Option<Level>, Cow<'a, str>);
+type ClassifiedLine<'a> = (Option<Level>, Cow<'a, str>);
 
 /// Parses a word as a level; `None` if it is not one.
 fn level(word: &str) -> Option<Option<Level>> {
@@ -204,7 +204,7 @@ fn of_json<'a>(fields: &Map<String, Value>) -> Option<(Level, Cow<'a, str>)> {
 }
 
 /// Parses `12:M 23 Nov 2026 04:42:30.113 # …` of Redis, whose word for a warning is `#`.
-fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<Found<'a>> {
+fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<ClassifiedLine<'a>> {
     let mut rest = line;
     for _ in 0..WORDS {
         let (token, after) = rest.split_once(' ')?;
@@ -217,7 +217,7 @@ fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<Found<'a>> {
 }
 
 /// Parses `E1122 09:12:34.5 …` of klog, and Tarantool's `… main/103/init.lua E> …`.
-fn of_letter(line: &str) -> Option<Found<'_>> {
+fn of_letter(line: &str) -> Option<ClassifiedLine<'_>> {
     let of = |letter: u8| match letter {
         b'W' => Some(Some(Level::Warning)),
         b'E' => Some(Some(Level::Error)),
@@ -241,7 +241,7 @@ fn of_letter(line: &str) -> Option<Found<'_>> {
 }
 
 /// Parses `… [error] 12#12: *5 …`, `[…][12][error][upstream] …`, `… [WARN]  agent: …`.
-fn of_brackets(line: &str) -> Option<Found<'_>> {
+fn of_brackets(line: &str) -> Option<ClassifiedLine<'_>> {
     let head = head(line);
     for (open, _) in head.match_indices('[') {
         let Some(length) = head[open + 1..].find(']') else { continue };
@@ -271,7 +271,7 @@ fn nginx(message: &str) -> &str {
 }
 
 /// Parses `ts=… level=error msg="…" err="…"`.
-fn of_pairs(line: &str) -> Option<Found<'_>> {
+fn of_pairs(line: &str) -> Option<ClassifiedLine<'_>> {
     let own = ["level", "lvl", "severity"].iter().find_map(|name| pair(line, name))?;
     let found = level(own)?;
     let message = ["msg", "message"].iter().find_map(|name| pair(line, name)).unwrap_or(line);
@@ -299,7 +299,7 @@ fn pair<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 /// Parses a bare word as the level: in capitals among the first words (`… ERROR:  …`, `… - WARN  [main] …`), in lower
 /// case after a time (`2026-11-22T09:12:34Z<tab>error<tab>…`), or first and followed by a colon.
-fn of_words(line: &str) -> Option<Found<'_>> {
+fn of_words(line: &str) -> Option<ClassifiedLine<'_>> {
     let head = head(line);
     let mut only_times = true;
     let mut rest = head;

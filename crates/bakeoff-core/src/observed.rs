@@ -15,7 +15,7 @@ use crate::units;
 
 /// Holds the samples of one trial. All times are seconds since the trial began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct TrialSamples {
     /// Time between two samples.
     #[serde(with = "units::duration")]
     pub interval: Duration,
@@ -49,7 +49,7 @@ pub struct Observed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeteredSeries {
     /// Subject of the figures.
-    pub of: Metered,
+    pub of: MetricsSubject,
     /// Samples, at their own times.
     #[serde(flatten)]
     pub series: Series,
@@ -58,7 +58,7 @@ pub struct MeteredSeries {
 /// Selects the subject of a node's metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Metered {
+pub enum MetricsSubject {
     /// The process that publishes them.
     Process,
     /// The whole machine that it runs on.
@@ -78,14 +78,14 @@ pub struct Turnover {
     /// New processes that belong to no node.
     pub other_processes: u64,
     /// New connections to nodes, as far as they were seen.
-    pub connections: Vec<Opened>,
+    pub connections: Vec<ConnectionCount>,
     /// New connections to other processes.
     pub other_connections: u64,
 }
 
 /// Counts connections from one process to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct ConnectionCount {
     /// Process that opened them; `None` if they were too short to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -297,7 +297,7 @@ pub enum Column {
     SocketReceived,
     /// Gauge: bytes of disk space in the node's directory.
     DataDirectory,
-    /// Machine counter: busy seconds of all CPUs, from the source in [`Observed::busy_by`].
+    /// Machine counter: busy seconds of all CPUs, from the source in [`TrialSamples::busy_by`].
     Busy,
     /// Machine counter: CPU seconds of bakeoff's processes other than nodes.
     Helpers,

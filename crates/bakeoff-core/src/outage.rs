@@ -19,9 +19,9 @@ use crate::measurement::{
     ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, STEPS_MAX, Second,
     StepCounts,
 };
-use crate::ranked::{self, Ranked};
+use crate::ranked::{self, RankedLatencies};
 use crate::record::Injection;
-use crate::stats::clusters::Bounded;
+use crate::stats::clusters::BoundedFigure;
 use crate::stats::middle;
 use crate::units::figure_text;
 use crate::validity::generator_busy;
@@ -49,7 +49,7 @@ const STALLED_SHARE: f64 = 0.1;
 pub struct Outage {
     /// Operations due after the fault and not served in time, as seconds of the whole load. An upper bound if the
     /// generator stood still too, a lower one if the load ended before its rate was full again.
-    pub service_lost: Bounded,
+    pub service_lost: BoundedFigure,
     /// Time in which an operation had to be served: 0.1 s, or twice the earlier p99 if that is longer.
     pub in_time: f64,
     /// Longest time without a success, from the fault on; `None` if none was as long as `shortest`.
@@ -79,17 +79,17 @@ pub struct Outage {
 
 impl Outage {
     /// Returns the length of the outage, or its bounds.
-    pub fn length(&self) -> Bounded {
+    pub fn length(&self) -> BoundedFigure {
         length(self.seconds, self.shortest, self.lasted)
     }
 }
 
 /// Returns the length of a silence. Without one it is shorter than `shortest`, and one that lasted is a lower bound.
-pub fn length(seconds: Option<f64>, shortest: f64, lasted: bool) -> Bounded {
+pub fn length(seconds: Option<f64>, shortest: f64, lasted: bool) -> BoundedFigure {
     match seconds {
-        None => Bounded::less_than(shortest),
-        Some(seconds) if lasted => Bounded::at_least(seconds),
-        Some(seconds) => Bounded::exact(seconds),
+        None => BoundedFigure::less_than(shortest),
+        Some(seconds) if lasted => BoundedFigure::at_least(seconds),
+        Some(seconds) => BoundedFigure::exact(seconds),
     }
 }
 
@@ -147,7 +147,7 @@ fn service_lost(
     errors: u64,
     in_time: Duration,
     has_ended: bool,
-) -> Option<Bounded> {
+) -> Option<BoundedFigure> {
     let from = injection.from()?;
     let measurement = &injection.stage.measurement;
     let window = measurement.window.as_secs_f64();
@@ -156,7 +156,7 @@ fn service_lost(
     let lost = (lost as f64 / due.max(1) as f64 * window).min((window - from).max(0.0));
     let stalled = generator_stalled(injection, from);
     let of_system = if stalled > lost * STALLED_SHARE { (lost - stalled).max(0.0) } else { lost };
-    Some(Bounded { least: of_system, most: has_ended.then_some(lost) })
+    Some(BoundedFigure { least: of_system, most: has_ended.then_some(lost) })
 }
 
 /// Returns the number of operations that the schedule made due.
@@ -196,7 +196,7 @@ pub struct PartOutage {
 
 impl PartOutage {
     /// Returns the length of the outage, or its bounds.
-    pub fn length(&self) -> Bounded {
+    pub fn length(&self) -> BoundedFigure {
         length(self.seconds, self.shortest, self.lasted)
     }
 }
@@ -373,7 +373,7 @@ fn full_from(measurement: &Measurement, before: StepCounts, from: f64, since: f6
 fn p99_before(measurement: &Measurement, from: f64) -> Option<Duration> {
     median_before(measurement, 0.99, from).or_else(|| {
         let all = seconds_before(measurement, from).map(Second::responses);
-        Ranked::all(all).ok()?.percentile(0.99).latency()
+        RankedLatencies::all(all).ok()?.percentile(0.99).latency()
     })
 }
 
@@ -506,10 +506,13 @@ mod tests {
         assert_eq!(outage(&earlier).unwrap().seconds, None, "it ended before the fault");
         earlier.stage.measurement.silences[0] = Silence { from: 3.0, seconds: 0.011 };
         let short = outage(&earlier).unwrap();
-        assert_eq!((short.seconds, short.length()), (None, Bounded::less_than(short.shortest)));
+        assert_eq!(
+            (short.seconds, short.length()),
+            (None, BoundedFigure::less_than(short.shortest))
+        );
     }
 
-    fn lost(injection: &Injection) -> Bounded {
+    fn lost(injection: &Injection) -> BoundedFigure {
         outage(injection).unwrap().service_lost
     }
 

@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr};
 pub use kubernetes::{Kubernetes, Toleration};
 
 use crate::study::{
-    At, Diagnostic, DiagnosticSink, Diagnostics, PlacedEntry, PlacedNode, PlacedValue, suggest,
-    tree,
+    ByteRange, Diagnostic, DiagnosticSink, Diagnostics, PlacedEntry, PlacedNode, PlacedValue,
+    suggest, tree,
 };
 
 /// Network of the namespaces, reserved for benchmarks by RFC 2544.
@@ -362,14 +362,14 @@ fn read_machines(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<V
         sink.add(&entry.key_at, what);
         return None;
     }
-    let mut machines: Vec<(Machine, At)> = Vec::new();
+    let mut machines: Vec<(Machine, ByteRange)> = Vec::new();
     let mut whole = true;
     for entry in entries {
         let Some(machine) = machine(entry, sink) else {
             whole = false;
             continue;
         };
-        let same = |known: &&(Machine, At)| known.0.address == machine.address;
+        let same = |known: &&(Machine, ByteRange)| known.0.address == machine.address;
         if let Some((known, _)) = machines.iter().find(same) {
             let (address, first) = (machine.address, &known.name);
             let what =

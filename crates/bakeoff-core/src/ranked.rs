@@ -43,12 +43,12 @@ pub enum Percentile {
     /// Lower bound: failures are part of the mean, or are the slowest.
     AtLeast(Duration),
     /// A failure.
-    Failed(Failed),
+    Failed(FailedPercentile),
 }
 
 /// Describes a percentile that falls among the failures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct FailedPercentile {
     /// Share of all operations that failed, above 0 and at most 1.
     pub share: f64,
     /// Median time to failure, if known.
@@ -76,7 +76,7 @@ pub fn tail(operations: u64) -> (&'static str, f64) {
 
 /// Holds a distribution of operations.
 #[derive(Debug, Clone)]
-pub struct Ranked<'a> {
+pub struct RankedLatencies<'a> {
     successes: Cow<'a, Latencies>,
     /// Waits of failures, as far as known.
     waits: Cow<'a, Latencies>,
@@ -84,7 +84,7 @@ pub struct Ranked<'a> {
     failures: u64,
 }
 
-impl<'a> Ranked<'a> {
+impl<'a> RankedLatencies<'a> {
     /// Ranks `failures` failures above these successes. `waits` has the waiting times of all or some of them. If
     /// there are more waits than failures, each wait counts as a failure.
     pub fn new(successes: Cow<'a, Latencies>, waits: Cow<'a, Latencies>, failures: u64) -> Self {
@@ -97,10 +97,10 @@ impl<'a> Ranked<'a> {
     }
 
     /// Returns the ranking in the form that takes little memory, to keep thousands of them.
-    pub fn packed(&self) -> Ranked<'static> {
+    pub fn packed(&self) -> RankedLatencies<'static> {
         let packed = |of: &Latencies| Cow::Owned(of.packed());
         let (successes, waits) = (packed(&self.successes), packed(&self.waits));
-        Ranked { successes, waits, failures: self.failures }
+        RankedLatencies { successes, waits, failures: self.failures }
     }
 
     /// Ranks values that cannot fail, such as a schedule lag.
@@ -110,8 +110,8 @@ impl<'a> Ranked<'a> {
 
     /// Adds several distributions up, or returns the first error.
     pub fn all<E>(
-        several: impl IntoIterator<Item = Result<Ranked<'a>, E>>,
-    ) -> Result<Ranked<'static>, E> {
+        several: impl IntoIterator<Item = Result<RankedLatencies<'a>, E>>,
+    ) -> Result<RankedLatencies<'static>, E> {
         let (mut successes, mut waits) = (Latencies::default(), Latencies::default());
         let mut failures = 0;
         for one in several {
@@ -120,19 +120,21 @@ impl<'a> Ranked<'a> {
             waits.merge(&one.waits);
             failures += one.failures;
         }
-        Ok(Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures))
+        Ok(RankedLatencies::new(Cow::Owned(successes), Cow::Owned(waits), failures))
     }
 
     /// Adds up distributions.
-    pub fn sum<'b>(several: impl IntoIterator<Item = &'b Ranked<'b>>) -> Ranked<'static> {
+    pub fn sum<'b>(
+        several: impl IntoIterator<Item = &'b RankedLatencies<'b>>,
+    ) -> RankedLatencies<'static> {
         let known = several.into_iter().cloned().map(Ok::<_, Infallible>);
-        let Ok(sum) = Ranked::all(known);
+        let Ok(sum) = RankedLatencies::all(known);
         sum
     }
 
     /// Returns a copy that owns its histograms.
-    pub fn into_owned(self) -> Ranked<'static> {
-        Ranked {
+    pub fn into_owned(self) -> RankedLatencies<'static> {
+        RankedLatencies {
             successes: Cow::Owned(self.successes.into_owned()),
             waits: Cow::Owned(self.waits.into_owned()),
             failures: self.failures,
@@ -196,7 +198,7 @@ impl<'a> Ranked<'a> {
             0 => Duration::ZERO,
             rank => at_rank(&self.waits, rank).unwrap_or(LATENCY_MAX),
         };
-        Percentile::Failed(Failed {
+        Percentile::Failed(FailedPercentile {
             share: self.failed_share(),
             after: self.failed_after(),
             least: waited.max(slowest(&self.successes)),
@@ -308,7 +310,7 @@ impl Percentile {
     }
 }
 
-impl Failed {
+impl FailedPercentile {
     /// Formats it as a clause: `49.0 % failed; those after 503 ms`.
     pub fn text(&self) -> String {
         failed_text(self.share, self.after)
@@ -338,8 +340,8 @@ mod tests {
         latencies
     }
 
-    fn ranked(successes: Latencies, waits: Latencies, failures: u64) -> Ranked<'static> {
-        Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures)
+    fn ranked(successes: Latencies, waits: Latencies, failures: u64) -> RankedLatencies<'static> {
+        RankedLatencies::new(Cow::Owned(successes), Cow::Owned(waits), failures)
     }
 
     #[test]

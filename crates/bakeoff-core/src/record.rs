@@ -36,7 +36,7 @@ pub use header::{
 pub use injection::{FaultHit, HitCost, Injection};
 pub use origin::OriginKey;
 pub use system::{
-    Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
+    AckLocation, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
     UpgradeRecord,
 };
 pub use trial::{
@@ -117,7 +117,7 @@ pub struct RunResumed {
 
 /// Identifies a round of one workload and load that the machine disturbed, and that an additional round replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeated {
+pub struct RepeatedRound {
     /// Name of the workload.
     pub workload: String,
     /// Name of the load.
@@ -128,7 +128,7 @@ pub struct Repeated {
     pub check: CheckName,
 }
 
-impl Repeated {
+impl RepeatedRound {
     /// Returns its workload and load.
     pub fn place(&self) -> (&str, &str) {
         (&self.workload, &self.load)
@@ -147,7 +147,7 @@ pub struct RunExtended {
     pub before: u32,
     /// Rounds that the machine disturbed, one per additional round; empty for a gate that scatters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repeats: Vec<Repeated>,
+    pub repeats: Vec<RepeatedRound>,
     /// Trials that are added to the order.
     pub order: Vec<Trial>,
 }

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{self, Trial};
-use crate::record::{Record, Repeated, TrialRecord};
+use crate::record::{Record, RepeatedRound, TrialRecord};
 use crate::study::Study;
 use crate::units::plural;
 use crate::verdict::{Cause, CheckName};
@@ -24,7 +24,7 @@ use crate::verdict::{Cause, CheckName};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraRounds {
     /// Disturbed rounds, one for each additional round.
-    pub repeats: Vec<Repeated>,
+    pub repeats: Vec<RepeatedRound>,
     /// Trials of the additional rounds.
     pub order: Vec<Trial>,
 }
@@ -40,16 +40,17 @@ pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
         return None;
     }
     let study = &record.header.study;
-    let known: Vec<&Repeated> = record.extended.iter().flat_map(|one| &one.repeats).collect();
-    let mut spoilt: Vec<Repeated> = record
+    let known: Vec<&RepeatedRound> = record.extended.iter().flat_map(|one| &one.repeats).collect();
+    let mut spoilt: Vec<RepeatedRound> = record
         .trials
         .iter()
         .filter_map(|one| Some(repeated(one, spoilt_by(record, one)?)))
         .collect();
     spoilt.sort_by(|a, b| (a.round, a.place()).cmp(&(b.round, b.place())));
     spoilt.dedup_by(|a, b| a.round == b.round && a.place() == b.place());
-    let is_known =
-        |one: &Repeated| known.iter().any(|it| it.round == one.round && it.place() == one.place());
+    let is_known = |one: &RepeatedRound| {
+        known.iter().any(|it| it.round == one.round && it.place() == one.place())
+    };
     spoilt.retain(|one| !is_known(one));
     let mut left: BTreeMap<(String, String), u32> = BTreeMap::new();
     spoilt.retain(|one| {
@@ -90,7 +91,7 @@ pub fn follows_plan(record: &Record) -> bool {
 
 /// Returns true if a trial's round was repeated because the machine disturbed it. The run does not use this trial.
 pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
-    let is_it = |one: &Repeated| {
+    let is_it = |one: &RepeatedRound| {
         let of = &trial.trial;
         (of.round, &*of.workload, &*of.load) == (one.round, &*one.workload, &*one.load)
     };
@@ -99,7 +100,7 @@ pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
 }
 
 /// Describes the additional rounds: `2 extra rounds under w/l: neighbours disturbed rounds 2 and 4`.
-pub fn texts(repeats: &[Repeated]) -> Vec<String> {
+pub fn texts(repeats: &[RepeatedRound]) -> Vec<String> {
     let mut places: BTreeMap<(&str, &str), BTreeMap<CheckName, Vec<u32>>> = BTreeMap::new();
     for one in repeats {
         let checks = places.entry(one.place()).or_default();
@@ -135,9 +136,9 @@ fn listed(rounds: &[u32]) -> String {
     }
 }
 
-fn repeated(trial: &TrialRecord, check: CheckName) -> Repeated {
+fn repeated(trial: &TrialRecord, check: CheckName) -> RepeatedRound {
     let Trial { workload, load, round, .. } = trial.trial.clone();
-    Repeated { workload, load, round, check }
+    RepeatedRound { workload, load, round, check }
 }
 
 /// Returns the check by which the machine disturbed a trial; `None` if it did not.
@@ -161,7 +162,7 @@ fn spoilt_by(record: &Record, trial: &TrialRecord) -> Option<CheckName> {
     }
 }
 
-fn further(study: &Study, seed: u64, order: &[Trial], repeats: &[Repeated]) -> Vec<Trial> {
+fn further(study: &Study, seed: u64, order: &[Trial], repeats: &[RepeatedRound]) -> Vec<Trial> {
     let count = |workload: &str, load: &str| {
         repeats.iter().filter(|one| one.place() == (workload, load)).count() as u32
     };

@@ -35,7 +35,7 @@ pub struct StaleBy {
 
 /// Judges a read that may be stale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Seen {
+pub enum ReadAge {
     /// Not judged: no read of a value, or a key without a history.
     #[default]
     Unjudged,
@@ -47,7 +47,7 @@ pub enum Seen {
 
 /// Remembers when one key's writes superseded earlier ones.
 #[derive(Debug, Clone)]
-pub struct Superseded {
+pub struct SupersededWrites {
     /// Oldest first; sequence numbers and times ascend.
     ring: VecDeque<Step>,
     ring_max: usize,
@@ -74,13 +74,13 @@ struct Step {
 
 /// Number of writes that had begun when a given one ended. Later writes supersede it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum WritesAtEnd {
     Exactly(u32),
     /// Upper bound.
     By(u32),
 }
 
-impl Superseded {
+impl SupersededWrites {
     /// Creates an empty history that remembers `ring_max` times, at least one.
     pub fn new(ring_max: usize) -> Self {
         Self {
@@ -120,20 +120,25 @@ impl Superseded {
     }
 
     /// Returns the end of an acknowledged write.
-    pub(crate) fn ended(&self, sequence: u32) -> Ended {
+    pub(crate) fn ended(&self, sequence: u32) -> WritesAtEnd {
         match self.overlapped.binary_search_by_key(&sequence, |&(one, _)| one) {
-            Ok(place) => Ended::Exactly(self.overlapped[place].1),
+            Ok(place) => WritesAtEnd::Exactly(self.overlapped[place].1),
             Err(_) => match self.dropped {
-                Some((newest, ended)) if sequence <= newest => Ended::By(ended.max(sequence)),
-                _ => Ended::Exactly(sequence),
+                Some((newest, ended)) if sequence <= newest => WritesAtEnd::By(ended.max(sequence)),
+                _ => WritesAtEnd::Exactly(sequence),
             },
         }
     }
 
     /// Returns the staleness of a read that found a superseded write with this end. The read began at `began`, after
     /// `acknowledged` writes.
-    pub(crate) fn stale_by(&self, ended: Ended, began: Duration, acknowledged: u32) -> StaleBy {
-        let (Ended::Exactly(end) | Ended::By(end)) = ended;
+    pub(crate) fn stale_by(
+        &self,
+        ended: WritesAtEnd,
+        began: Duration,
+        acknowledged: u32,
+    ) -> StaleBy {
+        let (WritesAtEnd::Exactly(end) | WritesAtEnd::By(end)) = ended;
         let place = self.ring.partition_point(|step| step.sequence <= end);
         let Some(step) = self.ring.get(place) else {
             // The superseding write is older than everything remembered.
@@ -142,7 +147,7 @@ impl Superseded {
         let age = began.saturating_sub(step.at);
         // Forgotten writes may precede the oldest remembered one.
         let first_known = place > 0 || step.before == 0;
-        let is_exact = first_known && matches!(ended, Ended::Exactly(_));
+        let is_exact = first_known && matches!(ended, WritesAtEnd::Exactly(_));
         StaleBy {
             age: if is_exact { Age::Exactly(age) } else { Age::AtLeast(age) },
             behind: acknowledged.saturating_sub(step.before).max(1),
@@ -172,11 +177,11 @@ pub struct Staleness {
 
 impl Staleness {
     /// Counts one read; ignores unjudged ones.
-    pub fn count(&mut self, seen: Seen) {
+    pub fn count(&mut self, seen: ReadAge) {
         let stale_by = match seen {
-            Seen::Unjudged | Seen::Stale(None) => return,
-            Seen::Fresh => None,
-            Seen::Stale(stale_by) => stale_by,
+            ReadAge::Unjudged | ReadAge::Stale(None) => return,
+            ReadAge::Fresh => None,
+            ReadAge::Stale(stale_by) => stale_by,
         };
         self.reads += 1;
         let Some(StaleBy { age, behind }) = stale_by else { return };
@@ -246,8 +251,8 @@ mod tests {
     }
 
     /// Returns a history of writes 1, 2, 3, …, each acknowledged 10 ms after the previous one.
-    fn one_by_one(count: u32, ring_max: usize) -> Superseded {
-        let mut superseded = Superseded::new(ring_max);
+    fn one_by_one(count: u32, ring_max: usize) -> SupersededWrites {
+        let mut superseded = SupersededWrites::new(ring_max);
         (1..=count).for_each(|n| superseded.acknowledge(n, n, ms(u64::from(n) * 10)));
         superseded
     }
@@ -264,7 +269,7 @@ mod tests {
     #[test]
     fn writes_acknowledged_after_the_read_began_do_not_count() {
         assert_eq!(
-            one_by_one(5, 8).stale_by(Ended::Exactly(1), ms(33), 3),
+            one_by_one(5, 8).stale_by(WritesAtEnd::Exactly(1), ms(33), 3),
             StaleBy { age: Age::Exactly(ms(13)), behind: 2 }
         );
     }
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn overlapping_writes_are_superseded_by_later_ones() {
-        let mut superseded = Superseded::new(2);
+        let mut superseded = SupersededWrites::new(2);
         superseded.acknowledge(1, 3, ms(10)); // 2 and 3 were in flight
         superseded.acknowledge(2, 3, ms(20));
         superseded.acknowledge(3, 3, ms(30));
@@ -294,26 +299,26 @@ mod tests {
         superseded.acknowledge(5, 6, ms(50));
         superseded.acknowledge(6, 6, ms(60));
         superseded.acknowledge(7, 7, ms(70));
-        assert_eq!(superseded.ended(1), Ended::By(3));
+        assert_eq!(superseded.ended(1), WritesAtEnd::By(3));
         let stale_by = superseded.stale_by(superseded.ended(1), ms(80), 7);
         assert_eq!(stale_by, StaleBy { age: Age::AtLeast(ms(20)), behind: 2 });
     }
 
-    fn old(age: Age, behind: u32) -> Seen {
-        Seen::Stale(Some(StaleBy { age, behind }))
+    fn old(age: Age, behind: u32) -> ReadAge {
+        ReadAge::Stale(Some(StaleBy { age, behind }))
     }
 
     #[test]
     fn merged_staleness_equals_counting_together() {
         let reads = [
-            Seen::Fresh,
+            ReadAge::Fresh,
             old(Age::Exactly(ms(3)), 1),
-            Seen::Unjudged,
+            ReadAge::Unjudged,
             old(Age::AtLeast(ms(9)), 7),
-            Seen::Stale(None),
+            ReadAge::Stale(None),
             old(Age::Exactly(ms(5)), 2),
         ];
-        let of = |reads: &[Seen]| {
+        let of = |reads: &[ReadAge]| {
             let mut of = Staleness::default();
             reads.iter().for_each(|&read| of.count(read));
             of

@@ -120,13 +120,13 @@ impl<'de> Deserialize<'de> for Statuses {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Recorded {
+        enum StatusForm {
             One(u16),
             Several(String),
         }
-        match Recorded::deserialize(from)? {
-            Recorded::One(status) => Ok(Self::one(status)),
-            Recorded::Several(text) => Self::parse(&text).map_err(de::Error::custom),
+        match StatusForm::deserialize(from)? {
+            StatusForm::One(status) => Ok(Self::one(status)),
+            StatusForm::Several(text) => Self::parse(&text).map_err(de::Error::custom),
         }
     }
 }

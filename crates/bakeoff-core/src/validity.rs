@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::lateness::{self, Delay, Spoilt};
+use crate::lateness::{self, Delay, InflatedPercentile};
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, latency_text, plural};
 
@@ -53,7 +53,7 @@ pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
 }
 
 /// Returns what is spoilt if the generator's delays of this kind spoilt it most.
-fn spoilt_by(measurement: &Measurement, delay: Delay) -> Option<Spoilt> {
+fn spoilt_by(measurement: &Measurement, delay: Delay) -> Option<InflatedPercentile> {
     lateness::spoilt(measurement).filter(|found| found.by == delay)
 }
 

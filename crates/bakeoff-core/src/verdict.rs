@@ -69,7 +69,7 @@ impl Verdict {
 /// Selects the subject of an audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Audited {
+pub enum AuditSubject {
     /// Acknowledged keys that are read back.
     #[default]
     Writes,
@@ -77,7 +77,7 @@ pub enum Audited {
     Passages,
 }
 
-impl Audited {
+impl AuditSubject {
     fn is_writes(&self) -> bool {
         *self == Self::Writes
     }
@@ -91,8 +91,8 @@ pub struct Audit {
     /// Time of the audit: `after the load`, `after kill -9 and restart of all nodes`.
     pub when: String,
     /// Subject of the audit.
-    #[serde(default, skip_serializing_if = "Audited::is_writes")]
-    pub of: Audited,
+    #[serde(default, skip_serializing_if = "AuditSubject::is_writes")]
+    pub of: AuditSubject,
     /// Number of keys with an acknowledged write; for passages, of granted requests.
     pub acknowledged: u64,
     /// Number of keys read back; for passages, of requests let through.
@@ -139,7 +139,7 @@ impl Audit {
     pub fn new(when: &str, verdict: Verdict) -> Self {
         Self {
             when: when.to_owned(),
-            of: Audited::Writes,
+            of: AuditSubject::Writes,
             acknowledged: 0,
             read: 0,
             lost: 0,
@@ -246,7 +246,7 @@ impl Passages {
             )),
         };
         Audit {
-            of: Audited::Passages,
+            of: AuditSubject::Passages,
             acknowledged: granted,
             read: passed,
             ..Audit::new(when, verdict)
@@ -267,6 +267,6 @@ mod tests {
         let Verdict::Failed(why) = audit(10_000, 12_001).verdict else { panic!("it passed") };
         assert_eq!(why, "2,001 requests passed unchecked: 12,001 in all, with 10,000 granted");
         let one = audit(1, 0);
-        assert_eq!((one.acknowledged, one.read, one.of), (1, 0, Audited::Passages));
+        assert_eq!((one.acknowledged, one.read, one.of), (1, 0, AuditSubject::Passages));
     }
 }

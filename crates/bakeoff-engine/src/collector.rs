@@ -16,7 +16,7 @@ use bakeoff_core::measurement::{
     Second, SecondFigures, Silence, StepCounts, StepSeries, TargetFigures, UsedAddress,
     longest_stalls,
 };
-use bakeoff_core::ranked::{Percentile, Ranked};
+use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::staleness::Staleness;
 use serde::{Deserialize, Serialize};
 
@@ -367,7 +367,7 @@ impl Collector {
         if !closed.operations.is_empty() {
             self.measurement.seconds.push(closed);
         }
-        let response = Ranked::new(Cow::Owned(response), Cow::Owned(waits), errors);
+        let response = RankedLatencies::new(Cow::Owned(response), Cow::Owned(waits), errors);
         Live {
             second,
             verified,

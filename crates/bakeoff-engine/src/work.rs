@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::staleness::Seen;
+use bakeoff_core::staleness::ReadAge;
 use bakeoff_wire::ProtocolError;
 
 use crate::turns::Turns;
@@ -128,7 +128,7 @@ pub(crate) struct Done {
 #[derive(Default)]
 pub struct Success {
     /// Staleness of the value, if stale reads are allowed.
-    pub seen: Seen,
+    pub seen: ReadAge,
     /// Whether a read found a value; `None` for operations that do not read a single key.
     pub hit: Option<bool>,
 }
@@ -147,7 +147,7 @@ pub struct Failure {
     /// Observation in words.
     pub what: String,
     /// Staleness of the value, if stale reads are not allowed.
-    pub seen: Seen,
+    pub seen: ReadAge,
     /// True if the server certainly did not process the operation.
     pub is_unprocessed: bool,
     /// True if the server answered plain text by saying that it speaks TLS.
@@ -157,7 +157,7 @@ pub struct Failure {
 impl Failure {
     /// Creates a failure; `what` is the observation in words.
     pub fn new(kind: ErrorKind, what: String) -> Self {
-        let seen = Seen::default();
+        let seen = ReadAge::default();
         Self { kind, what, seen, is_unprocessed: false, refuses_plain_text: false }
     }
 

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
 use bakeoff_core::observed::{
-    Column, GENERATOR, NodeSample, Observed, Opened, Phase, PhaseName, Series, Strangers, Turnover,
+    Column, ConnectionCount, GENERATOR, NodeSample, Phase, PhaseName, Series, Strangers,
+    TrialSamples, Turnover,
 };
 
 use self::series::{push, set, settle};
@@ -179,7 +180,7 @@ impl Sampler {
 
     /// Returns the samples so far, after measuring has ended. Takes the sample of that moment if the sampler's thread
     /// has not done so yet.
-    pub fn so_far(&self) -> Observed {
+    pub fn so_far(&self) -> TrialSamples {
         let mut observer = lock(&self.observer);
         observer.sample(Occasion::Moment);
         observer.after_measuring();
@@ -197,7 +198,7 @@ impl Sampler {
     }
 
     /// Takes a last sample and returns all.
-    pub fn stop(mut self) -> Observed {
+    pub fn stop(mut self) -> TrialSamples {
         self.end_phase();
         self.stopped.store(true, Ordering::Release);
         // Any message wakes the thread.
@@ -483,8 +484,8 @@ impl Observer {
     }
 
     /// Returns all samples, with their columns filled in.
-    fn observed(&self, interval: Duration, phases: Vec<Phase>) -> Observed {
-        Observed {
+    fn observed(&self, interval: Duration, phases: Vec<Phase>) -> TrialSamples {
+        TrialSamples {
             interval,
             cost: self.cost,
             phases,
@@ -513,7 +514,7 @@ impl Observer {
         let connections = opened.to_owners.iter().filter_map(|(&(by, to), &count)| {
             let had = before.opened.to_owners.get(&(by, to)).copied().unwrap_or(0);
             let seen = count - had;
-            (seen > 0).then_some(Opened { by: by.and_then(name), to: name(to)?, seen })
+            (seen > 0).then_some(ConnectionCount { by: by.and_then(name), to: name(to)?, seen })
         });
         Turnover {
             from: before.at,

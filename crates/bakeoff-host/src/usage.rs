@@ -3,7 +3,7 @@
 //! Not here: sampling (`observe`).
 
 use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
-use bakeoff_core::observed::{Column, GENERATOR, MeteredSeries, Observed, Series};
+use bakeoff_core::observed::{Column, GENERATOR, MeteredSeries, Series, TrialSamples};
 use bakeoff_core::record::Usage;
 
 /// Shortest time for a share of CPU, in seconds; samples may come a little early. The kernel counts in ticks of
@@ -20,7 +20,7 @@ const AT_ONCE: f64 = 0.05;
 /// less CPU per operation. The other figures cover the time from the start of the first window to the end of the last.
 ///
 /// Nodes that report their own metrics come last, over the samples around those times.
-pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
+pub fn summarize(observed: &TrialSamples, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
     // The samples at a window's edges come a moment after them.
     let look = |moment| next_look(&observed.machine.at, moment);
@@ -74,7 +74,7 @@ fn around(node: &Series, from: f64, to: f64) -> Option<Usage> {
 #[derive(Debug, Clone, Copy)]
 pub struct MachineServers<'a> {
     /// The machine's samples.
-    pub observed: &'a Observed,
+    pub observed: &'a TrialSamples,
     /// Names of its servers; `None` if all processes but the generator are servers.
     pub names: Option<&'a [String]>,
 }
@@ -188,7 +188,7 @@ fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::Metered;
+    use bakeoff_core::observed::MetricsSubject;
 
     use super::*;
 
@@ -240,7 +240,7 @@ mod tests {
         let cpu = |at: u32| f64::from(at.clamp(2, 12) - 2);
         let node = node((0..=22u32).map(|at| (f64::from(at), cpu(at), 1.0)));
         let machine = Series { at: node.at.clone(), ..Series::default() };
-        let observed = Observed { nodes: vec![node], machine, ..Observed::default() };
+        let observed = TrialSamples { nodes: vec![node], machine, ..TrialSamples::default() };
         let load = (0.0, 22.0);
         let mean = |windows: &[(f64, f64)]| summarize(&observed, windows, load)[0].cpu_mean_percent;
         assert!((mean(&[]) - 45.45).abs() < 0.01, "over the whole load it is less");
@@ -256,12 +256,12 @@ mod tests {
             columns: [(Column::Cpu, vec![5.0, 6.0, 7.0]), (Column::Resident, vec![3.0, 9.0, 4.0])]
                 .into(),
         };
-        let metered = MeteredSeries { of: Metered::Machine, series };
-        let observed = Observed { metrics: vec![metered], ..Observed::default() };
+        let metered = MeteredSeries { of: MetricsSubject::Machine, series };
+        let observed = TrialSamples { metrics: vec![metered], ..TrialSamples::default() };
         let summed = |from: f64, to: f64| summarize(&observed, &[(from, to)], (from, to));
         let [usage] = &summed(2.4, 2.9)[..] else { panic!("one node") };
         assert!((usage.cpu_mean_percent - 50.0).abs() < 1e-6, "{usage:?}");
-        assert_eq!((usage.rss_max_bytes, usage.metrics_of), (None, Some(Metered::Machine)));
+        assert_eq!((usage.rss_max_bytes, usage.metrics_of), (None, Some(MetricsSubject::Machine)));
         let [usage] = &summed(1.8, 2.9)[..] else { panic!("one node") };
         assert_eq!(usage.rss_max_bytes, Some(9), "4 was read later");
         let [usage] = &summed(0.9, 3.9)[..] else { panic!("one node") };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock::Moment;
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{NodeSample, Observed, PhaseName};
+use bakeoff_core::observed::{NodeSample, PhaseName, TrialSamples};
 
 use super::Process;
 use super::listening;
@@ -92,7 +92,7 @@ impl LocalWatch {
     }
 
     /// Returns the samples so far.
-    pub fn so_far(&self) -> Observed {
+    pub fn so_far(&self) -> TrialSamples {
         locked(&self.sampler).so_far()
     }
 
@@ -102,7 +102,7 @@ impl LocalWatch {
     }
 
     /// Takes a last sample and returns all.
-    pub fn end(self) -> Observed {
+    pub fn end(self) -> TrialSamples {
         self.sampler.into_inner().unwrap_or_else(PoisonError::into_inner).stop()
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use bakeoff_core::record::{Acknowledged, Setting};
+use bakeoff_core::record::{AckLocation, Setting};
 use bakeoff_core::study::{self, Operation, OptionForm};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_host::{HostError, Seat};
@@ -136,8 +136,8 @@ pub(crate) const ASKED: &str = "the study asks for it";
 
 /// Returns the durability of an acknowledged write in a cluster that waits for the disks of a majority. One node is
 /// its own majority.
-pub(crate) fn majority_disks(asked: &study::System) -> Acknowledged {
-    if asked.nodes == 1 { Acknowledged::Disk } else { Acknowledged::MajorityDisks }
+pub(crate) fn majority_disks(asked: &study::System) -> AckLocation {
+    if asked.nodes == 1 { AckLocation::Disk } else { AckLocation::MajorityDisks }
 }
 
 /// Describes that durability in words.

@@ -2,7 +2,7 @@
 //!
 //! Not here: the relay that adds the latency, which bakeoff itself runs (`own_servers::DELAY`).
 
-use bakeoff_core::record::{Acknowledged, Guarantees, Setting};
+use bakeoff_core::record::{AckLocation, Guarantees, Setting};
 use bakeoff_core::study::{KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
@@ -25,7 +25,7 @@ pub(super) fn guarantees(reads: &str) -> Guarantees {
         replication: "none: one emulator has the data, where the service replicates it".into(),
         acknowledged: "once the kernel has it, where the service has it on several disks".into(),
         reads: reads.into(),
-        acknowledged_in: Some(Acknowledged::PageCache),
+        acknowledged_in: Some(AckLocation::PageCache),
         ..Guarantees::default()
     }
 }

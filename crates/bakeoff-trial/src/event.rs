@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bakeoff_core::observed::NodeSample;
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Gate, Repeated, TrialRecord};
-use bakeoff_core::search::Tried;
+use bakeoff_core::record::{Gate, RepeatedRound, TrialRecord};
+use bakeoff_core::search::TriedRate;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::{Fault, Study};
 use bakeoff_engine::Live;
@@ -59,7 +59,7 @@ pub enum Event<'a> {
     /// A gate needs more trials, because its figures scatter.
     GateExtended(GateExtended<'a>),
     /// Further rounds replace rounds that the machine disturbed; they take about `takes`.
-    RoundsRepeated { repeats: &'a [Repeated], takes: Duration },
+    RoundsRepeated { repeats: &'a [RepeatedRound], takes: Duration },
     /// A run begins, with `trials` trials.
     RunStarted { study: &'a Study, seed: u64, trials: usize, folder: &'a Path },
     /// A run is resumed.
@@ -85,7 +85,7 @@ pub enum Event<'a> {
     /// Another second of a load has passed. `nodes` has the last samples, if they are taken on this machine.
     Observed { clients: u32, live: &'a Live, nodes: &'a [NodeSample] },
     /// A search has tried a rate.
-    RateTried { tried: &'a Tried },
+    RateTried { tried: &'a TriedRate },
     /// A trial failed. It ends like any other.
     TrialFailed { text: &'a str },
     /// A system failed to start twice; its other `left` trials are skipped.

@@ -10,7 +10,7 @@ mod session;
 mod wire;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{self, Kill, Kind, Operation, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -106,7 +106,7 @@ fn guarantees(_: &study::System) -> Guarantees {
         replication: "none: one node has the data".into(),
         acknowledged: "after it is synced to disk".into(),
         reads: "from the one node: the newest write".into(),
-        acknowledged_in: Some(Acknowledged::Disk),
+        acknowledged_in: Some(AckLocation::Disk),
         ..Guarantees::default()
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Not here: neighbours and the free space itself (`machine`), generators on separate machines, which share no CPU.
 
-use crate::observed::{Column, GENERATOR, Observed, Series};
+use crate::observed::{Column, GENERATOR, Series, TrialSamples};
 use crate::record::{Injection, StageRecord};
 use crate::units::figure_text;
 use crate::verdict::{Cause, Check, CheckName, Verdict};
@@ -26,7 +26,7 @@ const WRITTEN_MIN: f64 = 0.5;
 
 /// Holds the measured stages of a trial, and the CPUs that nodes and generator shared.
 #[derive(Debug, Clone, Copy)]
-pub struct Shared<'a> {
+pub struct SharedCpus<'a> {
     /// Number of CPUs.
     pub cpus: u32,
     /// Stages that the trial's figures come from.
@@ -44,7 +44,7 @@ struct HeldBack {
 }
 
 /// Makes the cause of failed generator checks unclear if the nodes' CPU time explains them.
-pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>) {
+pub fn by_cpu_time(checks: &mut [Check], observed: &TrialSamples, shared: SharedCpus<'_>) {
     for check in checks.iter_mut().filter(|check| check.verdict.failed()) {
         let held = match check.name {
             CheckName::Timers => stood_still(observed, shared),
@@ -64,19 +64,19 @@ pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>
 /// Records the CPU time of the nodes in each injection whose stalls it explains. `cpus` is the number of CPUs that
 /// nodes and generator share. Such an injection counts: without it, a system that takes all CPUs to recover would lose
 /// its worst injections.
-pub fn stalls(injections: &mut [Injection], observed: &Observed, cpus: u32) {
+pub fn stalls(injections: &mut [Injection], observed: &TrialSamples, cpus: u32) {
     for injection in injections {
         let Some(begin) = injection.stage.measured_from else { continue };
         let windows = [(begin, begin + injection.stage.measurement.window.as_secs_f64())];
         let stages = std::slice::from_ref(&injection.stage);
-        let shared = Shared { cpus, stages, windows: &windows };
+        let shared = SharedCpus { cpus, stages, windows: &windows };
         let held = stood_still(observed, shared).filter(|held| held.seconds > 0.0);
         injection.stalls_explained = held.and_then(|held| used_by_nodes(observed, shared, &held));
     }
 }
 
 /// Makes the cause of a full disk unclear if the nodes wrote most of the vanished free space.
-pub fn by_writes(check: &mut Check, observed: &[&Observed]) {
+pub fn by_writes(check: &mut Check, observed: &[&TrialSamples]) {
     let explained = observed.iter().find_map(|observed| wrote(observed));
     if let (Some(wrote), Verdict::Failed(why)) = (explained, &mut check.verdict) {
         *why = format!("{why}; {wrote}");
@@ -85,7 +85,7 @@ pub fn by_writes(check: &mut Check, observed: &[&Observed]) {
 }
 
 /// Returns the stalls of the most stalled thread, with the samples around them.
-fn stood_still(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
+fn stood_still(observed: &TrialSamples, shared: SharedCpus<'_>) -> Option<HeldBack> {
     let looks = &observed.machine.at;
     let mut held = HeldBack { times: Vec::new(), seconds: 0.0 };
     for (stage, (begin, _)) in shared.stages.iter().zip(shared.windows) {
@@ -105,7 +105,7 @@ fn stood_still(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
 }
 
 /// Returns the average time for which the generator's threads waited for a CPU.
-fn waited(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
+fn waited(observed: &TrialSamples, shared: SharedCpus<'_>) -> Option<HeldBack> {
     let generator = observed.nodes.iter().find(|node| node.name == GENERATOR)?;
     let waited = generator.growth_over(Column::CpuWait, shared.windows)?;
     let seconds = waited / f64::from(threads(shared.stages));
@@ -119,7 +119,11 @@ fn threads(stages: &[StageRecord]) -> u32 {
 }
 
 /// Returns the nodes' CPU use in a clause, if it explains that the generator was delayed.
-fn used_by_nodes(observed: &Observed, shared: Shared<'_>, held: &HeldBack) -> Option<String> {
+fn used_by_nodes(
+    observed: &TrialSamples,
+    shared: SharedCpus<'_>,
+    held: &HeldBack,
+) -> Option<String> {
     let of_node = |node: &Series| {
         let grown = |column| node.growth_over(column, &held.times);
         Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?)
@@ -140,7 +144,7 @@ fn used_by_nodes(observed: &Observed, shared: Shared<'_>, held: &HeldBack) -> Op
 }
 
 /// Returns the nodes' writes in a clause, if they explain that the disk ran full.
-fn wrote(observed: &Observed) -> Option<String> {
+fn wrote(observed: &TrialSamples) -> Option<String> {
     let free = observed.machine.columns.get(&Column::DiskFree)?;
     let (first, least) = (*free.first()?, free.iter().copied().reduce(f64::min)?);
     let min = machine::DISK_FREE_MIN as f64;
@@ -175,7 +179,7 @@ mod tests {
     use crate::observed::BusyBy;
 
     /// Returns ten seconds of two CPUs, given CPU seconds per second; the second value is for the fifth second.
-    fn samples(nodes: [f64; 2], strangers: [f64; 2], waited: f64) -> Observed {
+    fn samples(nodes: [f64; 2], strangers: [f64; 2], waited: f64) -> TrialSamples {
         let counter = |[usual, fifth]: [f64; 2]| {
             let mut sum = 0.0;
             let growth = (0..=10).map(|second| match second {
@@ -205,16 +209,16 @@ mod tests {
         };
         let busy = [nodes[0] + strangers[0] + 0.1, nodes[1] + strangers[1] + 0.1];
         let columns = vec![(Column::Busy, counter(busy)), (Column::Helpers, counter([0.0; 2]))];
-        Observed {
+        TrialSamples {
             nodes: vec![process(GENERATOR, [0.1; 2], waited), process("n-1", nodes, 0.0)],
             machine: series("machine", columns),
             busy_by: Some(BusyBy::Cgroup),
-            ..Observed::default()
+            ..TrialSamples::default()
         }
     }
 
     /// Returns the cause of this check if a generator of two threads stalled for 200 ms in the fifth second.
-    fn cause(name: CheckName, observed: &Observed) -> Cause {
+    fn cause(name: CheckName, observed: &TrialSamples) -> Cause {
         let stall = GeneratorStall { thread: 1, from: 3.4, seconds: 0.2 };
         let measurement = Measurement {
             window: std::time::Duration::from_secs(8),
@@ -225,7 +229,7 @@ mod tests {
         let (clients, began, measured_from, tried) = (1, 1.0, Some(1.0), None);
         let stages = [StageRecord { clients, began, measured_from, measurement, tried }];
         let mut checks = [Check::new(name, Verdict::Failed("so".to_owned()))];
-        let shared = Shared { cpus: 2, stages: &stages, windows: &[(1.0, 9.0)] };
+        let shared = SharedCpus { cpus: 2, stages: &stages, windows: &[(1.0, 9.0)] };
         by_cpu_time(&mut checks, observed, shared);
         checks[0].cause()
     }

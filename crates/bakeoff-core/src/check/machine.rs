@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::observed::{BusyBy, Column, Observed, Series, Strangers};
+use crate::observed::{BusyBy, Column, Series, Strangers, TrialSamples};
 use crate::record::GeneratorPart;
 use crate::stats::and;
 use crate::study::Study;
@@ -105,7 +105,7 @@ pub fn neighbours_max(study: &Study) -> f64 {
 /// for any process. `windows` are in seconds since the trial began, `cpus` is the machine's number of CPUs, and
 /// `share_max` the share that strangers may use.
 pub fn neighbours(
-    observed: &Observed,
+    observed: &TrialSamples,
     windows: &[(f64, f64)],
     cpus: u32,
     share_max: f64,
@@ -158,7 +158,7 @@ fn neighbours_cpus_max(share_max: f64, cpus: u32, used: f64) -> f64 {
 }
 
 /// Returns the CPU seconds in these intervals that nodes, generator and helpers used.
-fn attributed(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
+fn attributed(observed: &TrialSamples, windows: &[(f64, f64)]) -> Option<f64> {
     let of_node = |node: &Series| {
         let grown = |column| node.growth_over(column, windows);
         Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?)
@@ -168,7 +168,7 @@ fn attributed(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Returns the CPU seconds in these intervals that are not attributed.
-pub(super) fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
+pub(super) fn strange(observed: &TrialSamples, windows: &[(f64, f64)]) -> Option<f64> {
     let busy = observed.machine.growth_over(Column::Busy, windows)?;
     let left = busy - attributed(observed, windows)?;
     let kernel: f64 = shares(observed, windows).map(|(of, share)| of.kernel_seconds * share).sum();
@@ -177,7 +177,7 @@ pub(super) fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64
 
 /// Returns the scans around these intervals, each with the share of its time that was measured.
 fn shares<'a>(
-    observed: &'a Observed,
+    observed: &'a TrialSamples,
     windows: &'a [(f64, f64)],
 ) -> impl Iterator<Item = (&'a Strangers, f64)> {
     observed.strangers.iter().map(|of| {
@@ -189,7 +189,7 @@ fn shares<'a>(
 
 /// Formats the main commands: `, most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`. `strange` is the
 /// total; commands with less than half of it are not called most.
-fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String {
+fn commands(observed: &TrialSamples, windows: &[(f64, f64)], strange: f64) -> String {
     let mut all: BTreeMap<&str, f64> = BTreeMap::new();
     // A scan begins shortly before the window, and counts use until it ends.
     for (of, share) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
@@ -302,7 +302,7 @@ mod tests {
 
     /// Returns ten seconds of two CPUs; the second to the eighth are measured. `busy`, `node` and `ours` are CPU
     /// seconds per second.
-    fn ten_seconds(busy: f64, node: f64, ours: f64, kernel: f64, by: BusyBy) -> Observed {
+    fn ten_seconds(busy: f64, node: f64, ours: f64, kernel: f64, by: BusyBy) -> TrialSamples {
         let at: Vec<f64> = (0..=10).map(f64::from).collect();
         let counter = |rate: f64| at.iter().map(|at| at * rate).collect::<Vec<f64>>();
         let series = |name: &str, columns: &[(Column, f64)]| Series {
@@ -314,7 +314,7 @@ mod tests {
             series(name, &[(Column::CpuUser, rate * 0.75), (Column::CpuSystem, rate * 0.25)])
         };
         let command = |name: &str, seconds| Command { name: name.to_owned(), seconds };
-        Observed {
+        TrialSamples {
             nodes: vec![process("generator", ours), process("n-1", node)],
             machine: series("machine", &[(Column::Busy, busy), (Column::Helpers, 0.0)]),
             busy_by: Some(by),
@@ -325,7 +325,7 @@ mod tests {
                 commands: vec![command("rustc", 3.0), command("ld", 0.25)],
                 ..Strangers::default()
             }],
-            ..Observed::default()
+            ..TrialSamples::default()
         }
     }
 
@@ -373,7 +373,7 @@ mod tests {
         check(of(1.0, 1.1, 0.2, 0.0, BusyBy::Ticks), "not checked: this kernel tells");
         check(of(1.9, 1.1, 0.2, 0.0, BusyBy::Ticks), "failed: others used 30.0 %");
         check(
-            neighbours(&Observed::default(), &[(2.0, 8.0)], 2, 0.05),
+            neighbours(&TrialSamples::default(), &[(2.0, 8.0)], 2, 0.05),
             "not checked: the machine's",
         );
         check(

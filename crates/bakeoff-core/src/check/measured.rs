@@ -9,11 +9,11 @@
 //! Not here: samples of the machine, audits, injections that do not count (`crate::outage::left_out`).
 
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
-use crate::observed::{Column, Observed, Series};
+use crate::observed::{Column, Series, TrialSamples};
 use crate::outage;
 use crate::plan;
 use crate::record::{Injection, StageRecord, TrialRecord};
-use crate::search::{Found, Tried};
+use crate::search::{FoundRate, TriedRate};
 use crate::study::Load;
 use crate::units::{count_text, figure_text, plural, rate_text, share_text};
 use crate::validity::{
@@ -32,7 +32,7 @@ const WORKED_OR_WAITED_MAX: f64 = 0.9;
 const WAITED_MIN: f64 = 0.5;
 
 /// Returns all checks of a trial's load. `observed` holds the samples during the load.
-pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -> Vec<Check> {
+pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&TrialSamples>) -> Vec<Check> {
     let mut checks = match load.find {
         Some(_) => searched(load, trial),
         None => loaded(load, &trial.stages, observed),
@@ -96,8 +96,10 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
     let bound = match trial.found {
-        Some(Found::Rate(rate)) => Tried::broken_above(tries(), rate),
-        Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) => tries().next_back(),
+        Some(FoundRate::Rate(rate)) => TriedRate::broken_above(tries(), rate),
+        Some(FoundRate::Nothing(_) | FoundRate::Unsteady(_) | FoundRate::OutOfTime(_)) => {
+            tries().next_back()
+        }
         _ => None,
     };
     let generator = bound.filter(|bound| bound.void).map(|bound| {
@@ -108,24 +110,24 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
         format!("the server might keep its objective at {rate} and more: {why}")
     });
     let search = match trial.found {
-        Some(Found::Unsteady(_)) if generator.is_some() => None,
-        Some(Found::Unsteady(rate)) => Some(format!(
+        Some(FoundRate::Unsteady(_)) if generator.is_some() => None,
+        Some(FoundRate::Unsteady(rate)) => Some(format!(
             "no stable rate: rates down to {} met the objective once and then missed it",
             rate_text(rate)
         )),
-        Some(Found::OutOfTime(rate)) => Some(format!(
+        Some(FoundRate::OutOfTime(rate)) => Some(format!(
             "its time was over before a rate was confirmed; {} kept the objective once",
             rate_text(rate)
         )),
         None => Some("the search did not finish".to_owned()),
-        Some(Found::Rate(_) | Found::NoLimit(_) | Found::Nothing(_)) => None,
+        Some(FoundRate::Rate(_) | FoundRate::NoLimit(_) | FoundRate::Nothing(_)) => None,
     };
     let steady = match trial.found {
-        Some(Found::Rate(_)) => stationary(load, true, trial.figured()),
+        Some(FoundRate::Rate(_)) => stationary(load, true, trial.figured()),
         _ => Verdict::NotChecked("no rate was found, so there is nothing to check".to_owned()),
     };
     let kept: Vec<StageRecord> = match trial.found {
-        Some(Found::Rate(_) | Found::NoLimit(_)) => trial.figured().to_vec(),
+        Some(FoundRate::Rate(_) | FoundRate::NoLimit(_)) => trial.figured().to_vec(),
         _ => Vec::new(),
     };
     let mut checks = vec![check(CheckName::Generator, generator), check(CheckName::Search, search)];
@@ -174,7 +176,7 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
         .then(|| "the unique keys ran out before the load's end; raise `keys.count`, or take a larger `--scale`".to_owned())
 }
 
-fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
+fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&TrialSamples>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
     let busy = all().find_map(generator_busy).or_else(|| all().find_map(generator_throttled));
@@ -254,7 +256,7 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
 
 /// Returns a reason if the generator had no CPU to work with. In an open load the schedule lag shows that as well,
 /// unless all clients are busy: then nothing is late except operations that wait for them.
-fn starved(load: &Load, stages: &[StageRecord], observed: &Observed) -> Option<String> {
+fn starved(load: &Load, stages: &[StageRecord], observed: &TrialSamples) -> Option<String> {
     let generator = observed.nodes.iter().find(|series| series.name == "generator")?;
     let (mut worked, mut waited, mut time) = (0.0, 0.0, 0.0);
     for stage in stages {
@@ -422,9 +424,9 @@ mod tests {
     }
 
     /// Returns a trial of a search with tries at these rates, broken for these reasons.
-    fn searched_trial(tries: &[(f64, &[&str], bool)], found: Option<Found>) -> TrialRecord {
+    fn searched_trial(tries: &[(f64, &[&str], bool)], found: Option<FoundRate>) -> TrialRecord {
         let stages = tries.iter().map(|&(rate, broken_by, void)| StageRecord {
-            tried: Some(Tried {
+            tried: Some(TriedRate {
                 rate,
                 confirming: false,
                 broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
@@ -465,7 +467,7 @@ mod tests {
     fn overloading_try_does_not_invalidate_a_trial() {
         let late: &[&str] = &["p99 is 900 ms"];
         let tries = [(100.0, &[][..], false), (200.0, late, false), (150.0, &[], false)];
-        let trial = searched_trial(&tries, Some(Found::Rate(150.0)));
+        let trial = searched_trial(&tries, Some(FoundRate::Rate(150.0)));
         assert_eq!(failed(&trial), []);
         assert_eq!(
             trial.measurement().unwrap().verified(),
@@ -474,7 +476,7 @@ mod tests {
         );
         let none = searched_trial(
             &[(100.0, late, false), (50.0, late, false)],
-            Some(Found::Nothing(50.0)),
+            Some(FoundRate::Nothing(50.0)),
         );
         assert_eq!(failed(&none), []);
         assert_eq!(none.measurement().unwrap().verified(), 50);
@@ -484,18 +486,19 @@ mod tests {
     fn search_bounded_by_the_generator_or_unsteady_is_not_valid() {
         let busy: &[&str] = &["p99 is 9 ms", "the generator's busiest thread used 97 % of its CPU"];
         let tries = [(100.0, &[][..], false), (200.0, busy, true), (100.0, &[], false)];
-        let [(name, why)] = &failed(&searched_trial(&tries, Some(Found::Rate(100.0))))[..] else {
+        let [(name, why)] = &failed(&searched_trial(&tries, Some(FoundRate::Rate(100.0))))[..]
+        else {
             panic!("one check fails")
         };
         assert_eq!(*name, "generator");
         assert!(why.contains("at 200/s and more: the generator's busiest thread"), "{why}");
         // Above a rate that the system itself missed, the generator does not matter.
         let more = [(100.0, &[][..], false), (400.0, busy, true), (200.0, &["x"], false)];
-        assert_eq!(failed(&searched_trial(&more, Some(Found::Rate(100.0)))), []);
+        assert_eq!(failed(&searched_trial(&more, Some(FoundRate::Rate(100.0)))), []);
         let spoiled = [(100.0, &[][..], false), (90.0, busy, true)];
-        let spoiled = failed(&searched_trial(&spoiled, Some(Found::Unsteady(90.0))));
+        let spoiled = failed(&searched_trial(&spoiled, Some(FoundRate::Unsteady(90.0))));
         assert!(spoiled.len() == 1 && spoiled[0].0 == "generator", "{spoiled:?}");
-        let unsteady = failed(&searched_trial(&tries, Some(Found::Unsteady(90.0))));
+        let unsteady = failed(&searched_trial(&tries, Some(FoundRate::Unsteady(90.0))));
         assert!(unsteady[0].0 == "search" && unsteady[0].1.contains("90/s"), "{unsteady:?}");
         let cut = failed(&searched_trial(&tries, None));
         assert!(cut[0].1.contains("did not finish"), "{cut:?}");
@@ -512,7 +515,7 @@ mod tests {
             ];
             let at = vec![0.0, 10.0];
             let series = Series { name: "generator".into(), at, columns: columns.into() };
-            Observed { nodes: vec![series], ..Observed::default() }
+            TrialSamples { nodes: vec![series], ..TrialSamples::default() }
         };
         let load: Load = serde_json::from_value(serde_json::json!({
             "name": "l", "clients": [1], "arrivals": {"kind": "closed"}, "in_flight": 1,

@@ -15,5 +15,6 @@ pub use measured::measured;
 
 pub use crate::validity::{gave_out, generator_throttled, unserved};
 pub use crate::verdict::{
-    Audit, Audited, Cause, CheckName, FlippedBit, KilledUnderLoad, Passages, PowerCutsMade, Verdict,
+    Audit, AuditSubject, Cause, CheckName, FlippedBit, KilledUnderLoad, Passages, PowerCutsMade,
+    Verdict,
 };

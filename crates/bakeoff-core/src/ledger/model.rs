@@ -21,7 +21,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Written {
+struct ModelWrite {
     write: Write,
     began: usize,
     /// True if the register has applied it.
@@ -29,7 +29,7 @@ struct Written {
     state: State,
 }
 
-struct Read {
+struct ModelRead {
     began: ReadBegan,
     /// Value that it will return: a write's number, 0 for the initial state.
     seen: Option<u32>,
@@ -41,8 +41,8 @@ struct Register {
     now: usize,
     /// Number of the current write, 0 for none.
     holds: u32,
-    written: Vec<Written>,
-    reads: Vec<Read>,
+    written: Vec<ModelWrite>,
+    reads: Vec<ModelRead>,
 }
 
 impl Register {
@@ -56,7 +56,7 @@ impl Register {
     }
 
     /// Returns a write for which `is` holds, selected by `pick`, preferring newer ones.
-    fn choose(&self, pick: usize, is: impl Fn(&Written) -> bool) -> Option<usize> {
+    fn choose(&self, pick: usize, is: impl Fn(&ModelWrite) -> bool) -> Option<usize> {
         let all: Vec<usize> = (0..self.written.len()).filter(|&at| is(&self.written[at])).collect();
         (!all.is_empty()).then(|| all[all.len() - 1 - pick % all.len()])
     }
@@ -73,7 +73,7 @@ impl Register {
                 let write = if action == 3 { Write::Delete } else { Write::Put };
                 let sequence = self.history.begin(write);
                 let (began, state) = (self.now, State::UnderWay);
-                self.written.push(Written { write, began, taken: false, state });
+                self.written.push(ModelWrite { write, began, taken: false, state });
                 assert_eq!(sequence as usize, self.written.len());
             }
             4..=7 => {
@@ -98,7 +98,7 @@ impl Register {
                 self.history.end(at as u32 + 1, outcome, || time);
             }
             8 => {
-                let may = |one: &Written| {
+                let may = |one: &ModelWrite| {
                     !one.taken && matches!(one.state, State::UnderWay | State::Unknown)
                 };
                 if let Some(at) = self.choose(pick, may) {
@@ -107,7 +107,7 @@ impl Register {
             }
             9 => {
                 let began = self.history.begin_read(|| self.time());
-                self.reads.push(Read { began, seen: None });
+                self.reads.push(ModelRead { began, seen: None });
             }
             10 => {
                 let holds = self.holds;

@@ -22,7 +22,7 @@ const SET_BYTES: usize = 48;
 const FULL: &str = "the search for an order took too much memory";
 
 /// A set of placed operations and the value after them: the first open place, the value, then words of bits.
-type Remembered = Box<[u64]>;
+type VisitedState = Box<[u64]>;
 
 /// Judges a history by search. The order of its operations is free.
 pub(super) fn judged(history: &[KeyOperation]) -> Linearizability {
@@ -271,7 +271,7 @@ impl Search {
         let (events, mut next, mut previous, calls, returns) = self.events();
         let end = events.len() + 1;
         let mut placed = vec![0_u64; self.operations.len().div_ceil(64)];
-        let mut remembered: HashSet<Remembered> = HashSet::new();
+        let mut remembered: HashSet<VisitedState> = HashSet::new();
         let mut stack: Vec<(usize, Option<u64>)> = Vec::new();
         let (mut state, mut left, mut low) = (None, self.done, 0);
         let mut at = next[0];
@@ -357,7 +357,7 @@ impl Search {
         first_open: usize,
         left: usize,
         state: Option<u64>,
-    ) -> Remembered {
+    ) -> VisitedState {
         let mut set = vec![first_open as u64, u64::from(state.is_some()), state.unwrap_or(0)];
         let mut beyond = self.done - left - first_open;
         let mut word = first_open / 64;

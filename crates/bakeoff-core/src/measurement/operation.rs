@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EXAMPLES_MAX, ErrorKind, Errors, Example};
 use crate::histogram::{HistogramError, Latencies, PackedLatencies};
-use crate::ranked::Ranked;
+use crate::ranked::RankedLatencies;
 use crate::units;
 
 /// Holds the figures of one operation.
@@ -69,20 +69,24 @@ impl OperationFigures {
     }
 
     /// Returns the response times of all due operations, with failures ranked last.
-    pub fn responses(&self) -> Ranked<'_> {
+    pub fn responses(&self) -> RankedLatencies<'_> {
         let mut waits = Cow::Borrowed(&self.failed);
         if !self.unanswered.is_empty() {
             waits.to_mut().merge(&self.unanswered);
         }
-        Ranked::new(Cow::Borrowed(&self.response), waits, self.error_count())
+        RankedLatencies::new(Cow::Borrowed(&self.response), waits, self.error_count())
     }
 
     /// Returns the service times of all sent operations, with failures ranked last. For failures other than timeouts
     /// the time in flight is unknown.
-    pub fn services(&self) -> Ranked<'_> {
+    pub fn services(&self) -> RankedLatencies<'_> {
         let never_sent = [ErrorKind::Dropped, ErrorKind::Refused].map(|kind| self.errors_of(kind));
         let failures = self.error_count() - never_sent.iter().sum::<u64>();
-        Ranked::new(Cow::Borrowed(&self.service), Cow::Borrowed(&self.unanswered_service), failures)
+        RankedLatencies::new(
+            Cow::Borrowed(&self.service),
+            Cow::Borrowed(&self.unanswered_service),
+            failures,
+        )
     }
 
     /// Returns the time from due to answered or given up, for any answer. Other load generators show this
@@ -213,10 +217,14 @@ impl SecondFigures {
 
     /// Returns the response times of the operations that ended in this second, with failures ranked last. Fails if
     /// the text is not a histogram.
-    pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
+    pub fn responses(&self) -> Result<RankedLatencies<'static>, HistogramError> {
         let response = self.response.unpack()?;
         let waits = self.failed.as_ref().map(PackedLatencies::unpack).transpose()?;
-        Ok(Ranked::new(Cow::Owned(response), Cow::Owned(waits.unwrap_or_default()), self.errors))
+        Ok(RankedLatencies::new(
+            Cow::Owned(response),
+            Cow::Owned(waits.unwrap_or_default()),
+            self.errors,
+        ))
     }
 }
 
@@ -231,8 +239,8 @@ pub struct Second {
 
 impl Second {
     /// Returns the response times of all operations, with failures ranked last. Fails if a text is not a histogram.
-    pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
-        Ranked::all(self.operations.values().map(SecondFigures::responses))
+    pub fn responses(&self) -> Result<RankedLatencies<'static>, HistogramError> {
+        RankedLatencies::all(self.operations.values().map(SecondFigures::responses))
     }
 
     /// Returns a percentile of all operations; `None` if it is a failure, or too few operations ended.

@@ -1,7 +1,7 @@
 //! Tests how the parts of a measurement add up.
 
 use super::*;
-use crate::staleness::{Age, Seen, StaleBy};
+use crate::staleness::{Age, ReadAge, StaleBy};
 
 fn of_node(node: &str, milliseconds: &[u64]) -> TargetFigures {
     let mut of = TargetFigures { node: node.to_owned(), ..TargetFigures::default() };
@@ -193,8 +193,8 @@ fn parallel_measurements_add_up_over_the_same_window() {
 
 #[test]
 fn staleness_of_appended_stages_adds_up_by_node() {
-    let stage = |nodes: &[(&str, Seen)]| {
-        let one = |&(node, seen): &(&str, Seen)| {
+    let stage = |nodes: &[(&str, ReadAge)]| {
+        let one = |&(node, seen): &(&str, ReadAge)| {
             let mut of = Staleness { node: node.to_owned(), ..Staleness::default() };
             of.count(seen);
             of
@@ -202,8 +202,8 @@ fn staleness_of_appended_stages_adds_up_by_node() {
         Measurement { staleness: nodes.iter().map(one).collect(), ..Measurement::default() }
     };
     let lag = StaleBy { age: Age::Exactly(Duration::from_millis(3)), behind: 2 };
-    let mut whole = stage(&[("a", Seen::Fresh), ("b", Seen::Stale(Some(lag)))]);
-    whole.append(&stage(&[("b", Seen::Fresh), ("c", Seen::Fresh)]));
+    let mut whole = stage(&[("a", ReadAge::Fresh), ("b", ReadAge::Stale(Some(lag)))]);
+    whole.append(&stage(&[("b", ReadAge::Fresh), ("c", ReadAge::Fresh)]));
     let counts: Vec<(&str, u64, u64)> =
         whole.staleness.iter().map(|of| (of.node.as_str(), of.reads, of.stale)).collect();
     assert_eq!(counts, [("a", 1, 0), ("b", 2, 1), ("c", 1, 0)]);

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledged, Guarantees};
+use super::{AckLocation, Guarantees};
 use crate::units::count_text;
 use crate::verdict::Verdict;
 
@@ -69,10 +69,10 @@ impl Durability {
         self
     }
 
-    /// Judges the syncs of a probe. `claim` is the system's claim, [`Acknowledged::Disk`] or
-    /// [`Acknowledged::MajorityDisks`]. One component with enough syncs satisfies the claim.
+    /// Judges the syncs of a probe. `claim` is the system's claim, [`AckLocation::Disk`] or
+    /// [`AckLocation::MajorityDisks`]. One component with enough syncs satisfies the claim.
     pub fn judged(
-        claim: Acknowledged,
+        claim: AckLocation,
         writes: u64,
         clients: u32,
         components: Vec<Component>,
@@ -82,7 +82,7 @@ impl Durability {
             let served = |node: &NodeSyncs| node.syncs.saturating_mul(shared).min(writes);
             let served: u64 = component.iter().map(served).sum();
             let nodes = match claim {
-                Acknowledged::MajorityDisks => component.len() as u64 / 2 + 1,
+                AckLocation::MajorityDisks => component.len() as u64 / 2 + 1,
                 _ => 1,
             };
             !component.is_empty() && served >= writes.saturating_mul(nodes)
@@ -120,11 +120,11 @@ impl Durability {
 impl Guarantees {
     /// Returns true if it claims that an acknowledged write is on disk.
     pub fn claims_disks(&self) -> bool {
-        self.acknowledged_in.is_some_and(Acknowledged::is_on_disk)
+        self.acknowledged_in.is_some_and(AckLocation::is_on_disk)
     }
 }
 
-impl Acknowledged {
+impl AckLocation {
     /// Returns true if a write is on disk when it is acknowledged, and survives a power cut.
     pub fn is_on_disk(self) -> bool {
         matches!(self, Self::Disk | Self::MajorityDisks)
@@ -228,7 +228,7 @@ mod tests {
         syncs.iter().enumerate().map(node).collect()
     }
 
-    fn judged(claim: Acknowledged, clients: u32, components: &[&[u64]]) -> Result<(), String> {
+    fn judged(claim: AckLocation, clients: u32, components: &[&[u64]]) -> Result<(), String> {
         let components = components.iter().map(|syncs| nodes(syncs)).collect();
         match Durability::judged(claim, 50, clients, components).verdict {
             Verdict::Passed => Ok(()),
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn too_few_syncs_contradict_the_disk_claim() {
-        use Acknowledged::{Disk, MajorityDisks};
+        use AckLocation::{Disk, MajorityDisks};
         let no = |why: &str| Err(why.to_owned());
         for (claim, clients, components, expected) in [
             (Disk, 1, &[&[50][..]][..], Ok(())),
@@ -270,7 +270,7 @@ mod tests {
     fn unsafe_setting_alone_is_evidence() {
         let probe = Durability::not_checked("ptrace").with_unsafe_settings(vec!["`-F`".into()]);
         assert_eq!(probe.verdict, Verdict::Failed("ran with `-F`".into()));
-        let probe = Durability::judged(Acknowledged::Disk, 50, 1, vec![nodes(&[0])]);
+        let probe = Durability::judged(AckLocation::Disk, 50, 1, vec![nodes(&[0])]);
         let probe = probe.with_unsafe_settings(vec!["`-F`".into()]);
         let why = "ran with `-F`: 0 syncs for 50 acknowledged writes";
         assert_eq!(probe.verdict, Verdict::Failed(why.into()));

@@ -91,11 +91,11 @@ pub struct Guarantees {
     /// Location of a write when it is acknowledged. `None` for systems that bakeoff
     /// did not start and configure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acknowledged_in: Option<Acknowledged>,
+    pub acknowledged_in: Option<AckLocation>,
     /// Claimed location, if a run's trials contradicted it; [`Self::acknowledged_in`] is then the remaining one.
     /// Reports derive it, because a record's first line is written before any trial.
     #[serde(skip)]
-    pub claimed_in: Option<Acknowledged>,
+    pub claimed_in: Option<AckLocation>,
     /// Freshness of reads, by how they are requested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub freshness: BTreeMap<ReadConsistency, Freshness>,
@@ -105,7 +105,7 @@ pub struct Guarantees {
 /// a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Acknowledged {
+pub enum AckLocation {
     /// Memory of one node's process.
     Memory,
     /// Page cache of one node's kernel.
@@ -164,7 +164,7 @@ impl SystemRecord {
     }
 
     /// Returns the location of an acknowledged write; `None` for a system that bakeoff did not configure.
-    pub fn acknowledged_in(&self) -> Option<Acknowledged> {
+    pub fn acknowledged_in(&self) -> Option<AckLocation> {
         self.guarantees.acknowledged_in.filter(|_| !self.already_running)
     }
 }

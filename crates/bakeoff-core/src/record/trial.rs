@@ -13,9 +13,9 @@ use crate::linearizability::judged::JudgedHistory;
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::memory::NodesMemory;
-use crate::observed::{Metered, Observed};
+use crate::observed::{MetricsSubject, TrialSamples};
 use crate::plan::Trial;
-use crate::search::{Found, Tried};
+use crate::search::{FoundRate, TriedRate};
 use crate::units;
 use crate::verdict::{Audit, Cause, Check, Verdict};
 
@@ -78,7 +78,7 @@ pub struct TrialRecord {
     pub outcome: TrialOutcome,
     /// Samples from start to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed: Option<Observed>,
+    pub observed: Option<TrialSamples>,
     /// Findings in the nodes' logs while the load ran; nodes without any are absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log_findings: Vec<NodeLog>,
@@ -87,7 +87,7 @@ pub struct TrialRecord {
     pub generator_cpus: Vec<u32>,
     /// Result of its search for a rate; `None` without a search, or if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Found>,
+    pub found: Option<FoundRate>,
     /// Durable appends of the disk, measured again before the first trial of each later round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baseline_appends: Vec<BaselineAppends>,
@@ -110,7 +110,7 @@ pub struct MachineTrial {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generated: Vec<GeneratorPart>,
     /// Samples, with times counted from the start of the trial.
-    pub observed: Observed,
+    pub observed: TrialSamples,
     /// Its clocks around the trial; `None` if the machine was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<MachineClock>,
@@ -189,7 +189,7 @@ pub struct StageRecord {
     pub measurement: Measurement,
     /// Tried rate of a search and its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried: Option<Tried>,
+    pub tried: Option<TriedRate>,
 }
 
 /// Describes the usage of one process while the load ran.
@@ -243,7 +243,7 @@ pub struct Usage {
     pub data_bytes: Option<u64>,
     /// Subject of the figures, if they come from the node's own metrics. Then only CPU and resident memory are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics_of: Option<Metered>,
+    pub metrics_of: Option<MetricsSubject>,
 }
 
 impl StageRecord {
@@ -269,10 +269,10 @@ impl TrialRecord {
             return 0..self.stages.len();
         }
         let found = match self.found {
-            Some(Found::Rate(rate)) => Some(rate),
+            Some(FoundRate::Rate(rate)) => Some(rate),
             _ => None,
         };
-        let is_it = |tried: &Tried| tried.kept() && found.is_none_or(|rate| rate == tried.rate);
+        let is_it = |tried: &TriedRate| tried.kept() && found.is_none_or(|rate| rate == tried.rate);
         let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(is_it);
         let last = self.stages.len().saturating_sub(1);
         let place = self.stages.iter().rposition(kept).unwrap_or(last);

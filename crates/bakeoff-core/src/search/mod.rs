@@ -17,7 +17,7 @@
 
 mod tried;
 
-pub use tried::{ABRUPT, Tried, far_below, invalid_because};
+pub use tried::{ABRUPT, TriedRate, far_below, invalid_because};
 
 pub use crate::condition::least_rate;
 
@@ -59,13 +59,13 @@ pub enum Next {
     /// Try this rate again, for longer.
     Confirm(f64),
     /// The search is over.
-    Done(Found),
+    Done(FoundRate),
 }
 
 /// Holds the result of a search. Rates are operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "found", content = "rate")]
-pub enum Found {
+pub enum FoundRate {
     /// Highest rate that kept the objective twice.
     Rate(f64),
     /// Highest tried rate; every rate kept the objective.
@@ -99,7 +99,7 @@ struct Votes {
 
 impl Votes {
     /// Adds a try. Returns whether the rate is kept, once that is decided.
-    fn add(&mut self, tried: &Tried) -> Option<bool> {
+    fn add(&mut self, tried: &TriedRate) -> Option<bool> {
         if tried.void {
             self.void += 1;
             // If every try was disturbed, the rate does not count as kept.
@@ -138,7 +138,7 @@ pub struct Search {
     spent: u32,
     /// Lowest rate to try.
     least: f64,
-    done: Option<Found>,
+    done: Option<FoundRate>,
 }
 
 impl Search {
@@ -176,7 +176,7 @@ impl Search {
     }
 
     /// Records the result of the step from [`Self::next`].
-    pub fn take(&mut self, tried: &Tried) {
+    pub fn take(&mut self, tried: &TriedRate) {
         self.spent += if self.aim == Aim::Confirm { CONFIRM_TIMES } else { 1 };
         if let Some(kept) = self.votes.add(tried) {
             self.votes = Votes::default();
@@ -184,9 +184,9 @@ impl Search {
         }
         if self.done.is_none() && self.spent >= LONGEST {
             self.done = Some(match (self.answer, self.kept) {
-                (Some(answer), _) => Found::Rate(answer),
-                (None, Some(kept)) => Found::OutOfTime(kept),
-                (None, None) => Found::Nothing(self.rate),
+                (Some(answer), _) => FoundRate::Rate(answer),
+                (None, Some(kept)) => FoundRate::OutOfTime(kept),
+                (None, None) => FoundRate::Nothing(self.rate),
             });
         }
     }
@@ -209,7 +209,7 @@ impl Search {
                     Some(&bound) if self.reopened < REOPENED_MAX => {
                         (self.rate, self.aim) = (bound, Aim::Bound);
                     }
-                    _ => self.done = Some(Found::Rate(self.rate)),
+                    _ => self.done = Some(FoundRate::Rate(self.rate)),
                 }
             }
             (Aim::Confirm, false) => self.give_way(),
@@ -219,7 +219,7 @@ impl Search {
                 (self.kept, self.aim) = (Some(self.rate), Aim::Narrow);
                 self.narrow();
             }
-            (Aim::Bound, false) => self.done = self.answer.map(Found::Rate),
+            (Aim::Bound, false) => self.done = self.answer.map(FoundRate::Rate),
         }
     }
 
@@ -236,12 +236,12 @@ impl Search {
         let lower = round(self.rate / GAP);
         match self.answer {
             // It had to exceed an earlier answer, and does not.
-            Some(answer) if lower <= answer => self.done = Some(Found::Rate(answer)),
+            Some(answer) if lower <= answer => self.done = Some(FoundRate::Rate(answer)),
             Some(answer) if self.confirmations >= CONFIRMATIONS_MAX => {
-                self.done = Some(Found::Rate(answer));
+                self.done = Some(FoundRate::Rate(answer));
             }
             None if self.confirmations >= CONFIRMATIONS_MAX => {
-                self.done = Some(Found::Unsteady(self.rate));
+                self.done = Some(FoundRate::Unsteady(self.rate));
             }
             _ => self.rate = lower,
         }
@@ -259,12 +259,12 @@ impl Search {
                 }
             }
             (Some(kept), None) if self.doublings == DOUBLINGS_MAX => {
-                self.done = Some(Found::NoLimit(kept));
+                self.done = Some(FoundRate::NoLimit(kept));
             }
             (None, Some(broken))
                 if self.doublings == DOUBLINGS_MAX || broken / 2.0 < self.least =>
             {
-                self.done = Some(Found::Nothing(broken));
+                self.done = Some(FoundRate::Nothing(broken));
             }
             (Some(kept), None) => {
                 self.rate = kept * 2.0;
@@ -295,13 +295,13 @@ mod tests {
 
     use super::*;
 
-    fn tried(rate: f64, kept: bool, void: bool) -> Tried {
+    fn tried(rate: f64, kept: bool, void: bool) -> TriedRate {
         let broken_by = if kept { Vec::new() } else { vec!["p99 is 9 ms".to_owned()] };
-        Tried { rate, confirming: false, broken_by, void, disturbed_by: Vec::new() }
+        TriedRate { rate, confirming: false, broken_by, void, disturbed_by: Vec::new() }
     }
 
     /// Searches a server that keeps the objective up to a rate. Returns the result and the tries.
-    fn search(first: f64, mut keeps: impl FnMut(Next) -> bool) -> (Found, Vec<Next>) {
+    fn search(first: f64, mut keeps: impl FnMut(Next) -> bool) -> (FoundRate, Vec<Next>) {
         let mut search = Search::new(first);
         let mut tries = Vec::new();
         loop {
@@ -328,14 +328,14 @@ mod tests {
             [1000.0, 2000.0, 4000.0, 8000.0, 8000.0, 5660.0, 5660.0, 4760.0, 5190.0, 5420.0];
         let mut expected: Vec<Next> = expected.map(Next::Try).to_vec();
         expected.extend([Next::Confirm(5420.0), Next::Try(5660.0), Next::Try(5660.0)]);
-        assert_eq!((found, tries), (Found::Rate(5420.0), expected));
+        assert_eq!((found, tries), (FoundRate::Rate(5420.0), expected));
     }
 
     #[test]
     fn server_slower_than_the_first_rate_is_found_from_above() {
         let (found, tries) = search(1000.0, up_to(30.0));
         assert_eq!(tries[2], Next::Try(500.0));
-        assert!(matches!(found, Found::Rate(rate) if rate > 28.0 && rate <= 30.0), "{found:?}");
+        assert!(matches!(found, FoundRate::Rate(rate) if rate > 28.0 && rate <= 30.0), "{found:?}");
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
                 None => keeps(next),
             }
         });
-        assert_eq!(found, Found::Rate(5420.0));
+        assert_eq!(found, FoundRate::Rate(5420.0));
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             !(2..=3).contains(&stalled) && keeps(next)
         });
         assert_eq!(tries[1..3], [Next::Try(2000.0); 2]);
-        assert!(matches!(found, Found::Rate(rate) if rate > 5200.0), "{found:?} {tries:?}");
+        assert!(matches!(found, FoundRate::Rate(rate) if rate > 5200.0), "{found:?} {tries:?}");
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
             Next::Confirm(rate) => rate <= 5200.0,
             next => keeps(next),
         });
-        assert_eq!(found, Found::Rate(5160.0));
+        assert_eq!(found, FoundRate::Rate(5160.0));
         assert_eq!(tries.last(), Some(&Next::Confirm(5160.0)));
     }
 
@@ -386,7 +386,7 @@ mod tests {
             assert_eq!(search.next(), Next::Try(rate));
             search.take(&tried(rate, false, false));
         }
-        assert_eq!(search.next(), Next::Done(Found::Nothing(25.0)));
+        assert_eq!(search.next(), Next::Done(FoundRate::Nothing(25.0)));
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
             count += 1;
             count % 3 != 1
         });
-        assert!(matches!(found, Found::OutOfTime(_)), "{found:?}");
+        assert!(matches!(found, FoundRate::OutOfTime(_)), "{found:?}");
         let time: u32 = tries
             .iter()
             .map(|next| if matches!(next, Next::Confirm(_)) { CONFIRM_TIMES } else { 1 })
@@ -423,20 +423,20 @@ mod tests {
 
     #[test]
     fn results_are_stored_by_name() {
-        let check = |found: Found, text: &str| {
+        let check = |found: FoundRate, text: &str| {
             assert_eq!(serde_json::to_string(&found).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Found>(text).unwrap(), found);
+            assert_eq!(serde_json::from_str::<FoundRate>(text).unwrap(), found);
         };
-        check(Found::Rate(5420.0), r#"{"found":"rate","rate":5420.0}"#);
-        check(Found::Nothing(12.5), r#"{"found":"nothing","rate":12.5}"#);
+        check(FoundRate::Rate(5420.0), r#"{"found":"rate","rate":5420.0}"#);
+        check(FoundRate::Nothing(12.5), r#"{"found":"nothing","rate":12.5}"#);
     }
 
     #[test]
     fn search_gives_up_if_nothing_can_be_found() {
-        assert!(matches!(search(1000.0, |_| true).0, Found::NoLimit(rate) if rate > 1e9));
-        assert!(matches!(search(1000.0, |_| false).0, Found::Nothing(rate) if rate < 0.001));
+        assert!(matches!(search(1000.0, |_| true).0, FoundRate::NoLimit(rate) if rate > 1e9));
+        assert!(matches!(search(1000.0, |_| false).0, FoundRate::Nothing(rate) if rate < 0.001));
         let unsteady = search(1000.0, |next| matches!(next, Next::Try(rate) if rate < 3000.0));
-        assert!(matches!(unsteady.0, Found::Unsteady(_)), "{unsteady:?}");
+        assert!(matches!(unsteady.0, FoundRate::Unsteady(_)), "{unsteady:?}");
     }
 
     /// Searches a server that keeps 50,000/s. The machine has a hiccup in 3 % of tries, and in 6 % of confirmations,
@@ -449,7 +449,7 @@ mod tests {
                 Next::Confirm(rate) => rate <= 50_000.0 && !rng.random_bool(0.06),
                 Next::Done(_) => unreachable!("it is not over"),
             });
-            !matches!(found.0, Found::Rate(rate) if (45_000.0..=50_000.0).contains(&rate))
+            !matches!(found.0, FoundRate::Rate(rate) if (45_000.0..=50_000.0).contains(&rate))
         });
         low.count() as f64 / 2000.0
     }
@@ -464,7 +464,7 @@ mod tests {
         #[test]
         fn found_rate_is_kept_and_within_five_percent(first in 1.0f64..1e5, limit in 1.0f64..1e6) {
             let (found, tries) = search(first, up_to(limit));
-            let Found::Rate(rate) = found else { panic!("{found:?}") };
+            let FoundRate::Rate(rate) = found else { panic!("{found:?}") };
             prop_assert!(rate <= limit && rate * 1.06 > limit, "{} of {}", rate, limit);
             // Seventeen halvings, each broken twice, and the gap between the last two.
             prop_assert!(tries.len() <= 49, "{:?}", tries);

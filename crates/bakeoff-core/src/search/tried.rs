@@ -23,7 +23,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 
 /// Holds the result of one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TriedRate {
     /// Operations per second.
     pub rate: f64,
     /// True for the longer second try of a winner.
@@ -41,7 +41,7 @@ pub struct Tried {
     pub disturbed_by: Vec<String>,
 }
 
-impl Tried {
+impl TriedRate {
     /// Judges a measurement at a rate by an objective.
     pub fn judged(
         rate: f64,
@@ -204,7 +204,7 @@ mod tests {
     fn check(measurement: &Measurement, objective: &[&str], expected: &[&str], void: bool) {
         let objective: Vec<Condition> =
             objective.iter().map(|text| text.parse().unwrap()).collect();
-        let tried = Tried::judged(1000.0, false, measurement, &objective);
+        let tried = TriedRate::judged(1000.0, false, measurement, &objective);
         assert_eq!(
             (tried.broken_by.iter().map(String::as_str).collect(), tried.void),
             (expected.to_vec(), void)
@@ -273,7 +273,7 @@ mod tests {
     fn tries_limited_by_the_generator_are_void() {
         let mut busy = second(1000, 5000);
         busy.generator_busiest = 0.97;
-        let tried = Tried::judged(1000.0, true, &busy, &["p99 < 20ms".parse().unwrap()]);
+        let tried = TriedRate::judged(1000.0, true, &busy, &["p99 < 20ms".parse().unwrap()]);
         assert!(tried.void && tried.confirming && tried.broken_by[0].contains("busiest thread"));
         let nothing = Measurement::default();
         let why = ["p99 is unknown: there was no success", "no request ended in the measured time"];
@@ -284,7 +284,7 @@ mod tests {
     fn disturbed_machine_voids_only_broken_tries() {
         let objective = ["p99 < 20ms".parse().unwrap()];
         let tried = |micros| {
-            let tried = Tried::judged(1000.0, false, &second(1000, micros), &objective);
+            let tried = TriedRate::judged(1000.0, false, &second(1000, micros), &objective);
             tried.disturbed_by(["the hypervisor took a CPU".to_owned()])
         };
         let (kept, broken) = (tried(5000), tried(30_000));
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn lowest_broken_rate_above_another_uses_the_last_try() {
-        let tried = |rate, broken: &[&str], void| Tried {
+        let tried = |rate, broken: &[&str], void| TriedRate {
             rate,
             confirming: false,
             broken_by: broken.iter().map(|&why| why.to_owned()).collect(),
@@ -308,12 +308,12 @@ mod tests {
             tried(6.0, &["b"], true),
             tried(6.0, &["c"], false),
         ];
-        let found = Tried::broken_above(tries.iter(), 4.0).unwrap();
+        let found = TriedRate::broken_above(tries.iter(), 4.0).unwrap();
         assert_eq!(found.broken_by, ["c"]);
-        assert_eq!(Tried::broken_above(tries.iter(), 8.0), None);
+        assert_eq!(TriedRate::broken_above(tries.iter(), 8.0), None);
         let again = [tried(6.0, &["b"], true), tried(6.0, &[], false), tried(8.0, &["a"], false)];
         assert_eq!(
-            Tried::broken_above(again.iter(), 4.0).unwrap().rate,
+            TriedRate::broken_above(again.iter(), 4.0).unwrap().rate,
             8.0,
             "6 was kept after all"
         );

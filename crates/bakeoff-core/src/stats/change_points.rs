@@ -223,13 +223,13 @@ pub fn level(values: &[f64], scale: Scale) -> f64 {
 /// Two neighbouring parts of a series, compared by Student's t with a common variance. With one run in a part, Welch's
 /// test would have no variance for it.
 #[derive(Debug, Clone, Copy)]
-struct Split {
+struct SplitTest {
     difference: f64,
     error: f64,
     freedom: f64,
 }
 
-impl Split {
+impl SplitTest {
     fn new(before: &[f64], after: &[f64], noise: Noise) -> Self {
         let (mean_before, squares_before) = mean_and_squares(before);
         let (mean_after, squares_after) = mean_and_squares(after);
@@ -324,9 +324,9 @@ fn moved(places: &[usize], nth: usize, series: &[f64], noise: Noise) -> ChangePo
 }
 
 /// Compares the runs before and after a place between its neighbouring changes.
-fn split_at(places: &[usize], nth: usize, place: usize, series: &[f64], noise: Noise) -> Split {
+fn split_at(places: &[usize], nth: usize, place: usize, series: &[f64], noise: Noise) -> SplitTest {
     let (from, to) = around(places, nth, place, series.len());
-    Split::new(&series[from..place], &series[place..to], noise)
+    SplitTest::new(&series[from..place], &series[place..to], noise)
 }
 
 /// Returns the runs between the neighbouring changes of a place, at most [`WINDOW`] on each side.
@@ -389,7 +389,7 @@ pub fn moved_alike(own: &[f64], other: &[f64], first: usize) -> bool {
     let (own, other) = (logs(own), logs(other));
     let ratio: Vec<f64> = own.iter().zip(&other).map(|(own, other)| own - other).collect();
     let noise = Noise { scale: Scale::Ratio, inflation: 1.0 };
-    let split = |of: &[f64]| Split::new(&of[..first], &of[first..], noise);
+    let split = |of: &[f64]| SplitTest::new(&of[..first], &of[first..], noise);
     let share = split(&other).difference / split(&own).difference;
     share >= 0.5 && split(&ratio).p_value() > 1.0 - CONFIDENCE
 }
@@ -406,7 +406,7 @@ fn weak_splits(series: &[f64], noise: Noise) -> Vec<usize> {
         while let Some((from, to)) = parts.pop() {
             let Some((place, end)) = most_different(&series[from..to]) else { continue };
             let (place, end) = (from + place, from + end);
-            let split = Split::new(&series[from..place], &series[place..end], noise);
+            let split = SplitTest::new(&series[from..place], &series[place..end], noise);
             if split.p_value() <= CONFIRMED_LEVEL * WEAK {
                 places.push(place);
                 last = last.max(place);
@@ -481,7 +481,7 @@ fn newest(series: &[f64], from: usize, noise: Noise, better: Better) -> Option<C
             break;
         }
         let (before, after) = (&series[from..first], &series[first..]);
-        let split = Split::new(before, after, noise);
+        let split = SplitTest::new(before, after, noise);
         let is_worse = (split.difference < 0.0) == (better == Better::More);
         if !is_worse || !split.matters(noise.scale) || !most_are_beyond(before, after, better) {
             continue;

@@ -13,14 +13,14 @@ use super::middle;
 
 /// Holds a figure of zero or more, or its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bounded {
+pub struct BoundedFigure {
     /// Least possible value.
     pub least: f64,
     /// Greatest possible value; `None` if it has no upper bound.
     pub most: Option<f64>,
 }
 
-impl Bounded {
+impl BoundedFigure {
     /// Returns a figure that is known exactly.
     pub fn exact(value: f64) -> Self {
         Self { least: value, most: Some(value) }
@@ -56,25 +56,27 @@ impl Bounded {
 }
 
 /// Returns the mean of a cluster's figures; `None` without any.
-pub fn mean(of: &[Bounded]) -> Option<Bounded> {
-    let mean = |value: fn(&Bounded) -> f64| of.iter().map(value).sum::<f64>() / of.len() as f64;
-    (!of.is_empty()).then(|| Bounded::between(mean(|one| one.least), mean(|one| one.greatest())))
+pub fn mean(of: &[BoundedFigure]) -> Option<BoundedFigure> {
+    let mean =
+        |value: fn(&BoundedFigure) -> f64| of.iter().map(value).sum::<f64>() / of.len() as f64;
+    (!of.is_empty())
+        .then(|| BoundedFigure::between(mean(|one| one.least), mean(|one| one.greatest())))
 }
 
 /// Returns the median of clusters' figures; `None` without any.
-pub fn median(of: &[Bounded]) -> Option<Bounded> {
-    let median = |value: fn(&Bounded) -> f64| {
+pub fn median(of: &[BoundedFigure]) -> Option<BoundedFigure> {
+    let median = |value: fn(&BoundedFigure) -> f64| {
         let mut values: Vec<f64> = of.iter().map(value).collect();
         values.sort_unstable_by(f64::total_cmp);
         middle(&values)
     };
     (!of.is_empty())
-        .then(|| Bounded::between(median(|one| one.least), median(|one| one.greatest())))
+        .then(|| BoundedFigure::between(median(|one| one.least), median(|one| one.greatest())))
 }
 
 /// Returns the 95 % interval over clusters; `None` with too few, or if one figure is a bound. Figures below `floor`
 /// count as `floor`.
-pub fn interval(of: &[Bounded], floor: f64) -> Option<(f64, f64)> {
+pub fn interval(of: &[BoundedFigure], floor: f64) -> Option<(f64, f64)> {
     let values: Option<Vec<f64>> = of.iter().map(|one| Some(one.value()?.max(floor))).collect();
     interval_alone(&values?, Scale::Ratio)
 }
@@ -82,10 +84,11 @@ pub fn interval(of: &[Bounded], floor: f64) -> Option<(f64, f64)> {
 /// Returns the figures by which two systems' clusters are compared. Bounds count at the end that is nearer to the
 /// other system, so a declared difference holds for any value within them. Returns `None` if the bounds leave no
 /// order. Figures below `floor` count as `floor`.
-pub fn trials(one: &[Bounded], other: &[Bounded], floor: f64) -> Option<Trials> {
-    let least = |of: &[Bounded]| of.iter().map(|one| one.least.max(floor)).collect::<Vec<f64>>();
+pub fn trials(one: &[BoundedFigure], other: &[BoundedFigure], floor: f64) -> Option<Trials> {
+    let least =
+        |of: &[BoundedFigure]| of.iter().map(|one| one.least.max(floor)).collect::<Vec<f64>>();
     let most =
-        |of: &[Bounded]| of.iter().map(|one| one.greatest().max(floor)).collect::<Vec<f64>>();
+        |of: &[BoundedFigure]| of.iter().map(|one| one.greatest().max(floor)).collect::<Vec<f64>>();
     let is_below = |a: &[f64], b: &[f64]| {
         let logs = |of: &[f64]| of.iter().map(|value| value.ln()).sum::<f64>() / of.len() as f64;
         logs(a) <= logs(b)
@@ -104,36 +107,36 @@ mod tests {
 
     #[test]
     fn mean_that_contains_a_bound_is_a_bound() {
-        let exact = [Bounded::exact(1.0), Bounded::exact(2.0)];
-        assert_eq!(mean(&exact), Some(Bounded::exact(1.5)));
-        let short = [Bounded::exact(1.0), Bounded::less_than(0.5)];
-        assert_eq!(mean(&short), Some(Bounded { least: 0.5, most: Some(0.75) }));
-        let long = [Bounded::exact(1.0), Bounded::at_least(8.0)];
-        assert_eq!(mean(&long), Some(Bounded::at_least(4.5)));
+        let exact = [BoundedFigure::exact(1.0), BoundedFigure::exact(2.0)];
+        assert_eq!(mean(&exact), Some(BoundedFigure::exact(1.5)));
+        let short = [BoundedFigure::exact(1.0), BoundedFigure::less_than(0.5)];
+        assert_eq!(mean(&short), Some(BoundedFigure { least: 0.5, most: Some(0.75) }));
+        let long = [BoundedFigure::exact(1.0), BoundedFigure::at_least(8.0)];
+        assert_eq!(mean(&long), Some(BoundedFigure::at_least(4.5)));
         assert_eq!((mean(&[]), median(&[])), (None, None));
         assert_eq!(median(&[exact[0], long[1], exact[1]]), Some(exact[1]));
-        assert_eq!(median(&[exact[0], long[1]]), Some(Bounded::at_least(4.5)));
+        assert_eq!(median(&[exact[0], long[1]]), Some(BoundedFigure::at_least(4.5)));
     }
 
     #[test]
     fn interval_needs_three_clusters_without_bounds() {
-        let three = [1.0, 1.1, 1.2].map(Bounded::exact);
+        let three = [1.0, 1.1, 1.2].map(BoundedFigure::exact);
         let (low, high) = interval(&three, 0.01).expect("three are enough");
         assert!(low < 1.0 && high > 1.2, "{low} {high}");
         assert_eq!(interval(&three[..2], 0.01), None);
-        assert_eq!(interval(&[three[0], three[1], Bounded::at_least(1.2)], 0.01), None);
+        assert_eq!(interval(&[three[0], three[1], BoundedFigure::at_least(1.2)], 0.01), None);
     }
 
     #[test]
     fn bounds_are_compared_at_their_nearer_ends() {
-        let short = [1.0, 1.1, 1.2].map(Bounded::exact);
-        let long = [5.0, 8.0, 6.0].map(Bounded::at_least);
+        let short = [1.0, 1.1, 1.2].map(BoundedFigure::exact);
+        let long = [5.0, 8.0, 6.0].map(BoundedFigure::at_least);
         let expected = Trials::Apart(vec![1.0, 1.1, 1.2], vec![5.0, 8.0, 6.0]);
         assert_eq!(trials(&short, &long, 0.01), Some(expected));
         assert_eq!(trials(&long, &long, 0.01), None, "either may be longer");
-        let least = [Bounded::at_least(0.5); 3];
+        let least = [BoundedFigure::at_least(0.5); 3];
         assert_eq!(trials(&short, &least, 0.01), None, "the second may be shorter or longer");
-        let none = [Bounded::exact(0.0); 3];
+        let none = [BoundedFigure::exact(0.0); 3];
         let expected = Trials::Apart(vec![0.01; 3], vec![1.0, 1.1, 1.2]);
         assert_eq!(trials(&none, &short, 0.01), Some(expected));
     }

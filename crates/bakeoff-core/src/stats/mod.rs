@@ -16,7 +16,9 @@ mod sentence;
 pub mod sequential;
 mod student;
 
-pub use sentence::{Comparing, Contender, Counted, NotCompared, Scene, Tail, TailFound, sentence};
+pub use sentence::{
+    ComparedFigure, Contender, NotCompared, Scene, Tail, TailFound, ThroughputJudgement, sentence,
+};
 
 use std::fmt;
 

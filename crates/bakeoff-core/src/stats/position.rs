@@ -12,7 +12,7 @@ use super::student;
 
 /// Holds one trial's figure with its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Placed {
+pub struct PlacedFigure {
     /// Index of the system, from 0.
     pub system: usize,
     /// Index of the round, from 0.
@@ -38,9 +38,10 @@ const FREEDOM_MIN: usize = 2;
 const NOTHING: f64 = 1e-9;
 
 /// Tests for an effect of the place; `None` with too few trials to separate it from noise.
-pub fn effect(trials: &[Placed]) -> Option<Effect> {
-    let number = |of: fn(&Placed) -> usize| trials.iter().map(of).max().map_or(0, |last| last + 1);
-    let column = |is_it: &dyn Fn(&Placed) -> bool| -> Vec<f64> {
+pub fn effect(trials: &[PlacedFigure]) -> Option<Effect> {
+    let number =
+        |of: fn(&PlacedFigure) -> usize| trials.iter().map(of).max().map_or(0, |last| last + 1);
+    let column = |is_it: &dyn Fn(&PlacedFigure) -> bool| -> Vec<f64> {
         trials.iter().map(|one| f64::from(u8::from(is_it(one)))).collect()
     };
     let mut rest: Vec<f64> = trials.iter().map(|one| one.figure.ln()).collect();
@@ -123,7 +124,7 @@ mod tests {
                     let figure =
                         (0.02 * noise + drift + system as f64).exp() * factor.powi(place as i32);
                     if rng.random_range(0..10) > 0 {
-                        trials.push(Placed { system, round, place, figure });
+                        trials.push(PlacedFigure { system, round, place, figure });
                     }
                 }
             }
@@ -144,13 +145,13 @@ mod tests {
 
     #[test]
     fn ratios_match_the_places() {
-        let trial = |round: usize, place: usize| Placed {
+        let trial = |round: usize, place: usize| PlacedFigure {
             system: (round + place) % 2,
             round,
             place,
             figure: if place == 0 { 1.1 } else { 1.0 } * if round == 3 { 1.001 } else { 1.0 },
         };
-        let trials: Vec<Placed> =
+        let trials: Vec<PlacedFigure> =
             (0..6).flat_map(|round| [trial(round, 0), trial(round, 1)]).collect();
         let of = effect(&trials).expect("there are enough trials");
         assert!(of.ratios[0] > 1.04 && of.ratios[1] < 0.96, "{of:?}");

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::ranked::Ranked;
+use crate::ranked::RankedLatencies;
 
 /// Anderson–Darling statistic above which gaps are not exponential, at a level of 1 %, for an exponential
 /// distribution whose mean is estimated from the sample (Stephens, JASA 69(347), 1974).
@@ -109,12 +109,16 @@ impl QuantileInterval {
 /// Latencies within a second are correlated, so the seconds are the sampling units, not the latencies. The share
 /// above the quantile is a ratio of sums over seconds, and its standard error comes from the scatter of the seconds.
 /// The interval's ends are the quantiles one such interval of the share away (Woodruff, JASA 47(260), 1952).
-pub fn quantile_interval(seconds: &[Ranked<'_>], quantile: f64) -> Option<QuantileInterval> {
-    let seconds: Vec<&Ranked<'_>> = seconds.iter().filter(|second| second.count() > 0).collect();
+pub fn quantile_interval(
+    seconds: &[RankedLatencies<'_>],
+    quantile: f64,
+) -> Option<QuantileInterval> {
+    let seconds: Vec<&RankedLatencies<'_>> =
+        seconds.iter().filter(|second| second.count() > 0).collect();
     if seconds.len() < SECONDS_MIN {
         return None;
     }
-    let whole = Ranked::sum(seconds.iter().copied());
+    let whole = RankedLatencies::sum(seconds.iter().copied());
     let at = whole.at(quantile).latency()?;
     let all = whole.count() as f64;
     let shares: Vec<(f64, f64)> = seconds
@@ -202,14 +206,14 @@ mod tests {
     fn seconds(
         rng: &mut Xoshiro256PlusPlus,
         factors: impl Iterator<Item = f64>,
-    ) -> Vec<Ranked<'static>> {
+    ) -> Vec<RankedLatencies<'static>> {
         factors
             .map(|factor| {
                 let mut second = Latencies::default();
                 exponential(rng, 1000)
                     .into_iter()
                     .for_each(|one| second.record(Duration::from_secs_f64(one * factor * 1e-3)));
-                Ranked::new(Cow::Owned(second), Cow::Owned(Latencies::default()), 0)
+                RankedLatencies::new(Cow::Owned(second), Cow::Owned(Latencies::default()), 0)
             })
             .collect()
     }
@@ -231,7 +235,7 @@ mod tests {
     #[test]
     fn interval_widens_if_seconds_scatter_more_than_chance() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
-        let width = |of: &[Ranked<'_>]| {
+        let width = |of: &[RankedLatencies<'_>]| {
             let interval = quantile_interval(of, 0.99).unwrap();
             (interval.high - interval.low).as_secs_f64()
         };
@@ -257,9 +261,9 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
         let mut failing = |failures: u64| {
             let seconds = seconds(&mut rng, std::iter::repeat_n(1.0, 20)).into_iter();
-            let failures = move |one: Ranked<'static>| {
+            let failures = move |one: RankedLatencies<'static>| {
                 let successes = Cow::Owned(one.successes().clone());
-                Ranked::new(successes, Cow::Owned(Latencies::default()), failures)
+                RankedLatencies::new(successes, Cow::Owned(Latencies::default()), failures)
             };
             seconds.map(failures).collect::<Vec<_>>()
         };

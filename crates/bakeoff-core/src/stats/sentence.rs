@@ -37,7 +37,7 @@ pub struct Contender {
 
 /// Holds the judgement of two systems' throughput. Everything refers to the rounds in which both are valid.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparing {
+pub struct ThroughputJudgement {
     /// Test result: the first system relative to the second.
     pub answer: TestResult,
     /// True if the run stopped at this result.
@@ -78,7 +78,7 @@ impl fmt::Display for NotCompared {
 #[derive(Debug, Clone)]
 pub struct Scene<'a> {
     /// Compared figure.
-    pub counted: Counted<'a>,
+    pub counted: ComparedFigure<'a>,
     /// Workload and load: `create/steady`.
     pub place: &'a str,
     /// Kind of load: `closed load, 64 clients`.
@@ -91,7 +91,7 @@ pub struct Scene<'a> {
 
 /// Selects the figure that a sentence compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted<'a> {
+pub enum ComparedFigure<'a> {
     /// Operations per second: `puts`.
     PerSecond(&'a str),
     /// Highest rate that keeps this objective: `p99 < 50ms`.
@@ -108,7 +108,7 @@ enum Claim {
     Withheld(Withheld),
 }
 
-impl Comparing {
+impl ThroughputJudgement {
     fn claim(&self) -> Claim {
         match (self.withheld, self.answer.finding) {
             (Some(why), _) => Claim::Withheld(why),
@@ -152,7 +152,7 @@ impl fmt::Display for Clause {
     }
 }
 
-type Judged<'a> = dyn Fn(usize, usize) -> Result<Comparing, NotCompared> + 'a;
+type PairJudge<'a> = dyn Fn(usize, usize) -> Result<ThroughputJudgement, NotCompared> + 'a;
 
 /// Writes the sentence about one workload and load.
 ///
@@ -164,8 +164,8 @@ type Judged<'a> = dyn Fn(usize, usize) -> Result<Comparing, NotCompared> + 'a;
 ///
 /// If all systems kept up with an open load, throughput equals the offered rate and is not compared. Caveats and
 /// failures appear in the first clause.
-pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>) -> String {
-    let what = What::new(scene);
+pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &PairJudge<'_>) -> String {
+    let what = ComparisonSubject::new(scene);
     let takes_part =
         |(_, one): &(usize, &Contender)| one.left_out.is_none() && !one.rates.is_empty();
     let ranked: Vec<(usize, &Contender)> =
@@ -202,7 +202,7 @@ pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>
 }
 
 /// Words the subject of a comparison.
-struct What<'a> {
+struct ComparisonSubject<'a> {
     /// Compared figure: `puts per second under create/steady`.
     figure: String,
     /// Kind of load: `closed load, 64 clients`.
@@ -215,18 +215,18 @@ struct What<'a> {
     as_the: &'static str,
 }
 
-impl<'a> What<'a> {
+impl<'a> ComparisonSubject<'a> {
     fn new(scene: &Scene<'a>) -> Self {
         let (place, load) = (scene.place, scene.load);
         match scene.counted {
-            Counted::PerSecond(operations) => Self {
+            ComparedFigure::PerSecond(operations) => Self {
                 figure: format!("{operations} per second under {place}"),
                 load,
                 verb: "did",
                 unit: "",
                 as_the: "",
             },
-            Counted::HighestRate(objective) => Self {
+            ComparedFigure::HighestRate(objective) => Self {
                 figure: format!("highest rate that keeps {objective} under {place}"),
                 load,
                 verb: "had",
@@ -246,7 +246,7 @@ impl<'a> What<'a> {
     }
 }
 
-fn kept_up(all: &[&Contender], what: &What<'_>) -> String {
+fn kept_up(all: &[&Contender], what: &ComparisonSubject<'_>) -> String {
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
     let rates: Vec<String> = all.iter().map(|one| median(one)).collect();
     format!(
@@ -259,9 +259,13 @@ fn kept_up(all: &[&Contender], what: &What<'_>) -> String {
 }
 
 /// Returns the clauses that compare the best with each other system.
-fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'_>) -> Vec<Clause> {
+fn compared(
+    ranked: Vec<(usize, &Contender)>,
+    what: &ComparisonSubject<'_>,
+    judged: &PairJudge<'_>,
+) -> Vec<Clause> {
     let (best_place, best) = the_best(&ranked, judged);
-    let others: Vec<(&Contender, Result<Comparing, NotCompared>)> =
+    let others: Vec<(&Contender, Result<ThroughputJudgement, NotCompared>)> =
         others(&ranked, best_place).map(|(place, one)| (one, judged(best_place, place))).collect();
     if let Some(why) = not_compared(&others) {
         let in_order: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
@@ -275,16 +279,16 @@ fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'
         })];
     }
     let tail = tail::clause(best, &others);
-    let higher: Vec<(&Contender, Comparing)> = others
+    let higher: Vec<(&Contender, ThroughputJudgement)> = others
         .iter()
         .filter_map(|(other, comparing)| Some((*other, comparing.clone().ok()?)))
         .filter(|(_, comparing)| comparing.claim() == Claim::Higher)
         .collect();
     let mut clauses = Vec::new();
     // Comparisons over the same rounds share a clause.
-    let mut grouped: Vec<(&Contender, Comparing)> = Vec::new();
+    let mut grouped: Vec<(&Contender, ThroughputJudgement)> = Vec::new();
     for one in higher {
-        let alike = |other: &Comparing| {
+        let alike = |other: &ThroughputJudgement| {
             other.rounds == one.1.rounds && other.medians.0.to_bits() == one.1.medians.0.to_bits()
         };
         if !grouped.is_empty() && !grouped.iter().all(|(_, other)| alike(other)) {
@@ -321,7 +325,9 @@ fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'
 }
 
 /// Returns the first reason if no pair was compared.
-fn not_compared(others: &[(&Contender, Result<Comparing, NotCompared>)]) -> Option<NotCompared> {
+fn not_compared(
+    others: &[(&Contender, Result<ThroughputJudgement, NotCompared>)],
+) -> Option<NotCompared> {
     let reasons: Option<Vec<&NotCompared>> =
         others.iter().map(|(_, comparing)| comparing.as_ref().err()).collect();
     reasons?.first().map(|why| (*why).clone())
@@ -340,7 +346,10 @@ fn others<'a>(
 
 /// Returns the best contender: the one with the most claims for it minus those against it. A tie goes to the higher
 /// median in most pairs, each over the pair's common rounds, then to the highest median of all its trials.
-fn the_best<'a>(ranked: &[(usize, &'a Contender)], judged: &Judged<'_>) -> (usize, &'a Contender) {
+fn the_best<'a>(
+    ranked: &[(usize, &'a Contender)],
+    judged: &PairJudge<'_>,
+) -> (usize, &'a Contender) {
     let net = |at: usize| -> (i32, i32) {
         let mut sum = (0, 0);
         for &(other, _) in ranked.iter().filter(|(place, _)| *place != at) {
@@ -370,8 +379,8 @@ fn the_best<'a>(ranked: &[(usize, &'a Contender)], judged: &Judged<'_>) -> (usiz
 /// interval 1.61 to 1.88, 7 trials each; medians 5,100 and 2,930)`. `whole`: no earlier clause named the figure.
 fn sustained(
     best: &Contender,
-    apart: &[(&Contender, Comparing)],
-    what: &What<'_>,
+    apart: &[(&Contender, ThroughputJudgement)],
+    what: &ComparisonSubject<'_>,
     whole: bool,
 ) -> Clause {
     let rounds = apart.first().map_or(0, |(_, comparing)| comparing.rounds);
@@ -384,7 +393,7 @@ fn sustained(
         .map(figure_text)
         .collect();
     let trials = rounds_text(&all, rounds);
-    let interval = |comparing: &Comparing| interval_text(comparing.answer.interval);
+    let interval = |comparing: &ThroughputJudgement| interval_text(comparing.answer.interval);
     let (times, intervals) = match apart {
         [(other, comparing)] => (
             format!("{} {}'s", times_text(&comparing.answer, comparing.early), other.name),
@@ -412,7 +421,7 @@ fn sustained(
 
 /// Returns the conditions of a claim over several systems, each once. `(unlike consul)` follows those that do not
 /// hold against all.
-fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
+fn conditions(apart: &[(&Contender, ThroughputJudgement)]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (other, comparing) in apart {
         for condition in &comparing.conditions {
@@ -432,7 +441,12 @@ fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
 /// Writes `no difference shown between etcd and zookeeper in puts per second under create/steady; a difference of
 /// more than 6.0 % would have been detected if all trials scatter as these do (5 trials each; medians 5,100 and
 /// 5,080)`.
-fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparing) -> String {
+fn no_difference(
+    best: &Contender,
+    other: &Contender,
+    under: &str,
+    of: &ThroughputJudgement,
+) -> String {
     let seen = match of.answer.finding {
         Finding::NoneShown { min_detectable } => min_detectable_text(min_detectable),
         Finding::Higher | Finding::Lower => String::new(),
@@ -450,7 +464,12 @@ fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparin
 /// Writes `etcd is not said to be better than zookeeper in puts per second under create/steady, though its median is
 /// 1.05 times the other's in the 4 rounds with valid trials of both (95 % interval 1.04 to 1.06; medians 5,250 and
 /// 5,000): with its 3 failed trials taken as 0 the medians are 5,100 and 5,000`.
-fn withheld(both: (&Contender, &Contender), under: &str, of: &Comparing, why: Withheld) -> String {
+fn withheld(
+    both: (&Contender, &Contender),
+    under: &str,
+    of: &ThroughputJudgement,
+    why: Withheld,
+) -> String {
     let of = of.clone();
     let first_is_higher = of.answer.finding == Finding::Higher;
     let ((higher, other), of) =
@@ -495,7 +514,7 @@ fn rounds_text(all: &[&Contender], rounds: usize) -> String {
 
 /// Writes `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`. `whole`: no earlier
 /// clause named the figure.
-fn did(all: &[&Contender], what: &What<'_>, whole: bool) -> String {
+fn did(all: &[&Contender], what: &ComparisonSubject<'_>, whole: bool) -> String {
     let each: Vec<String> = (0..)
         .zip(all)
         .map(|(place, one)| {

@@ -18,14 +18,14 @@ pub(in crate::study) struct Field {
     pub(in crate::study) name: &'static str,
     pub(in crate::study) meaning: &'static str,
     pub(in crate::study) form: Form,
-    pub(in crate::study) given: Given,
+    pub(in crate::study) given: Requirement,
     /// Example value as in a study.
     pub(in crate::study) example: &'static str,
 }
 
 /// Declares whether a field is required.
 #[derive(Clone, Copy)]
-pub(in crate::study) enum Given {
+pub(in crate::study) enum Requirement {
     /// Required.
     Always,
     /// Optional, with this default.
@@ -91,7 +91,7 @@ pub(in crate::study) const fn always(
     example: &'static str,
     meaning: &'static str,
 ) -> Field {
-    Field { name, meaning, form, given: Given::Always, example }
+    Field { name, meaning, form, given: Requirement::Always, example }
 }
 
 /// Declares an optional field.
@@ -101,7 +101,7 @@ pub(in crate::study) const fn maybe(
     example: &'static str,
     meaning: &'static str,
 ) -> Field {
-    Field { name, meaning, form, given: Given::Maybe, example }
+    Field { name, meaning, form, given: Requirement::Maybe, example }
 }
 
 /// Declares an optional field with a default.
@@ -111,7 +111,7 @@ pub(in crate::study) const fn default(
     default: &'static str,
     meaning: &'static str,
 ) -> Field {
-    Field { name, meaning, form, given: Given::Default(default), example: default }
+    Field { name, meaning, form, given: Requirement::Default(default), example: default }
 }
 
 /// Joins lists of fields.

@@ -42,7 +42,7 @@ pub use kind::{
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
-pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
+pub use placed::{ByteRange, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;
 pub use quick::QuickForm;
 pub use system::{
@@ -115,7 +115,7 @@ pub struct Study {
     pub publication: Option<Publication>,
     /// Figures from the literature, shown beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedValue>,
     /// Short form that the file declares; `None` once it is applied, and in records.
     #[serde(skip)]
     pub quick: Option<QuickForm>,
@@ -255,7 +255,7 @@ pub struct Publication {
 
 /// Holds one figure from the literature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct PublishedValue {
     /// Name of one of the study's systems.
     pub system: String,
     /// Name of one of its workloads.

@@ -15,13 +15,13 @@ use crate::units::shown;
 const DIAGNOSTICS_MAX: usize = 100;
 
 /// Byte range of the text.
-pub type At = Range<usize>;
+pub type ByteRange = Range<usize>;
 
 /// Holds a value and its position.
 #[derive(Debug, Clone)]
 pub struct PlacedNode {
     /// Position in the text.
-    pub at: At,
+    pub at: ByteRange,
     /// Value at this position.
     pub value: PlacedValue,
     /// Weight in bytes of text and nodes, limited by `tree`.
@@ -31,7 +31,7 @@ pub struct PlacedNode {
 
 impl PlacedNode {
     /// Creates a node from a position and a value.
-    pub fn new(at: At, value: PlacedValue) -> PlacedNode {
+    pub fn new(at: ByteRange, value: PlacedValue) -> PlacedNode {
         PlacedNode { at, value, weight: 0, height: 0 }
     }
 
@@ -101,7 +101,7 @@ pub struct PlacedEntry {
     /// Name of the entry.
     pub key: String,
     /// Position of the name.
-    pub key_at: At,
+    pub key_at: ByteRange,
     /// Value of the entry.
     pub node: PlacedNode,
 }
@@ -111,7 +111,7 @@ pub struct PlacedEntry {
 pub struct DiagnosticSink<'a> {
     file: Cow<'a, str>,
     text: Cow<'a, str>,
-    found: Vec<(At, Diagnostic)>,
+    found: Vec<(ByteRange, Diagnostic)>,
 }
 
 impl<'a> DiagnosticSink<'a> {
@@ -125,17 +125,22 @@ impl<'a> DiagnosticSink<'a> {
     }
 
     /// Adds a diagnostic without a hint.
-    pub fn add(&mut self, at: &At, what: impl Into<String>) {
+    pub fn add(&mut self, at: &ByteRange, what: impl Into<String>) {
         self.push(at, what.into(), None);
     }
 
     /// Adds a diagnostic with a hint.
-    pub fn hint(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
+    pub fn hint(&mut self, at: &ByteRange, what: impl Into<String>, hint: impl Into<String>) {
         self.push(at, what.into(), Some(hint.into()));
     }
 
     /// Adds a diagnostic about a secret, which its line shows as stars.
-    pub fn hint_secret(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
+    pub fn hint_secret(
+        &mut self,
+        at: &ByteRange,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         let place = self.place(at).hidden();
         self.found.extend((!self.is_full()).then(|| {
             let (what, hint) = (what.into(), Some(hint.into()));
@@ -143,7 +148,7 @@ impl<'a> DiagnosticSink<'a> {
         }));
     }
 
-    fn push(&mut self, at: &At, what: String, hint: Option<String>) {
+    fn push(&mut self, at: &ByteRange, what: String, hint: Option<String>) {
         // The same fault in a repeated alias is one diagnostic.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
@@ -154,7 +159,7 @@ impl<'a> DiagnosticSink<'a> {
 
     /// Returns the range of a piece of the text at `at`; the whole range if it is not found. A piece after `{` or `$`
     /// is another word.
-    pub(super) fn piece(&self, at: &At, piece: &str) -> At {
+    pub(super) fn piece(&self, at: &ByteRange, piece: &str) -> ByteRange {
         let text = self.text.get(at.clone()).unwrap_or_default();
         let found = text.match_indices(piece);
         let mut found = found.filter(|(place, _)| !text[..*place].ends_with(['{', '$']));
@@ -165,23 +170,23 @@ impl<'a> DiagnosticSink<'a> {
     }
 
     /// Returns the file and line of a place: `places.yaml:3`.
-    pub fn line_of(&self, at: &At) -> String {
+    pub fn line_of(&self, at: &ByteRange) -> String {
         let Place { file, line, .. } = self.place(at);
         format!("{file}:{line}")
     }
 
-    fn place(&self, at: &At) -> Place {
+    fn place(&self, at: &ByteRange) -> Place {
         Place::locate(&self.file, &self.text, at)
     }
 
     /// Reports an unknown name: ``unknown field `name` in load `l` ``. An empty `inside` is omitted.
-    pub fn unknown(&mut self, at: &At, noun: &str, name: &str, inside: &str, hint: String) {
+    pub fn unknown(&mut self, at: &ByteRange, noun: &str, name: &str, inside: &str, hint: String) {
         let inside = if inside.is_empty() { String::new() } else { format!(" in {inside}") };
         self.hint(at, format!("unknown {noun} `{}`{inside}", shown(name)), hint);
     }
 
     /// Reports an unexpected value; `seen` describes it.
-    pub fn refuse(&mut self, at: &At, name: &str, wanted: &str, seen: &str) {
+    pub fn refuse(&mut self, at: &ByteRange, name: &str, wanted: &str, seen: &str) {
         self.add(at, format!("`{name}` must be {wanted}, not {seen}"));
     }
 

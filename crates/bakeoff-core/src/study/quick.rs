@@ -8,7 +8,7 @@
 //! Not here: reading the form and checking it by the rules of studies (`parse::quick`), shrinking counts (`scale`).
 
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::{Load, Published, Study};
+use super::{Load, PublishedValue, Study};
 
 /// Describes the quick form of a study.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ impl Study {
             self.repeat = super::fault::repeat();
         }
         let (workloads, faults) = (&self.workloads, &self.faults);
-        let remains = |one: &Published| {
+        let remains = |one: &PublishedValue| {
             let workload = workloads.iter().find(|workload| workload.name == one.workload);
             systems.contains(&one.system)
                 && workload.is_some_and(|workload| workload.loads.contains(&one.load))

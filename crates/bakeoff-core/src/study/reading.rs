@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::field::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
-use super::tree::{At, DiagnosticSink, Entry, Node, Value};
+use super::field::{Field, Form, NAME_PATTERN, NAMES_MAX, Requirement, Table};
+use super::tree::{ByteRange, DiagnosticSink, Entry, Node, Value};
 use crate::suggest::{list, nearest, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
@@ -18,7 +18,7 @@ pub(super) struct Fields<'a> {
     /// Name in messages: `` load `sweep` ``.
     pub(super) what: String,
     /// Location of its name.
-    pub(super) at: At,
+    pub(super) at: ByteRange,
     entries: &'a [Entry],
     /// Fields that unknown ones were probably meant to be; they are not reported as missing.
     meant: Vec<&'static str>,
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
         sink: &mut DiagnosticSink<'_>,
         table: &'static Table,
         what: impl Into<String>,
-        at: &At,
+        at: &ByteRange,
         node: &'a Node,
     ) -> Option<Fields<'a>> {
         let what = what.into();
@@ -72,13 +72,13 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the location of the field's name, or of the mapping's name without such a field.
-    pub(super) fn key_at(&self, name: &str) -> &At {
+    pub(super) fn key_at(&self, name: &str) -> &ByteRange {
         let entry = self.entries.iter().find(|entry| entry.key == name);
         entry.map_or(&self.at, |entry| &entry.key_at)
     }
 
     /// Returns the location of the field's value, or of the mapping's name without such a field.
-    pub(super) fn value_at(&self, name: &str) -> &At {
+    pub(super) fn value_at(&self, name: &str) -> &ByteRange {
         self.node(name).map_or(&self.at, |node| &node.at)
     }
 
@@ -90,7 +90,10 @@ impl<'a> Fields<'a> {
     ) -> Option<(&'static Field, Option<&'a Node>)> {
         let field = self.table.fields.iter().find(|field| field.name == name)?;
         let node = self.node(name);
-        if node.is_none() && matches!(field.given, Given::Always) && !self.meant.contains(&name) {
+        if node.is_none()
+            && matches!(field.given, Requirement::Always)
+            && !self.meant.contains(&name)
+        {
             let hint = format!("add `{name}: {}`", field.example);
             sink.hint(&self.at, format!("{} has no `{name}`", self.what), hint);
         }
@@ -111,7 +114,7 @@ impl<'a> Fields<'a> {
                 sink.hint_since(known, || format!("as in `{name}: {}`", field.example));
                 value
             }
-            (Field { given: Given::Default(text), form, .. }, None) => {
+            (Field { given: Requirement::Default(text), form, .. }, None) => {
                 read(sink, form, &Node::plain(text))
             }
             _ => None,

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::field::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
+use super::field::{Field, Form, NAME_PATTERN, NAMES_MAX, Requirement, STAGES_MAX, Table};
 use super::fields;
 use crate::statuses::{STATUS_MAX, STATUS_MIN};
 
@@ -41,14 +41,14 @@ pub fn schema_text() -> String {
 }
 
 fn object(table: &Table, definitions: &mut Map<String, Value>) -> Value {
-    let always = |field: &&Field| matches!(field.given, Given::Always);
+    let always = |field: &&Field| matches!(field.given, Requirement::Always);
     let required: Vec<_> = table.fields.iter().filter(always).map(|field| field.name).collect();
     let mut properties = Map::new();
     for field in table.fields {
         let mut schema = form(&field.form, definitions);
         if let Value::Object(schema) = &mut schema {
             schema.insert("description".into(), json!(field.meaning));
-            if let Given::Default(text) = field.given {
+            if let Requirement::Default(text) = field.given {
                 let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
                 schema.insert("default".into(), value);
             }

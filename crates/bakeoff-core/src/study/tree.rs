@@ -12,7 +12,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
 
 use super::diagnostic::Place;
 pub(super) use super::placed::{
-    At, DiagnosticSink, PlacedEntry as Entry, PlacedNode as Node, PlacedValue as Value,
+    ByteRange, DiagnosticSink, PlacedEntry as Entry, PlacedNode as Node, PlacedValue as Value,
 };
 use crate::units::shown;
 
@@ -61,7 +61,7 @@ pub fn read_yaml(text: &str, words: &YamlWords, sink: &mut DiagnosticSink<'_>) -
     options.block_nesting_limit = DEPTH_MAX + 1;
     options.set_emit_comments(false);
     let (open, anchors) = (Vec::new(), HashMap::new());
-    let mut growing = Growing { noun, open, anchors, root: None, weight: 0 };
+    let mut growing = TreeBuilder { noun, open, anchors, root: None, weight: 0 };
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = match next {
             Ok(next) => next,
@@ -85,7 +85,7 @@ pub fn read_yaml(text: &str, words: &YamlWords, sink: &mut DiagnosticSink<'_>) -
     growing.root
 }
 
-fn range(text: &str, span: &Span) -> At {
+fn range(text: &str, span: &Span) -> ByteRange {
     let range = span.byte_range().unwrap_or(text.len()..text.len());
     // A block's span ends where the next token begins; its own text ends earlier.
     let own = text.get(range.clone()).map_or(0, |slice| slice.trim_end().len());
@@ -109,7 +109,7 @@ fn unreadable(text: &str, error: &ScanError, sink: &mut DiagnosticSink<'_>) {
 }
 
 /// Builds a tree.
-struct Growing {
+struct TreeBuilder {
     /// Noun of messages, see [`YamlWords::noun`].
     noun: &'static str,
     /// Open collections, outermost first.
@@ -120,7 +120,7 @@ struct Growing {
 }
 
 struct Open {
-    at: At,
+    at: ByteRange,
     anchor: usize,
     weight: usize,
     height: usize,
@@ -129,12 +129,12 @@ struct Open {
 
 enum Items {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, At)> },
+    Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, ByteRange)> },
 }
 
 /// Describes a fault that stops parsing. `at` is set if it is not at the current event.
 struct Fatal {
-    at: Option<At>,
+    at: Option<ByteRange>,
     what: String,
     hint: String,
 }
@@ -143,11 +143,11 @@ fn fatal<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Fatal
     Err(Fatal { at: None, what: what.into(), hint: hint.into() })
 }
 
-impl Growing {
+impl TreeBuilder {
     fn grow(
         &mut self,
         event: Event<'_>,
-        at: At,
+        at: ByteRange,
         sink: &mut DiagnosticSink<'_>,
     ) -> Result<(), Fatal> {
         if let Some(tag) = event.tag() {
@@ -201,7 +201,7 @@ impl Growing {
     }
 
     /// A block collection has no closing bracket, so it ends with its last item.
-    fn end_of(&self, value: &Value, at: &At) -> usize {
+    fn end_of(&self, value: &Value, at: &ByteRange) -> usize {
         match value {
             Value::List(items) => items.last().map_or(at.end, |node| node.at.end),
             Value::Map(entries) => entries.last().map_or(at.end, |entry| entry.node.at.end),
@@ -210,7 +210,7 @@ impl Growing {
         .max(at.start)
     }
 
-    fn descend(&mut self, at: At, anchor: usize, items: Items) -> Result<(), Fatal> {
+    fn descend(&mut self, at: ByteRange, anchor: usize, items: Items) -> Result<(), Fatal> {
         if self.open.len() >= DEPTH_MAX {
             return self.too_deep();
         }

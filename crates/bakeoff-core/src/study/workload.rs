@@ -15,7 +15,7 @@ const VALUE_SIZE: u64 = 1024;
 
 /// Describes a workload of a study: what clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Recorded", into = "Recorded")]
+#[serde(from = "RecordedWorkload", into = "RecordedWorkload")]
 pub struct Workload {
     /// Name in the study.
     pub name: String,
@@ -49,7 +49,7 @@ pub enum Payload {
 /// Serializes a workload for records: always with a (mean) size of a value, with all sizes if there are several, and
 /// with a request unless it is the default.
 #[derive(Serialize, Deserialize)]
-struct Recorded {
+struct RecordedWorkload {
     name: String,
     mix: BTreeMap<Operation, u32>,
     keys: Keys,
@@ -67,19 +67,19 @@ struct Recorded {
     systems: Vec<String>,
 }
 
-impl From<Recorded> for Workload {
-    fn from(recorded: Recorded) -> Self {
-        let Recorded { name, mix, keys, value_size, value_sizes, with, .. } = recorded;
+impl From<RecordedWorkload> for Workload {
+    fn from(recorded: RecordedWorkload) -> Self {
+        let RecordedWorkload { name, mix, keys, value_size, value_sizes, with, .. } = recorded;
         let payload = match mix.keys().any(|operation| operation.asks_over_http()) {
             true => Payload::Request(recorded.request),
             false => Payload::Values(value_sizes.unwrap_or(ValueSizes::Fixed(value_size))),
         };
-        let Recorded { reads, fill, loads, systems, .. } = recorded;
+        let RecordedWorkload { reads, fill, loads, systems, .. } = recorded;
         Self { name, mix, keys, payload, with, reads, fill, loads, systems }
     }
 }
 
-impl From<Workload> for Recorded {
+impl From<Workload> for RecordedWorkload {
     fn from(workload: Workload) -> Self {
         let Workload { name, mix, keys, payload, with, reads, fill, loads, systems } = workload;
         let (sizes, request) = match payload {

@@ -2,7 +2,7 @@
 //! two alike ones, if each injection counts as independent and if each cluster counts once. Does the same for outages
 //! that the load's end cuts off, as lengths and as bounds. The tables are in `docs/evidence/outages.md`.
 
-use bakeoff_core::stats::clusters::{self, Bounded};
+use bakeoff_core::stats::clusters::{self, BoundedFigure};
 use bakeoff_core::stats::judge::{Finding, Scale, TestResult, Trials, alone, interval_alone};
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, StandardNormal};
@@ -33,14 +33,14 @@ fn draw(rng: &mut Xoshiro256PlusPlus, share: f64) -> System {
     (0..CLUSTERS).map(&mut cluster).collect()
 }
 
-fn of_clusters(system: &System) -> Vec<Bounded> {
-    cut(system, Bounded::exact)
+fn of_clusters(system: &System) -> Vec<BoundedFigure> {
+    cut(system, BoundedFigure::exact)
 }
 
 /// Returns the figures of clusters whose injections are known as `seen`.
-fn cut(system: &System, seen: impl Fn(f64) -> Bounded) -> Vec<Bounded> {
+fn cut(system: &System, seen: impl Fn(f64) -> BoundedFigure) -> Vec<BoundedFigure> {
     let mean = |cluster: &Vec<f64>| {
-        let figures: Vec<Bounded> = cluster.iter().copied().map(&seen).collect();
+        let figures: Vec<BoundedFigure> = cluster.iter().copied().map(&seen).collect();
         clusters::mean(&figures).expect("a cluster has injections")
     };
     system.iter().map(mean).collect()
@@ -137,12 +137,12 @@ fn outages_cut_by_the_end_of_the_load_are_bounds() {
         let truth = truth(&mut rng, share);
         let end = (SCATTER * quantile).exp();
         let as_bound = |length: f64| match length < end {
-            true => Bounded::exact(length),
-            false => Bounded::at_least(end),
+            true => BoundedFigure::exact(length),
+            false => BoundedFigure::at_least(end),
         };
         for _ in 0..REPETITIONS {
             let (one, other) = (draw(&mut rng, share), of_clusters(&draw(&mut rng, share)));
-            let lengths = cut(&one, |length| Bounded::exact(length.min(end)));
+            let lengths = cut(&one, |length| BoundedFigure::exact(length.min(end)));
             let bounds = cut(&one, as_bound);
             for (errors, one) in [(&mut before, lengths), (&mut after, bounds)] {
                 let interval = clusters::interval(&one, FLOOR);

@@ -90,7 +90,7 @@ impl Machine {
 
 /// Holds the results of merges.
 #[derive(Debug, Clone, Copy)]
-struct Gated {
+struct GateResults {
     /// Share of stopped merges.
     stopped: f64,
     /// Share of inconclusive merges.
@@ -99,7 +99,7 @@ struct Gated {
     rounds: f64,
 }
 
-fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
+fn gated(machine: Machine, merge: Merge, merges: usize) -> GateResults {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(20 + machine.places as u64);
     let (mut stopped, mut unclear, mut rounds) = (0, 0, 0);
     for _ in 0..merges {
@@ -133,7 +133,7 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
     }
     let share = |count: usize| count as f64 / merges as f64;
     let rounds = share(rounds) / machine.places as f64;
-    Gated { stopped: share(stopped), unclear: share(unclear), rounds }
+    GateResults { stopped: share(stopped), unclear: share(unclear), rounds }
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn merges_table(name: &'static str) -> Table {
     )
 }
 
-fn row(table: &mut Table, new: &str, machine: Machine, gated: Gated) {
+fn row(table: &mut Table, new: &str, machine: Machine, gated: GateResults) {
     let Machine { scatter, drift, tails, places } = machine;
     table.row([
         new.to_owned(),

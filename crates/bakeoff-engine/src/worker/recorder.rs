@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::measurement::{
     DueTimes, ErrorKind, Example, OperationFigures, SILENCE_RECORDED_MIN, STEP, StepCounts,
 };
-use bakeoff_core::staleness::Seen;
+use bakeoff_core::staleness::ReadAge;
 
 use super::super::Window;
 use super::super::client::Flight;
@@ -133,7 +133,7 @@ impl Recorder {
 
     /// Counts the staleness of a read, if it is judged.
     #[inline]
-    pub(super) fn count_age(&mut self, node: usize, seen: Seen) {
+    pub(super) fn count_age(&mut self, node: usize, seen: ReadAge) {
         let place = node.min(self.slice.staleness.len().saturating_sub(1));
         if let Some(staleness) = self.slice.staleness.get_mut(place) {
             staleness.count(seen);
@@ -183,7 +183,7 @@ impl Recorder {
         figures.verified += 1;
         figures.hits += u64::from(success.hit == Some(true));
         figures.misses += u64::from(success.hit == Some(false));
-        figures.stale_reads += u64::from(matches!(success.seen, Seen::Stale(_)));
+        figures.stale_reads += u64::from(matches!(success.seen, ReadAge::Stale(_)));
         let waited = now.saturating_duration_since(flight.due);
         let served = if flight.due == flight.sent {
             self.slice.on_time[flight.operation].record(waited);

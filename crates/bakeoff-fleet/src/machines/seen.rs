@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use bakeoff_core::check::{self, Verdict};
-use bakeoff_core::observed::{Column, Observed, Series};
+use bakeoff_core::observed::{Column, Series, TrialSamples};
 use bakeoff_core::record::{MachineTrial, Usage};
 use bakeoff_host::{machine, usage};
 
@@ -18,14 +18,14 @@ pub struct MachineSeen<'a> {
     /// Names of its servers; `None` if all processes but the generator are servers.
     pub servers: Option<&'a [String]>,
     /// Samples.
-    pub observed: Cow<'a, Observed>,
+    pub observed: Cow<'a, TrialSamples>,
     /// Processes of the run on machines with the same kernel, whose time this one's CPU time includes.
     others: Vec<Series>,
 }
 
 impl<'a> MachineSeen<'a> {
     /// Describes this machine, for a run without places.
-    pub fn local(observed: Cow<'a, Observed>) -> Self {
+    pub fn local(observed: Cow<'a, TrialSamples>) -> Self {
         let cpus = machine::cpus_online().unwrap_or(0);
         Self { name: None, cpus, servers: None, observed, others: Vec::new() }
     }
@@ -43,7 +43,7 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Describes machines during a trial, each by its name, CPUs and samples so far.
-    pub fn so_far(machines: Vec<(&'a str, u32, Observed)>, kernels: &[usize]) -> Vec<Self> {
+    pub fn so_far(machines: Vec<(&'a str, u32, TrialSamples)>, kernels: &[usize]) -> Vec<Self> {
         let others: Vec<Vec<Series>> = (0..machines.len())
             .map(|place| beside(place, kernels, &|other| &machines[other].2))
             .collect();
@@ -75,7 +75,7 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Returns its samples, with all processes of the run that its CPU time includes.
-    pub fn attributed(&self) -> Cow<'_, Observed> {
+    pub fn attributed(&self) -> Cow<'_, TrialSamples> {
         if self.others.is_empty() {
             return Cow::Borrowed(&self.observed);
         }
@@ -107,7 +107,7 @@ pub fn on_machine(name: &str, verdict: Verdict) -> Verdict {
 fn beside<'o>(
     place: usize,
     kernels: &[usize],
-    observed: &dyn Fn(usize) -> &'o Observed,
+    observed: &dyn Fn(usize) -> &'o TrialSamples,
 ) -> Vec<Series> {
     let kernel = kernels.get(place);
     let others = (0..kernels.len()).filter(|&other| other != place && kernels.get(other) == kernel);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_agent::{AgentError, ClockReading, Incoming, Offset, Request, WatchRequest};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::observed::{GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::{MachineClock, MachineTrial};
 use bakeoff_engine::Window;
 use bakeoff_host::watch::Watch;
@@ -92,7 +92,7 @@ impl<'a> RemoteWatch<'a> {
     pub fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
         let each = self.machines.each.iter().zip(&self.clocks);
         let seen = each.map(|(machine, (offset, began))| {
-            let mut observed: Observed =
+            let mut observed: TrialSamples =
                 machine.agent.ask(&Request::Watch(WatchRequest::Samples))?;
             moved(&mut observed, self.shift(*offset, *began));
             Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
@@ -136,10 +136,10 @@ impl<'a> RemoteWatch<'a> {
         let mut machines = Vec::new();
         let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines).enumerate();
         for (number, ((machine, (offset, began)), place)) in each {
-            let mut observed: Observed =
+            let mut observed: TrialSamples =
                 machine.agent.ask(&Request::Watch(WatchRequest::End)).unwrap_or_else(|error| {
                     unseen.get_or_insert(error);
-                    Observed::default()
+                    TrialSamples::default()
                 });
             moved(&mut observed, self.shift(*offset, *began));
             for node in observed.nodes.iter_mut().filter(|node| node.name == GENERATOR) {
@@ -219,7 +219,7 @@ impl Watch for RemoteWatch<'_> {
 }
 
 /// Shifts all times of the samples by `by` seconds.
-fn moved(observed: &mut Observed, by: f64) {
+fn moved(observed: &mut TrialSamples, by: f64) {
     let series = |series: &mut Series| series.at.iter_mut().for_each(|at| *at += by);
     observed.nodes.iter_mut().chain(&mut observed.memory).for_each(series);
     series(&mut observed.machine);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bakeoff_clock as clock;
-use bakeoff_core::observed::{Column, Observed, Series};
+use bakeoff_core::observed::{Column, Series, TrialSamples};
 use bakeoff_core::study::Limits;
 use bakeoff_core::units::ByteCount;
 use tempfile::TempDir;
@@ -447,7 +447,7 @@ fn cpu_limit_holds_in_samples() {
         }
         assert!(seen.len() < 20, "{seen:?}");
     };
-    let observed = Observed { nodes: vec![node], ..Observed::default() };
+    let observed = TrialSamples { nodes: vec![node], ..TrialSamples::default() };
     let usage = usage::summarize(&observed, &[], (0.0, 1e9));
     let [Some(all), Some(held)] = [usage[0].periods, usage[0].periods_throttled] else {
         panic!("{usage:?}");

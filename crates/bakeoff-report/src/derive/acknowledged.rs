@@ -2,47 +2,47 @@
 //!
 //! Not here: the weight of a difference (`fairness`), the disk's limit (`machine_baseline`).
 
-use bakeoff_core::record::Acknowledged;
+use bakeoff_core::record::AckLocation;
 
 /// Returns the place of acknowledged writes, to follow `acknowledges a write`.
-pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
+pub(crate) fn acknowledged_words(place: AckLocation) -> &'static str {
     match place {
-        Acknowledged::Memory => "in one node's memory",
-        Acknowledged::PageCache => "in the page cache of one node",
-        Acknowledged::Disk => "on one node's disk",
-        Acknowledged::MajorityMemory => "in the memory of a majority",
-        Acknowledged::MajorityPageCaches => "in the page caches of a majority",
-        Acknowledged::MajorityDisks => "on a majority's disks",
+        AckLocation::Memory => "in one node's memory",
+        AckLocation::PageCache => "in the page cache of one node",
+        AckLocation::Disk => "on one node's disk",
+        AckLocation::MajorityMemory => "in the memory of a majority",
+        AckLocation::MajorityPageCaches => "in the page caches of a majority",
+        AckLocation::MajorityDisks => "on a majority's disks",
     }
 }
 
 /// Returns the place as a noun, to follow `claims`.
-pub(crate) fn claim_words(place: Acknowledged) -> &'static str {
+pub(crate) fn claim_words(place: AckLocation) -> &'static str {
     match place {
-        Acknowledged::Memory => "one node's memory",
-        Acknowledged::PageCache => "the page cache of one node",
-        Acknowledged::Disk => "one node's disk",
-        Acknowledged::MajorityMemory => "the memory of a majority",
-        Acknowledged::MajorityPageCaches => "the page caches of a majority",
-        Acknowledged::MajorityDisks => "a majority's disks",
+        AckLocation::Memory => "one node's memory",
+        AckLocation::PageCache => "the page cache of one node",
+        AckLocation::Disk => "one node's disk",
+        AckLocation::MajorityMemory => "the memory of a majority",
+        AckLocation::MajorityPageCaches => "the page caches of a majority",
+        AckLocation::MajorityDisks => "a majority's disks",
     }
 }
 
 /// Ranks the place of acknowledged writes by what it survives: 0 nothing, 1 the end of the program, 2 a power cut.
-pub(crate) fn medium(place: Acknowledged) -> u8 {
+pub(crate) fn medium(place: AckLocation) -> u8 {
     match place {
-        Acknowledged::Memory | Acknowledged::MajorityMemory => 0,
-        Acknowledged::PageCache | Acknowledged::MajorityPageCaches => 1,
-        Acknowledged::Disk | Acknowledged::MajorityDisks => 2,
+        AckLocation::Memory | AckLocation::MajorityMemory => 0,
+        AckLocation::PageCache | AckLocation::MajorityPageCaches => 1,
+        AckLocation::Disk | AckLocation::MajorityDisks => 2,
     }
 }
 
 /// Returns true if a majority of the nodes has a write when it is acknowledged.
-pub(crate) fn of_majority(place: Acknowledged) -> bool {
+pub(crate) fn of_majority(place: AckLocation) -> bool {
     match place {
-        Acknowledged::Memory | Acknowledged::PageCache | Acknowledged::Disk => false,
-        Acknowledged::MajorityMemory
-        | Acknowledged::MajorityPageCaches
-        | Acknowledged::MajorityDisks => true,
+        AckLocation::Memory | AckLocation::PageCache | AckLocation::Disk => false,
+        AckLocation::MajorityMemory
+        | AckLocation::MajorityPageCaches
+        | AckLocation::MajorityDisks => true,
     }
 }

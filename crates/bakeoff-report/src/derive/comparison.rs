@@ -9,7 +9,7 @@ use bakeoff_core::check::Cause;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::Record;
-use bakeoff_core::stats::{self, Comparing, Counted, Figure, NotCompared, Scene};
+use bakeoff_core::stats::{self, ComparedFigure, Figure, NotCompared, Scene, ThroughputJudgement};
 use bakeoff_core::units::{share_text, trials_text};
 use bakeoff_core::workload::mix64;
 
@@ -128,9 +128,9 @@ impl Comparison {
         let find = self.load.find.as_ref().map(|find| find.text());
         let scene = Scene {
             counted: match (&find, compared) {
-                (Some(objective), _) => Counted::HighestRate(objective),
-                (None, Quantity::ThroughputOf(side)) => Counted::PerSecond(side.name()),
-                (None, _) => Counted::PerSecond(self.counted()),
+                (Some(objective), _) => ComparedFigure::HighestRate(objective),
+                (None, Quantity::ThroughputOf(side)) => ComparedFigure::PerSecond(side.name()),
+                (None, _) => ComparedFigure::PerSecond(self.counted()),
             },
             place: &place,
             load: &self.load_text(),
@@ -156,7 +156,7 @@ impl Comparison {
         compared: Quantity,
         a: &Contender,
         b: &Contender,
-    ) -> Result<Comparing, NotCompared> {
+    ) -> Result<ThroughputJudgement, NotCompared> {
         let of_pair = |quantity: Quantity| {
             self.judgements.iter().find_map(|one| {
                 let turned = !one.is_of(&a.system, &b.system)?;

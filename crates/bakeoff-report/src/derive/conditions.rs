@@ -7,7 +7,7 @@
 //! Not here: all differences of a run (`fairness`), the sentence (`bakeoff_core::stats`).
 
 use bakeoff_core::measurement::STOOD_STILL_MIN;
-use bakeoff_core::record::{Acknowledged, Freshness, SystemRecord};
+use bakeoff_core::record::{AckLocation, Freshness, SystemRecord};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const FAILED_MORE: f64 = 0.0001;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Condition {
     /// It acknowledges writes in a less safe place.
-    Durability { own: Acknowledged, other: Acknowledged },
+    Durability { own: AckLocation, other: AckLocation },
     /// Its place of acknowledged writes is unknown, and the other's is known.
     UnknownDurability,
     /// It has fewer nodes and survives fewer failures.
@@ -153,8 +153,8 @@ pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> 
 
 /// Compares durability. `alone`: only the medium counts.
 fn durability(
-    own: Option<Acknowledged>,
-    other: Option<Acknowledged>,
+    own: Option<AckLocation>,
+    other: Option<AckLocation>,
     alone: bool,
 ) -> Option<Condition> {
     let (own, other) = match (own, other) {

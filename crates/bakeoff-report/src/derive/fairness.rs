@@ -8,7 +8,7 @@
 //! appearance (`terminal`, `markdown`, `json`).
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
+use bakeoff_core::record::{AckLocation, Freshness, Record, SystemRecord, TrialRecord};
 use bakeoff_core::stats::and;
 use bakeoff_core::study::{
     self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload,
@@ -218,7 +218,7 @@ pub(crate) fn survives(is: &SystemRecord) -> Option<u32> {
 fn outlives(of: &SystemRecord) -> Option<u32> {
     match of.acknowledged_in() {
         _ if of.nodes <= 1 => Some(0),
-        Some(Acknowledged::Memory | Acknowledged::PageCache | Acknowledged::Disk) => Some(0),
+        Some(AckLocation::Memory | AckLocation::PageCache | AckLocation::Disk) => Some(0),
         Some(_) => Some((of.nodes - 1) / 2),
         None => None,
     }
@@ -315,7 +315,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         None if side.is.guarantees.acknowledged.is_empty() => Fact::Unknown,
         None => Fact::Known(side.is.guarantees.acknowledged.clone()),
     });
-    let known: Vec<(&str, Acknowledged)> = sides
+    let known: Vec<(&str, AckLocation)> = sides
         .iter()
         .filter_map(|side| side.is.acknowledged_in().map(|place| (side.name, place)))
         .collect();

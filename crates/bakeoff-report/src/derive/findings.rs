@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::Cause as Doing;
-use bakeoff_core::record::{Record, Repeated, TrialOutcome};
+use bakeoff_core::record::{Record, RepeatedRound, TrialOutcome};
 use bakeoff_core::repeat;
-use bakeoff_core::search::Found;
+use bakeoff_core::search::FoundRate;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
 use super::{anomalies, churn, log_findings, nodes};
@@ -170,7 +170,7 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
 
 /// Returns findings about rounds that replace rounds spoilt by the machine.
 pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
-    let repeats: Vec<Repeated> =
+    let repeats: Vec<RepeatedRound> =
         record.extended.iter().flat_map(|one| one.repeats.iter().cloned()).collect();
     let finding = |text| Finding::of_run(Cause::Repeated, text);
     repeat::texts(&repeats).into_iter().map(finding).collect()
@@ -320,7 +320,7 @@ fn searches(of: &Contender, place: &str) -> Vec<String> {
     if let Some(why) = &of.contradicted {
         found.push(format!("{name}'s highest rate under {place} is too low: {why}"));
     }
-    let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
+    let mut count = |what: &str, is_it: fn(FoundRate) -> Option<f64>| {
         let rates: Vec<f64> = of.valid().filter_map(|trial| is_it(trial.measured.found?)).collect();
         if let Some(last) = rates.last() {
             let (count, last) = (rates.len(), rate_text(*last));
@@ -330,11 +330,11 @@ fn searches(of: &Contender, place: &str) -> Vec<String> {
         }
     };
     count("at no rate, down to", |found| match found {
-        Found::Nothing(rate) => Some(rate),
+        FoundRate::Nothing(rate) => Some(rate),
         _ => None,
     });
     count("at every rate that was tried, up to", |found| match found {
-        Found::NoLimit(rate) => Some(rate),
+        FoundRate::NoLimit(rate) => Some(rate),
         _ => None,
     });
     found

@@ -20,7 +20,7 @@ mod words;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, TestResult};
 use bakeoff_core::stats::rounds::{Better, Withheld};
-use bakeoff_core::stats::{Comparing, Figure, NotCompared, TOO_FEW, least_text};
+use bakeoff_core::stats::{Figure, NotCompared, TOO_FEW, ThroughputJudgement, least_text};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::{plural, trials_text};
 use bakeoff_core::workload::mix64;
@@ -226,7 +226,10 @@ impl Judgement {
     }
 
     /// Returns the comparison for the sentence. `tail`: the pair's judgement of a high percentile.
-    pub(crate) fn comparing(&self, tail: Option<&Self>) -> Result<Comparing, NotCompared> {
+    pub(crate) fn comparing(
+        &self,
+        tail: Option<&Self>,
+    ) -> Result<ThroughputJudgement, NotCompared> {
         let medians = self.medians.0.value().zip(self.medians.1.value());
         let (Some(answer), Some(medians)) = (self.answer, medians) else {
             return Err(match &self.verdict {
@@ -235,7 +238,7 @@ impl Judgement {
             });
         };
         let winner = self.winner().unwrap_or_default();
-        Ok(Comparing {
+        Ok(ThroughputJudgement {
             early: self.early,
             answer,
             rounds: self.rounds,

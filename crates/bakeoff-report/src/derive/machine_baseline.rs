@@ -13,7 +13,7 @@
 //!
 //! Not here: measuring (the binary), the fairness sheet (`fairness`).
 
-use bakeoff_core::record::{Acknowledged, BaselineAppends, BaselineRoundTrips, Record};
+use bakeoff_core::record::{AckLocation, BaselineAppends, BaselineRoundTrips, Record};
 use bakeoff_core::stats::{Figure, and, summary};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, rate_text};
@@ -79,7 +79,7 @@ pub(crate) struct Limits {
 struct Started {
     name: String,
     nodes: u32,
-    acknowledged_in: Option<Acknowledged>,
+    acknowledged_in: Option<AckLocation>,
 }
 
 impl Limits {
@@ -233,7 +233,7 @@ impl Limits {
     }
 }
 
-fn is_disk(place: Acknowledged) -> bool {
+fn is_disk(place: AckLocation) -> bool {
     place.is_on_disk()
 }
 
@@ -335,7 +335,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
         lines.extend(beyond.map(|(bound, share)| Limits::beyond(&bound.system, share)));
         let syncs_everywhere = |name: &&str| {
             limits.started(name).is_some_and(|one| {
-                one.nodes > 1 && one.acknowledged_in == Some(Acknowledged::MajorityDisks)
+                one.nodes > 1 && one.acknowledged_in == Some(AckLocation::MajorityDisks)
             })
         };
         let names = on_disk().map(|(bound, _)| bound.system.as_str());

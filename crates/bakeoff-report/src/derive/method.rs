@@ -6,8 +6,8 @@
 //!
 //! Not here: the checks (`check`), tests of samples (`stats::samples`).
 
-use bakeoff_core::check::{Audited, CheckName, Verdict};
-use bakeoff_core::ranked::Ranked;
+use bakeoff_core::check::{AuditSubject, CheckName, Verdict};
+use bakeoff_core::ranked::RankedLatencies;
 use bakeoff_core::record::{Record, StageRecord, TrialRecord};
 use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::stats::samples::{
@@ -486,7 +486,7 @@ impl Run<'_> {
             return (Met::NotAsked, "nothing was written that could be lost".to_owned());
         }
         let audits = || self.record.trials.iter().flat_map(|trial| &trial.audits);
-        let writes = || audits().filter(|audit| audit.of == Audited::Writes);
+        let writes = || audits().filter(|audit| audit.of == AuditSubject::Writes);
         let made = writes().filter(|a| !matches!(a.verdict, Verdict::NotChecked(_))).count();
         let failed = writes().filter(|audit| audit.verdict.failed()).count();
         match made {
@@ -517,7 +517,7 @@ fn gaps_statistic(stage: &StageRecord) -> Option<f64> {
 /// Returns half the width of the interval of a stage's p99, as a share of the p99, and whether its seconds depend on
 /// each other. `None` without an interval: the p99 is undefined if 1 % of a stage's operations failed.
 fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
-    let seconds: Vec<Ranked<'_>> = stage
+    let seconds: Vec<RankedLatencies<'_>> = stage
         .measurement
         .seconds
         .iter()

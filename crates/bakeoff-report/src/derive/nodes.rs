@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::check::CheckName;
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::observed::Metered;
+use bakeoff_core::observed::MetricsSubject;
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
 
@@ -72,7 +72,7 @@ pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
 
 /// Returns the nodes whose figures describe their machines.
 fn of_machines(of: &Contender) -> BTreeSet<&str> {
-    let is_machine = |node: &&NodeFigures| node.metrics_of == Some(Metered::Machine);
+    let is_machine = |node: &&NodeFigures| node.metrics_of == Some(MetricsSubject::Machine);
     let nodes = used(of).flat_map(|trial| &trial.servers.nodes).filter(is_machine);
     nodes.map(|node| node.node.as_str()).collect()
 }

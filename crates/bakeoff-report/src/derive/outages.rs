@@ -17,7 +17,7 @@ use bakeoff_core::outage::{
 };
 use bakeoff_core::ranked::TAILS;
 use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
-use bakeoff_core::stats::clusters::{self, Bounded};
+use bakeoff_core::stats::clusters::{self, BoundedFigure};
 use bakeoff_core::stats::judge::{Correction, Finding, Question, Scale, TestResult, judge_at};
 use bakeoff_core::stats::{TRIALS_MIN, and, middle, sequential};
 use bakeoff_core::study::Fault;
@@ -100,8 +100,11 @@ impl SystemOutages {
     }
 
     /// Returns a figure of each cluster, the mean of its injections that count and have it.
-    fn of_clusters(&self, of: impl Fn(&InjectionFigures) -> Option<Bounded>) -> Vec<Bounded> {
-        let mut figures: BTreeMap<usize, Vec<Bounded>> = BTreeMap::new();
+    fn of_clusters(
+        &self,
+        of: impl Fn(&InjectionFigures) -> Option<BoundedFigure>,
+    ) -> Vec<BoundedFigure> {
+        let mut figures: BTreeMap<usize, Vec<BoundedFigure>> = BTreeMap::new();
         for (cluster, figure) in self.counted().filter_map(|one| Some((one.cluster, of(one)?))) {
             figures.entry(cluster).or_default().push(figure);
         }
@@ -109,17 +112,20 @@ impl SystemOutages {
     }
 
     /// Returns the median over clusters of a figure; `None` without one.
-    fn over_clusters(&self, of: impl Fn(&InjectionFigures) -> Option<Bounded>) -> Option<Bounded> {
+    fn over_clusters(
+        &self,
+        of: impl Fn(&InjectionFigures) -> Option<BoundedFigure>,
+    ) -> Option<BoundedFigure> {
         clusters::median(&self.of_clusters(of))
     }
 
     /// Returns the service that each cluster lost, in seconds.
-    fn losses(&self) -> Vec<Bounded> {
+    fn losses(&self) -> Vec<BoundedFigure> {
         self.of_clusters(|one| Some(one.outage.service_lost))
     }
 
     /// Returns the median service lost in seconds; `None` without injections.
-    pub(crate) fn service_lost(&self) -> Option<Bounded> {
+    pub(crate) fn service_lost(&self) -> Option<BoundedFigure> {
         clusters::median(&self.losses())
     }
 
@@ -144,7 +150,7 @@ impl SystemOutages {
     }
 
     /// Returns the median outage in seconds; `None` without injections.
-    pub(crate) fn outage(&self) -> Option<Bounded> {
+    pub(crate) fn outage(&self) -> Option<BoundedFigure> {
         self.over_clusters(|one| Some(one.outage.length()))
     }
 
@@ -171,7 +177,7 @@ impl SystemOutages {
     }
 
     /// Returns the median outage in one fault of a sequence; `None` if no injection has it.
-    pub(crate) fn step(&self, fault: &str) -> Option<Bounded> {
+    pub(crate) fn step(&self, fault: &str) -> Option<BoundedFigure> {
         self.over_clusters(|one| {
             let step = one.sequence.iter().find(|step| step.fault == fault)?;
             Some(length(step.seconds, one.outage.shortest, step.lasted))
@@ -180,7 +186,7 @@ impl SystemOutages {
 
     /// Returns the median outage of a part: in each injection of the longest one that `is_of` selects. `None` if no
     /// injection has such a part.
-    pub(crate) fn part(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<Bounded> {
+    pub(crate) fn part(&self, is_of: impl Fn(&PartOutage) -> bool) -> Option<BoundedFigure> {
         self.over_clusters(|one| {
             let parts = one.parts.iter().filter(|part| is_of(part)).map(PartOutage::length);
             parts.max_by(|a, b| shorter(*a, *b))
@@ -189,7 +195,7 @@ impl SystemOutages {
 
     /// Names the operations that were out at least twice as long as all together: ` (put for 14.0 s)`; empty if none was.
     fn longer_operations(&self) -> String {
-        let all = self.outage().map_or(0.0, Bounded::drawn);
+        let all = self.outage().map_or(0.0, BoundedFigure::drawn);
         let longer = self.operations().into_iter().filter_map(|name| {
             let own = self.part(|part| part.part.is_operation(name))?;
             (own.least > 2.0 * all).then(|| format!("{name} for {}", bounded(own)))
@@ -217,18 +223,18 @@ impl SystemOutages {
 }
 
 /// Orders figures by their lower bounds, and then by their upper ones.
-pub(crate) fn shorter(a: Bounded, b: Bounded) -> Ordering {
-    let most = |one: Bounded| one.most.unwrap_or(f64::INFINITY);
+pub(crate) fn shorter(a: BoundedFigure, b: BoundedFigure) -> Ordering {
+    let most = |one: BoundedFigure| one.most.unwrap_or(f64::INFINITY);
     a.least.total_cmp(&b.least).then(most(a).total_cmp(&most(b)))
 }
 
 /// Formats a figure in seconds that may be a bound: `1.21 s`, `< 20 ms`, `> 8.00 s`.
-pub(crate) fn bounded(of: Bounded) -> String {
+pub(crate) fn bounded(of: BoundedFigure) -> String {
     format!("{}{}", bound(of), seconds_text(of.drawn()))
 }
 
 /// Returns the sign before a figure that is a bound: `< `, `> `.
-pub(crate) fn bound(of: Bounded) -> &'static str {
+pub(crate) fn bound(of: BoundedFigure) -> &'static str {
     match (of.value(), of.most) {
         (Some(_), _) => "",
         (None, Some(_)) => "< ",
@@ -417,7 +423,7 @@ impl SystemOutages {
             return format!("{} was not measured", self.system);
         };
         let longest = self.counted().map(|one| one.outage.length()).max_by(|a, b| shorter(*a, *b));
-        let longest = longest.map_or(0.0, Bounded::drawn);
+        let longest = longest.map_or(0.0, BoundedFigure::drawn);
         let length = seconds_text(outage.drawn());
         let flaps = lost.least > FLAPPING_TIMES * longest;
         let out = match (outage.least > 0.0, outage.most) {

@@ -6,7 +6,7 @@
 //! Not here: the test (`stats::position`), the order (`plan`).
 
 use bakeoff_core::stats::judge::FALSE_ALARMS;
-use bakeoff_core::stats::position::{self, Effect, Placed};
+use bakeoff_core::stats::position::{self, Effect, PlacedFigure};
 use bakeoff_core::stats::{and, ratio_text};
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ impl Position {
             let figure =
                 trial.get(quantity).value().filter(|&value| trial.valid() && value > 0.0)?;
             let (round, place) = (trial.round as usize, all().filter(before).count());
-            Some(Placed { system, round, place, figure })
+            Some(PlacedFigure { system, round, place, figure })
         };
-        let trials: Vec<Placed> = all().filter_map(placed).collect();
+        let trials: Vec<PlacedFigure> = all().filter_map(placed).collect();
         let level = FALSE_ALARMS / comparisons.max(1) as f64;
         Some(Self { quantity, effect: position::effect(&trials)?, level })
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::measurement::LoadPart;
 use bakeoff_core::stats::and;
-use bakeoff_core::stats::clusters::Bounded;
+use bakeoff_core::stats::clusters::BoundedFigure;
 use bakeoff_core::stats::judge::{Finding, TestResult};
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::{capitalized, count_text, figure_text, plural, share_text};
@@ -41,8 +41,9 @@ pub(super) fn picture(of: &Comparison) -> Picture {
 
 fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
     let mut places: Vec<usize> = (0..of.systems.len()).collect();
-    let lost =
-        |place: &usize| of.systems[*place].service_lost().unwrap_or(Bounded::at_least(f64::MAX));
+    let lost = |place: &usize| {
+        of.systems[*place].service_lost().unwrap_or(BoundedFigure::at_least(f64::MAX))
+    };
     // A system that broke a guarantee leads nothing.
     let broken = |place: &usize| of.systems[*place].broken;
     places.sort_by(|a, b| broken(a).cmp(&broken(b)).then_with(|| shorter(lost(a), lost(b))));
@@ -107,7 +108,7 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         sub: contender.and_then(|one| one.is.version.clone()).unwrap_or_default(),
         look: of.look,
         dots: dots.collect(),
-        median: of.service_lost().map(Bounded::drawn),
+        median: of.service_lost().map(BoundedFigure::drawn),
         value: of.service_lost().map_or_else(
             || "not valid".to_owned(),
             |lost| format!("{}{}", bound(lost), number(lost.drawn())),

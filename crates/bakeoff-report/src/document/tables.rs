@@ -5,7 +5,7 @@
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::read_write_split::Side;
-use bakeoff_core::search::Tried;
+use bakeoff_core::search::TriedRate;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Operation;
 use bakeoff_core::units::{figure_text, share_text};
@@ -450,17 +450,17 @@ pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     let rows = of.contenders.iter().map(|one| tries(one).len()).max().filter(|&rows| rows > 0)?;
     let group = |one: &Contender| {
         let tries = tries(one);
-        let column = |head: &str, cell: &dyn Fn(&(Tried, Figures)) -> Cell| Column {
+        let column = |head: &str, cell: &dyn Fn(&(TriedRate, Figures)) -> Cell| Column {
             head: vec![one.system.clone(), head.to_owned()],
             cells: (0..rows).map(|row| tries.get(row).map_or(Cell::Missing, cell)).collect(),
         };
         let figure = |quantity: Quantity| {
-            move |(_, of): &(Tried, Figures)| {
+            move |(_, of): &(TriedRate, Figures)| {
                 let figure = of.get(&quantity).copied().unwrap_or(Figure::Absent);
                 shown(figure, |figure| quantity.short(figure))
             }
         };
-        let kept = |(tried, _): &(Tried, Figures)| {
+        let kept = |(tried, _): &(TriedRate, Figures)| {
             let again = if tried.confirming { ", again" } else { "" };
             match (tried.kept(), tried.void) {
                 (true, _) => format!("kept{again}").into(),

@@ -4,7 +4,7 @@
 //!
 //! Not here: the audits of each system (`words::audits`), the rules (`derive::method`).
 
-use bakeoff_core::check::{Audit, Audited};
+use bakeoff_core::check::{Audit, AuditSubject};
 use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
@@ -21,10 +21,10 @@ pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let audits: Vec<&Audit> = trials.iter().flat_map(|trial| &trial.verdicts.audits).collect();
     if of.comparisons.iter().any(|one| one.was_run() && one.writes()) {
-        facts.push(("writes read back", read_back(&audits, Audited::Writes)));
+        facts.push(("writes read back", read_back(&audits, AuditSubject::Writes)));
     }
-    if audits.iter().any(|audit| audit.of == Audited::Passages) {
-        facts.push(("requests let through", read_back(&audits, Audited::Passages)));
+    if audits.iter().any(|audit| audit.of == AuditSubject::Passages) {
+        facts.push(("requests let through", read_back(&audits, AuditSubject::Passages)));
     }
     facts.extend(histories(&trials).map(|text| ("linearizability", text)));
     let sum = |quantity| -> f64 { trials.iter().map(|trial| trial.number_of(quantity)).sum() };
@@ -58,7 +58,7 @@ pub(crate) fn all_are_valid(of: &Report) -> bool {
 }
 
 /// Returns how many keys with acknowledged writes were read back.
-fn read_back(audits: &[&Audit], of: Audited) -> String {
+fn read_back(audits: &[&Audit], of: AuditSubject) -> String {
     let audits: Vec<&&Audit> = audits.iter().filter(|audit| audit.of == of).collect();
     let failed = audits.iter().filter(|audit| audit.verdict.failed()).count();
     if failed > 0 {
@@ -79,7 +79,7 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
         (0, false) => String::new(),
     };
     match of {
-        Audited::Writes => {
+        AuditSubject::Writes => {
             let any = |is: fn(&Audit) -> bool| passed.iter().any(|audit| is(audit));
             let after = [
                 any(|audit| audit.when.contains("kill")).then_some("a kill"),
@@ -94,7 +94,7 @@ fn read_back(audits: &[&Audit], of: Audited) -> String {
             let kept = if lost > 0 { "kept as guaranteed" } else { "none lost" };
             format!("{} keys, {kept}{also}{partly}", count_text(read))
         }
-        Audited::Passages => format!("{}, all granted{partly}", count_text(read)),
+        AuditSubject::Passages => format!("{}, all granted{partly}", count_text(read)),
     }
 }
 

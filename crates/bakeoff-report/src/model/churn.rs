@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use bakeoff_core::observed::{Column, GENERATOR, Observed, Turnover};
+use bakeoff_core::observed::{Column, GENERATOR, TrialSamples, Turnover};
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::units::{count_text, share_text};
 
@@ -83,14 +83,14 @@ fn operations_per_second(trial: &TrialRecord) -> f64 {
 }
 
 /// Returns the machine-wide rate of a counter per second.
-fn rate(observed: &Observed, column: Column, windows: &[(f64, f64)]) -> Option<f64> {
+fn rate(observed: &TrialSamples, column: Column, windows: &[(f64, f64)]) -> Option<f64> {
     let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
     let grown = observed.machine.growth_over(column, windows)?;
     (time > 0.0).then(|| grown / time)
 }
 
 fn opened(
-    observed: &Observed,
+    observed: &TrialSamples,
     turnover: &[&Turnover],
     windows: &[(f64, f64)],
 ) -> Vec<(Often, Frequency)> {
@@ -119,7 +119,7 @@ fn opened(
 }
 
 fn began(
-    observed: &Observed,
+    observed: &TrialSamples,
     turnover: &[&Turnover],
     windows: &[(f64, f64)],
 ) -> Vec<(Often, Frequency)> {
@@ -141,20 +141,20 @@ fn began(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bakeoff_core::observed::{Opened, Series};
+    use bakeoff_core::observed::{ConnectionCount, Series};
 
-    fn link(by: Option<&str>, to: &str, seen: u64) -> Opened {
-        Opened { by: by.map(str::to_owned), to: to.to_owned(), seen }
+    fn link(by: Option<&str>, to: &str, seen: u64) -> ConnectionCount {
+        ConnectionCount { by: by.map(str::to_owned), to: to.to_owned(), seen }
     }
 
     /// Ten seconds in which 1,200 connections were opened and 1,500 tasks started.
-    fn observed(connections: Vec<Opened>, others: u64) -> Observed {
+    fn observed(connections: Vec<ConnectionCount>, others: u64) -> TrialSamples {
         let at = vec![0.0, 10.0];
         let columns = [
             (Column::ConnectionsOpened, vec![100.0, 1_300.0]),
             (Column::TasksBegun, vec![50.0, 1_550.0]),
         ];
-        Observed {
+        TrialSamples {
             machine: Series { name: "machine".to_owned(), at, columns: columns.into() },
             turnover: vec![Turnover {
                 from: 0.0,
@@ -164,7 +164,7 @@ mod tests {
                 connections,
                 other_connections: others,
             }],
-            ..Observed::default()
+            ..TrialSamples::default()
         }
     }
 

@@ -11,7 +11,7 @@ use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, STOOD_STILL_MIN};
 use bakeoff_core::plan;
 use bakeoff_core::record::{Record, SystemRecord, TrialRecord};
-use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
+use bakeoff_core::search::{ABRUPT, FoundRate, TriedRate, far_below};
 use bakeoff_core::stats::{self, Figure, Summary};
 use bakeoff_core::study::{Load, Operation, Workload};
 use bakeoff_core::units::{rate_text, share_text, trials_text};
@@ -205,7 +205,7 @@ impl Contender {
             let failed = self.failed();
             return Some(format!("{name} is not ranked: {share} of its operations {failed}"));
         }
-        if self.valid().all(|trial| matches!(trial.measured.found, Some(Found::Nothing(_)))) {
+        if self.valid().all(|trial| matches!(trial.measured.found, Some(FoundRate::Nothing(_)))) {
             return Some(format!("{name} kept its objective at no rate under {place}"));
         }
         if let Some(why) = &self.contradicted {
@@ -241,14 +241,14 @@ fn found_far_below<'a>(
 ) -> Option<String> {
     let objective = load.find.as_ref()?.conditions().ok()?;
     let found = |trial: &TrialRecord| match trial.found {
-        Some(Found::Rate(rate)) if trial.invalid_because().is_empty() => Some(rate),
+        Some(FoundRate::Rate(rate)) if trial.invalid_because().is_empty() => Some(rate),
         _ => None,
     };
     let distances = |trial: &TrialRecord| {
         let (rate, broken) =
             (found(trial)?, trial.stages.iter().filter_map(|of| of.tried.as_ref()));
         let far = far_below(&objective, &*trial.measurement()?)?;
-        let broken = Tried::broken_above(broken, rate).map(|broken| {
+        let broken = TriedRate::broken_above(broken, rate).map(|broken| {
             let why = broken.broken_by.join("; ");
             format!(" ({} broke it: {why})", rate_text(broken.rate))
         });

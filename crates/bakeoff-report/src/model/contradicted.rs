@@ -4,10 +4,10 @@
 //! load at a higher rate that kept the same objective proves that the result is too low, whatever the cause. The rate
 //! is then shown but not ranked.
 //!
-//! Not here: the search (`bakeoff_core::search`), keeping an objective ([`Tried`]).
+//! Not here: the search (`bakeoff_core::search`), keeping an objective ([`TriedRate`]).
 
 use bakeoff_core::record::{Record, TrialRecord};
-use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::search::{FoundRate, TriedRate};
 use bakeoff_core::stats::{Figure, summary};
 use bakeoff_core::study::{Load, Workload};
 use bakeoff_core::units::{rate_text, trials_text};
@@ -33,9 +33,9 @@ pub(crate) fn by(
         record.trials.iter().filter(of).collect::<Vec<_>>()
     };
     let rates = trials(&searched.name).into_iter().filter_map(|trial| match trial.found? {
-        Found::Rate(rate) => Some(rate),
-        Found::Nothing(_) => Some(0.0),
-        Found::NoLimit(_) | Found::Unsteady(_) | Found::OutOfTime(_) => None,
+        FoundRate::Rate(rate) => Some(rate),
+        FoundRate::Nothing(_) => Some(0.0),
+        FoundRate::NoLimit(_) | FoundRate::Unsteady(_) | FoundRate::OutOfTime(_) => None,
     });
     let found = summary(rates.map(Figure::Value)).median.value()?;
 
@@ -45,7 +45,7 @@ pub(crate) fn by(
         let Some(rate) = load.arrivals.rate().filter(|&rate| rate > found * GAP) else { continue };
         let kept = |trial: &&TrialRecord| {
             let measured = trial.measurement();
-            measured.is_some_and(|of| Tried::judged(rate, false, &of, &objective).kept())
+            measured.is_some_and(|of| TriedRate::judged(rate, false, &of, &objective).kept())
         };
         let all = trials(&load.name);
         let count = all.iter().filter(|trial| kept(trial)).count();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::{Measurement, Second};
 use bakeoff_core::observed::{Column, PhaseName, Series};
-use bakeoff_core::ranked::{BEYOND_MIN, Percentile, Ranked, sample_min};
+use bakeoff_core::ranked::{BEYOND_MIN, Percentile, RankedLatencies, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 use bakeoff_core::study::Fault;
 
@@ -139,7 +139,7 @@ impl Drawn {
 
 /// Returns the latencies in milliseconds at each of the [`quantiles`], as long as enough operations lie above and the
 /// value is a number.
-fn curve(operations: &Ranked<'_>) -> Vec<f64> {
+fn curve(operations: &RankedLatencies<'_>) -> Vec<f64> {
     let count = operations.count() as f64;
     let successes = operations.successes();
     let mut curve = Vec::new();
@@ -278,16 +278,16 @@ impl Timeline {
 }
 
 /// Returns the response times of all operations in these seconds, with failures ranked last.
-fn ranked(seconds: &[Second]) -> Ranked<'static> {
+fn ranked(seconds: &[Second]) -> RankedLatencies<'static> {
     let figures = seconds.iter().flat_map(|second| second.operations.values());
     // An invalid histogram becomes a gap in a line.
     let known = figures.filter_map(|figures| figures.responses().ok());
-    let Ok(all) = Ranked::all(known.map(Ok::<_, Infallible>));
+    let Ok(all) = RankedLatencies::all(known.map(Ok::<_, Infallible>));
     all
 }
 
 /// Returns a percentile of the most recent points, as few as have enough operations.
-fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
+fn of_recent(recent: &VecDeque<RankedLatencies<'static>>, quantile: f64) -> Percentile {
     let mut count = 0;
     let enough = recent.iter().rev().position(|point| {
         count += point.count();
@@ -297,7 +297,7 @@ fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
         Some(0) => recent.back().map_or(Percentile::Nothing, |last| last.percentile(quantile)),
         Some(more) => {
             let last = recent.iter().rev().take(more + 1).cloned();
-            let Ok(all) = Ranked::all(last.map(Ok::<_, Infallible>));
+            let Ok(all) = RankedLatencies::all(last.map(Ok::<_, Infallible>));
             all.percentile(quantile)
         }
         None => Percentile::Nothing,
@@ -433,7 +433,7 @@ mod tests {
     }
 
     fn of_successes(latencies: &Latencies) -> Vec<f64> {
-        curve(&Ranked::of_values(latencies))
+        curve(&RankedLatencies::of_values(latencies))
     }
 
     #[test]
@@ -459,7 +459,7 @@ mod tests {
         let mut successes = Latencies::default();
         (1..=9000).for_each(|n| successes.record(Duration::from_millis(n)));
         let none = Latencies::default();
-        let failing = Ranked::new(Cow::Borrowed(&successes), Cow::Borrowed(&none), 1000);
+        let failing = RankedLatencies::new(Cow::Borrowed(&successes), Cow::Borrowed(&none), 1000);
         // Nine of ten succeeded, the slowest after 9 s.
         let curve = curve(&failing);
         assert_eq!(curve.len(), 11);
@@ -471,9 +471,9 @@ mod tests {
         let second = |ms| {
             let mut successes = Latencies::default();
             successes.record_many(Duration::from_millis(ms), 400);
-            Ranked::new(Cow::Owned(successes), Cow::Owned(Latencies::default()), 0)
+            RankedLatencies::new(Cow::Owned(successes), Cow::Owned(Latencies::default()), 0)
         };
-        let mut recent: VecDeque<Ranked<'static>> = [second(90), second(3)].into();
+        let mut recent: VecDeque<RankedLatencies<'static>> = [second(90), second(3)].into();
         assert_eq!(of_recent(&recent, 0.5).text(), "3.00 ms");
         assert_eq!(of_recent(&recent, 0.99), Percentile::Nothing);
         recent.extend([second(2), second(1)]);

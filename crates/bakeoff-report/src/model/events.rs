@@ -5,7 +5,7 @@
 //!
 //! Not here: drawing (`html`), the cause of a node's exit (the check `servers`).
 
-use bakeoff_core::observed::{Column, GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::observed::{Column, GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::Injection;
 use bakeoff_core::study::Fault;
 
@@ -59,7 +59,7 @@ pub(crate) fn planned_ends<'a>(
 /// Returns a trial's events, sorted by time. `leaders`: the leader before the load, and the one after it. `planned`: the
 /// ends of nodes that the study asked for.
 pub(crate) fn events(
-    observed: &Observed,
+    observed: &TrialSamples,
     leaders: Option<(&str, &str)>,
     planned: &[PlannedEnd<'_>],
 ) -> Vec<Event> {
@@ -93,7 +93,7 @@ pub(crate) fn events(
 }
 
 /// Returns the kill of all nodes, and their return if they returned.
-fn kills(observed: &Observed) -> Vec<Event> {
+fn kills(observed: &TrialSamples) -> Vec<Event> {
     let name = PhaseName::KillingAndRestarting.text();
     let Some(place) = observed.phases.iter().position(|phase| phase.name == name) else {
         return Vec::new();
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn observed(phases: &[(PhaseName, f64, f64)], resident: &[f64]) -> Observed {
+    fn observed(phases: &[(PhaseName, f64, f64)], resident: &[f64]) -> TrialSamples {
         let phase = |&(name, from, to): &(PhaseName, f64, f64)| Phase {
             name: name.text().to_owned(),
             from,
@@ -151,10 +151,10 @@ mod tests {
             columns: BTreeMap::from([(Column::Resident, resident.to_vec())]),
         };
         let phases = phases.iter().map(phase).collect();
-        Observed { phases, nodes: vec![node], ..Observed::default() }
+        TrialSamples { phases, nodes: vec![node], ..TrialSamples::default() }
     }
 
-    fn seen(observed: Observed) -> Vec<(f64, String)> {
+    fn seen(observed: TrialSamples) -> Vec<(f64, String)> {
         events(&observed, None, &[]).into_iter().map(|event| (event.at, event.text)).collect()
     }
 

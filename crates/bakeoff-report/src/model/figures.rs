@@ -13,10 +13,10 @@ use bakeoff_core::lateness;
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
-use bakeoff_core::ranked::{Ranked, sample_min};
+use bakeoff_core::ranked::{RankedLatencies, sample_min};
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::{StageRecord, TrialRecord, Usage};
-use bakeoff_core::search::Found;
+use bakeoff_core::search::FoundRate;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Workload;
@@ -57,7 +57,7 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
         }
     }
     let (responses, services) = (operation.responses(), operation.services());
-    let successes = Ranked::of_values(responses.successes());
+    let successes = RankedLatencies::of_values(responses.successes());
     for point in Point::ALL {
         figures.insert(Quantity::Response(point), point.read(&responses));
         figures.insert(Quantity::Service(point), point.read(&services));
@@ -143,9 +143,9 @@ fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
 /// Returns the highest rate that a trial's search found; `None` without a search or a stable rate.
 fn highest_rate(trial: &TrialRecord) -> Option<f64> {
     match trial.found? {
-        Found::Rate(rate) | Found::NoLimit(rate) => Some(rate),
-        Found::Nothing(_) => Some(0.0),
-        Found::Unsteady(_) | Found::OutOfTime(_) => None,
+        FoundRate::Rate(rate) | FoundRate::NoLimit(rate) => Some(rate),
+        FoundRate::Nothing(_) => Some(0.0),
+        FoundRate::Unsteady(_) | FoundRate::OutOfTime(_) => None,
     }
 }
 
@@ -182,12 +182,12 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     if !trial.kept {
         figures.insert(Quantity::ReadyAfter, Figure::Value(trial.ready_after.as_secs_f64()));
     }
-    let schedule_lag = Ranked::of_values(&whole.schedule_lag);
+    let schedule_lag = RankedLatencies::of_values(&whole.schedule_lag);
     for point in Point::ALL {
         figures.insert(Quantity::ScheduleLag(point), point.read(&schedule_lag));
     }
     if !whole.receive_lag.is_empty() {
-        let receive_lag = Ranked::of_values(&whole.receive_lag);
+        let receive_lag = RankedLatencies::of_values(&whole.receive_lag);
         for point in [Point::P50, Point::P99, Point::Slowest] {
             figures.insert(Quantity::ReceiveLag(point), point.read(&receive_lag));
         }

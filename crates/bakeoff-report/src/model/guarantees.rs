@@ -6,7 +6,7 @@
 //!
 //! Not here: the sentence about power cuts (`derive::power_cuts`), the heading (`derive::headline`).
 
-use bakeoff_core::check::{Audit, Audited};
+use bakeoff_core::check::{Audit, AuditSubject};
 use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory, ShownViolation};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{Record, TrialRecord};
@@ -107,7 +107,7 @@ fn lost(of: &[&TrialRecord]) -> Option<String> {
         .filter(failed)
         .max_by_key(|audit| found(audit))?;
     let read = count_text(worst.read);
-    if worst.of == Audited::Passages {
+    if worst.of == AuditSubject::Passages {
         let found = count_text(found(worst));
         return Some(format!("let {found} of {read} requests through that nothing had granted"));
     }

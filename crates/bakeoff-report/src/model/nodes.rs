@@ -5,7 +5,7 @@
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::observed::{GENERATOR, Metered};
+use bakeoff_core::observed::{GENERATOR, MetricsSubject};
 use bakeoff_core::record::{TrialRecord, Usage};
 use bakeoff_core::study::System;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(crate) struct NodeFigures {
     pub(crate) throttled_seconds: Option<f64>,
     /// Subject of the metrics that its figures come from; `None` for sampled figures.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) metrics_of: Option<Metered>,
+    pub(crate) metrics_of: Option<MetricsSubject>,
 }
 
 /// Returns the nodes of a trial. `system`: the system in the study.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::ranked::{Percentile, Ranked, too_few_text};
+use bakeoff_core::ranked::{Percentile, RankedLatencies, too_few_text};
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;
@@ -76,7 +76,7 @@ impl Point {
     }
 
     /// Returns the statistic's value for these operations.
-    pub(crate) fn read(self, operations: &Ranked<'_>) -> Figure {
+    pub(crate) fn read(self, operations: &RankedLatencies<'_>) -> Figure {
         let place = match self {
             Self::Fastest => operations.min(),
             Self::Mean => operations.mean(),

@@ -11,7 +11,7 @@ use bakeoff_core::measurement::{DelayedAcks, ErrorKind, ErrorText, Errors, Examp
 use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::{Check, Injection, StageRecord, TrialOutcome, TrialRecord};
-use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::search::{FoundRate, TriedRate};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::{Load, Study, Workload};
@@ -65,9 +65,9 @@ pub(crate) struct Measured {
     /// Figures of each stage, with its number of clients.
     pub(crate) stages: Vec<(u32, Figures)>,
     /// Rates that a search tried, in order.
-    pub(crate) tries: Vec<(Tried, Figures)>,
+    pub(crate) tries: Vec<(TriedRate, Figures)>,
     /// Result of the search.
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<FoundRate>,
 }
 
 /// Audits and checks of a trial.
@@ -266,7 +266,7 @@ impl Measured {
     }
 }
 
-fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
+fn tried(stage: &StageRecord) -> Option<(TriedRate, Figures)> {
     Some((stage.tried.clone()?, figures::of_stage(stage)))
 }
 

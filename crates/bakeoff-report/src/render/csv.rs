@@ -12,7 +12,7 @@
 use bakeoff_core::outage::Outage;
 use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
-use bakeoff_core::stats::clusters::Bounded;
+use bakeoff_core::stats::clusters::BoundedFigure;
 use bakeoff_core::units::is_harmful;
 
 use crate::derive::comparison::Comparison;
@@ -94,7 +94,7 @@ pub fn csv(report: &Report) -> String {
 }
 
 /// A column of each fault: name, and figure of an injection.
-type FaultColumn = (&'static str, fn(&Outage) -> Bounded);
+type FaultColumn = (&'static str, fn(&Outage) -> BoundedFigure);
 
 const FAULT_COLUMNS: [FaultColumn; 2] =
     [("service_lost", |of| of.service_lost), ("outages", Outage::length)];
@@ -104,7 +104,7 @@ fn costs(
     comparison: &Comparison,
     fault: &str,
     (system, trial): (&str, u32),
-    of: fn(&Outage) -> Bounded,
+    of: fn(&Outage) -> BoundedFigure,
 ) -> String {
     let of_fault = comparison.outages.iter().filter(|one| one.fault.name == fault);
     let of_system = of_fault.flat_map(|one| &one.systems).filter(|one| one.system == system);

@@ -7,7 +7,7 @@
 
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::plan;
-use bakeoff_core::search::Tried;
+use bakeoff_core::search::TriedRate;
 use bakeoff_core::stats::Figure;
 use serde_json::{Map, Value, json};
 
@@ -332,7 +332,7 @@ fn search(of: &TrialFigures) -> Value {
     if of.measured.tries.is_empty() {
         return Value::Null;
     }
-    let tried = |(tried, of): &(Tried, Figures)| {
+    let tried = |(tried, of): &(TriedRate, Figures)| {
         json!({
             "rate_per_second": tried.rate,
             "confirming": tried.confirming,

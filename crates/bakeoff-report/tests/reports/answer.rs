@@ -2,7 +2,7 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::Record;
-use bakeoff_core::study::{DecidingPlace, Metric, Publication, Published};
+use bakeoff_core::study::{DecidingPlace, Metric, Publication, PublishedValue};
 use bakeoff_report::{self as report, Extent, Report};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::{PLAIN, millis, put, repeated};
 /// Returns the run of [`repeated`], in which etcd is the faster one, with published throughputs.
 fn with_published(etcd: f64, zookeeper: f64) -> Record {
     let mut record = repeated();
-    let published = |system: &str, metric: Metric, value: f64| Published {
+    let published = |system: &str, metric: Metric, value: f64| PublishedValue {
         system: system.to_owned(),
         workload: "create".to_owned(),
         load: "steady".to_owned(),

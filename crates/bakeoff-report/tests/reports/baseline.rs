@@ -1,6 +1,6 @@
 //! Tests how a report compares systems with the limits of disk and loopback.
 
-use bakeoff_core::record::{Acknowledged, BaselineRoundTrips, Record};
+use bakeoff_core::record::{AckLocation, BaselineRoundTrips, Record};
 use bakeoff_core::study::{Arrivals, Operation, Payload, Stop, ValueSizes};
 use bakeoff_report::{self as report, Report};
 
@@ -67,7 +67,7 @@ fn share_of_the_baseline_is_reported_only_if_it_applies() {
 #[test]
 fn early_acknowledgements_are_not_compared_with_the_disk() {
     let mut record = repeated();
-    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    record.header.systems[1].guarantees.acknowledged_in = Some(AckLocation::MajorityPageCaches);
     let lines = baseline_lines(&record);
     assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
     let wording = "zookeeper is not compared with this disk: it acknowledges earlier (in the page \
@@ -106,7 +106,7 @@ fn disk_that_changes_between_rounds_is_reported_as_a_range_and_a_mean() {
 #[test]
 fn throughput_above_the_disk_limit_is_explained() {
     // 64 clients, 400 syncs a second and no sync faster than 1 ms: 25,600/s, and at most 64,000/s.
-    let faster = |rate: u64, place: Acknowledged| {
+    let faster = |rate: u64, place: AckLocation| {
         let mut record = repeated();
         record.header.systems[1].guarantees.acknowledged_in = Some(place);
         for trial in record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper") {
@@ -118,11 +118,11 @@ fn throughput_above_the_disk_limit_is_explained() {
     let check = |rate, place, expected: Option<&str>| {
         assert_eq!(faster(rate, place).as_deref(), expected, "{rate}");
     };
-    check(25_000, Acknowledged::MajorityPageCaches, None);
-    check(30_000, Acknowledged::MajorityPageCaches, None);
+    check(25_000, AckLocation::MajorityPageCaches, None);
+    check(30_000, AckLocation::MajorityPageCaches, None);
     check(
         30_000,
-        Acknowledged::MajorityDisks,
+        AckLocation::MajorityDisks,
         Some(
             "zookeeper did more than this disk committed in the baseline: the disk was faster \
              during these trials, or these writes were not all on disk when acknowledged",
@@ -130,7 +130,7 @@ fn throughput_above_the_disk_limit_is_explained() {
     );
     check(
         70_000,
-        Acknowledged::MajorityDisks,
+        AckLocation::MajorityDisks,
         Some(
             "zookeeper did more than this disk can commit: these writes were not all on disk when \
              acknowledged, because a write took less time than the fastest sync observed on this \

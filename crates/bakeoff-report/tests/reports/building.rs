@@ -12,7 +12,7 @@ use bakeoff_core::memory::{MemoryOf, NodesMemory};
 use bakeoff_core::plan;
 use bakeoff_core::record::chain::Chain;
 use bakeoff_core::record::{
-    Acknowledged, BaselineAppends, BaselineRoundTrips, Check, Environment, FORMAT, Freshness,
+    AckLocation, BaselineAppends, BaselineRoundTrips, Check, Environment, FORMAT, Freshness,
     Guarantees, MachineBaseline, Record, RecordLine, RunEnd, RunHeader, Setting, StageRecord,
     SystemRecord, TrialOutcome, TrialRecord, Usage,
 };
@@ -206,7 +206,7 @@ fn described(name: &str) -> SystemRecord {
             replication: "to a majority of 3 nodes".to_owned(),
             acknowledged: "when it is on the disks of a majority".to_owned(),
             reads: "linearizable, or stale from one node".to_owned(),
-            acknowledged_in: Some(Acknowledged::MajorityDisks),
+            acknowledged_in: Some(AckLocation::MajorityDisks),
             claimed_in: None,
             freshness: BTreeMap::from([
                 (ReadConsistency::Linearizable, Freshness::Linearizable),

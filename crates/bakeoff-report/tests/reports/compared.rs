@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::memory::{MemoryOf, NodesMemory};
-use bakeoff_core::observed::Metered;
+use bakeoff_core::observed::MetricsSubject;
 use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
 use bakeoff_report::compare::{Compared, FailIf, FailIfOutcome, Trend, TrendRun};
@@ -56,18 +56,18 @@ fn round_without_valid_trials_of_both_is_not_counted() {
 fn memory_of_machines_is_not_compared_with_that_of_processes() {
     const MEMORY: &str = "server_memory_max_sum_of_nodes_bytes";
     let mut record = repeated();
-    let set_source = |record: &mut Record, system: &str, of: Metered| {
+    let set_source = |record: &mut Record, system: &str, of: MetricsSubject| {
         let trials = record.trials.iter_mut().filter(|trial| trial.trial.system == system);
         let nodes = trials.flat_map(|trial| &mut trial.usage);
         nodes.filter(|node| node.name != "generator").for_each(|node| node.metrics_of = Some(of));
     };
     let systems = [0, 1].map(|place: usize| record.header.study.systems[place].name.clone());
-    set_source(&mut record, &systems[0], Metered::Machine);
+    set_source(&mut record, &systems[0], MetricsSubject::Machine);
     let memory = judged(&record, MEMORY);
     assert_eq!(memory["verdict"], "not-judged");
     let words = memory["words"].as_str().unwrap();
     assert!(words.contains("'s figure covers whole machines, "), "{words}");
-    set_source(&mut record, &systems[1], Metered::Machine);
+    set_source(&mut record, &systems[1], MetricsSubject::Machine);
     assert_eq!(judged(&record, MEMORY)["verdict"], "none-shown");
 }
 

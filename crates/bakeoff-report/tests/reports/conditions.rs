@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Silence};
-use bakeoff_core::record::{Acknowledged, Freshness, Gate, Record};
+use bakeoff_core::record::{AckLocation, Freshness, Gate, Record};
 use bakeoff_core::study::{HttpRequest, Operation, Payload, ReadConsistency, Stop};
 use bakeoff_report::compare::Compared;
 use bakeoff_report::compared;
@@ -32,7 +32,7 @@ fn quick_and_safe(operation: Operation, change: impl FnOnce(&mut Record)) -> Rec
     record
 }
 
-fn places(quick: Acknowledged, safe: Acknowledged) -> impl FnOnce(&mut Record) {
+fn places(quick: AckLocation, safe: AckLocation) -> impl FnOnce(&mut Record) {
     move |record| {
         for (system, place) in record.header.systems.iter_mut().zip([quick, safe]) {
             system.guarantees.acknowledged_in = Some(place);
@@ -83,7 +83,7 @@ fn is_unconditional(record: &Record) {
 
 #[test]
 fn winner_without_sync_has_a_condition_and_no_star() {
-    use Acknowledged::{Disk, MajorityDisks, Memory, PageCache};
+    use AckLocation::{Disk, MajorityDisks, Memory, PageCache};
     let puts = |quick, safe| quick_and_safe(Operation::Put, places(quick, safe));
     is_conditional(&puts(PageCache, Disk), "it acknowledges writes before they are on disk");
     // Acknowledged in the memory of one of three nodes; `everysec` against `always`.
@@ -116,7 +116,7 @@ fn one_node_against_three_has_no_star() {
     let alone = |operation| {
         quick_and_safe(operation, |record| {
             record.header.systems[0].nodes = 1;
-            record.header.systems[0].guarantees.acknowledged_in = Some(Acknowledged::Disk);
+            record.header.systems[0].guarantees.acknowledged_in = Some(AckLocation::Disk);
         })
     };
     is_conditional(&alone(Operation::Put), "it is one node against 3");
@@ -124,7 +124,7 @@ fn one_node_against_three_has_no_star() {
     // A larger cluster that wins survives more failures.
     is_unconditional(&quick_and_safe(Operation::Put, |record| {
         record.header.systems[1].nodes = 1;
-        record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::Disk);
+        record.header.systems[1].guarantees.acknowledged_in = Some(AckLocation::Disk);
     }));
 }
 
@@ -192,7 +192,7 @@ fn claim_mentions_that_the_winner_stood_still() {
 #[test]
 fn services_have_no_conditions_about_data() {
     is_unconditional(&quick_and_safe(Operation::Put, |record| {
-        places(Acknowledged::Memory, Acknowledged::MajorityDisks)(record);
+        places(AckLocation::Memory, AckLocation::MajorityDisks)(record);
         record.header.systems[0].nodes = 1;
         record.header.study.workloads[0].payload = Payload::Request(HttpRequest::default());
     }));
@@ -272,7 +272,7 @@ fn comparison_names_weaker_guarantees_of_the_new_run() {
     let base = quick_and_safe(Operation::Put, |_| {});
     let mut new = base.clone();
     new.header.started = "2026-11-22T20:24:50Z".to_owned();
-    new.header.systems[0].guarantees.acknowledged_in = Some(Acknowledged::MajorityMemory);
+    new.header.systems[0].guarantees.acknowledged_in = Some(AckLocation::MajorityMemory);
     let text = |base: &Record, new: &Record| {
         compared::terminal(&Compared::new(base, new, &[], &[]), &PLAIN)
     };
@@ -291,7 +291,7 @@ fn condition_against_some_systems_names_them() {
         record.run("etcd", vec![(16, put(300 + round, 4, millis(4)))]);
         record.run("nats", vec![(16, put(500 + round, 4, millis(2)))]);
     }
-    let kept = [Acknowledged::Memory, Acknowledged::MajorityDisks, Acknowledged::Memory];
+    let kept = [AckLocation::Memory, AckLocation::MajorityDisks, AckLocation::Memory];
     for (system, place) in record.header.systems.iter_mut().zip(kept) {
         system.guarantees.acknowledged_in = Some(place);
     }
@@ -326,7 +326,7 @@ fn passing_gate_names_weaker_guarantees() {
         "{}",
         text(&record)
     );
-    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    record.header.systems[1].guarantees.acknowledged_in = Some(AckLocation::MajorityPageCaches);
     assert!(
         text(&record).contains(&format!("could have passed undetected; {words}.")),
         "{}",

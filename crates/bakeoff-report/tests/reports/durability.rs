@@ -1,7 +1,7 @@
 //! Tests how a report shows observed syncs, and lowers a claim that they contradict.
 
 use bakeoff_core::check::{Audit, PowerCutsMade, Verdict};
-use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
+use bakeoff_core::record::{AckLocation, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
 use bakeoff_report::compare::Compared;
 use bakeoff_report::fairness::Weight;
@@ -15,7 +15,7 @@ use super::{NARROW, PLAIN, full, repeated};
 /// Returns the durability probe of a trial: 50 writes and these syncs on one node.
 fn probe(syncs: u64, unsafe_settings: &[&str]) -> Option<Durability> {
     let node = vec![NodeSyncs { name: "zookeeper-1".into(), syncs }];
-    let seen = Durability::judged(Acknowledged::Disk, 50, 1, vec![node]);
+    let seen = Durability::judged(AckLocation::Disk, 50, 1, vec![node]);
     Some(seen.with_unsafe_settings(unsafe_settings.iter().map(|one| (*one).into()).collect()))
 }
 

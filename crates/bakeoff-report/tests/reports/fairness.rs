@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Handshakes};
 use bakeoff_core::record::{
-    Acknowledged, Check, Freshness, PartRecord, Record, Setting, SystemRecord,
+    AckLocation, Check, Freshness, PartRecord, Record, Setting, SystemRecord,
 };
 use bakeoff_core::study::{
     Endpoint, Limits, Operation, ReadConsistency, Servers, Stop, System, Tls,
@@ -77,8 +77,8 @@ fn parts_have_a_row() {
     };
     check(
         |record| {
-            part(record, 0, "consul", 3, Acknowledged::MajorityDisks);
-            part(record, 1, "postgresql", 1, Acknowledged::Disk);
+            part(record, 0, "consul", 3, AckLocation::MajorityDisks);
+            part(record, 1, "postgresql", 1, AckLocation::Disk);
         },
         "storage",
         Weight::Matters,
@@ -117,7 +117,7 @@ fn one_node_against_three_decides() {
     check(
         |record| {
             record.header.systems[0].nodes = 1;
-            record.header.systems[0].guarantees.acknowledged_in = Some(Acknowledged::Disk);
+            record.header.systems[0].guarantees.acknowledged_in = Some(AckLocation::Disk);
         },
         "nodes",
         Weight::Decides,
@@ -143,8 +143,7 @@ fn one_node_against_three_decides() {
 #[test]
 fn memory_against_disks_decides_for_workloads_with_writes() {
     let unsynced = |record: &mut Record| {
-        record.header.systems[1].guarantees.acknowledged_in =
-            Some(Acknowledged::MajorityPageCaches);
+        record.header.systems[1].guarantees.acknowledged_in = Some(AckLocation::MajorityPageCaches);
     };
     let cells = ["on a majority's disks", "in the page caches of a majority"];
     let what = "a write is acknowledged";
@@ -490,7 +489,7 @@ fn system_against_itself_differs_only_in_its_options() {
             reason: "the study asks for it".into(),
         }];
     }
-    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    record.header.systems[1].guarantees.acknowledged_in = Some(AckLocation::MajorityPageCaches);
     let report = Report::new(&record);
     let differing: Vec<(&str, Weight)> =
         report.fairness().differing().iter().map(|row| (&*row.what, row.weight)).collect();

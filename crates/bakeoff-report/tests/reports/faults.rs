@@ -13,7 +13,7 @@ use bakeoff_core::record::{
 use bakeoff_core::study::fault::{DiskBreak, MaintenanceRun, Pause, Sequence};
 use bakeoff_core::study::{
     Arrivals, DiskFault, Fault, FaultAction, FaultNode, FaultTarget, Load, Maintenance, Metric,
-    Operation, Published, Stop,
+    Operation, PublishedValue, Stop,
 };
 use bakeoff_report::fairness::Weight;
 use bakeoff_report::{self as report, Extent, Report, verify};
@@ -282,7 +282,7 @@ fn older_values_are_not_called_lost() {
 #[test]
 fn published_outages_stand_beside_measured_ones() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
-    let published = |metric, value| Published {
+    let published = |metric, value| PublishedValue {
         system: "consul".into(),
         workload: "write".into(),
         load: "steady".into(),

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures, Second, SecondFigures};
-use bakeoff_core::observed::{Column, Observed, Phase, Series};
+use bakeoff_core::observed::{Column, Phase, Series, TrialSamples};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, Check, MachineBaseline, Record};
-use bakeoff_core::study::{Arrivals, Load, Metric, Operation, Publication, Published, Stop};
+use bakeoff_core::study::{Arrivals, Load, Metric, Operation, Publication, PublishedValue, Stop};
 
 use super::building::{Trials as _, closed, failing, record, study, workload};
 
@@ -80,7 +80,7 @@ fn measured(system: usize, trial: u64, rate: u64, length: u64) -> Measurement {
 }
 
 /// Returns samples of three nodes, the generator and the machine, once a second.
-pub(crate) fn observed(system: &str, seed: u64) -> Observed {
+pub(crate) fn observed(system: &str, seed: u64) -> TrialSamples {
     let end = BEGAN + (WARMUP + SECONDS) as f64;
     let phase = |name: &str, from: f64, to: f64| Phase { name: name.to_owned(), from, to };
     let at: Vec<f64> = (0..47).map(f64::from).collect();
@@ -113,7 +113,7 @@ pub(crate) fn observed(system: &str, seed: u64) -> Observed {
     let node = |number: u64| {
         series(format!("{system}-{number}"), 1.0 / number as f64, seed + 100 * number)
     };
-    Observed {
+    TrialSamples {
         interval: Duration::from_secs(1),
         cost: Duration::from_millis(90),
         phases: vec![
@@ -135,7 +135,7 @@ pub(crate) fn observed(system: &str, seed: u64) -> Observed {
             ]),
             at: at.clone(),
         },
-        ..Observed::default()
+        ..TrialSamples::default()
     }
 }
 
@@ -199,7 +199,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         hardware: "3 servers and 1 client machine of 16 vCPUs".to_owned(),
         versions: None,
     });
-    let published = |system: &str, load: &str, metric, value| Published {
+    let published = |system: &str, load: &str, metric, value| PublishedValue {
         system: system.to_owned(),
         workload: "create".to_owned(),
         load: load.to_owned(),

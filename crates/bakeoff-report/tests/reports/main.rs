@@ -31,10 +31,10 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Check, Record, TrialOutcome};
-use bakeoff_core::staleness::{Age, Seen, StaleBy, Staleness};
+use bakeoff_core::staleness::{Age, ReadAge, StaleBy, Staleness};
 use bakeoff_core::study::{
-    Arrivals, HttpRequest, Metric, Operation, Payload, Publication, Published, ReadConsistency,
-    Stop,
+    Arrivals, HttpRequest, Metric, Operation, Payload, Publication, PublishedValue,
+    ReadConsistency, Stop,
 };
 use bakeoff_report::{self as report, Extent, Report, Style};
 use serde_json::Value;
@@ -102,7 +102,7 @@ fn scaled_sweep() -> Record {
         ("zookeeper", Metric::LatencyMaxMs, 2626.0),
         ("zookeeper", Metric::Errors, 13.0),
     ];
-    let published = |(system, metric, value): (&str, Metric, f64)| Published {
+    let published = |(system, metric, value): (&str, Metric, f64)| PublishedValue {
         system: system.to_owned(),
         workload: "create".to_owned(),
         load: "sweep".to_owned(),
@@ -184,12 +184,12 @@ fn open_mix() -> Record {
         let of = |(node, reads, stale): (u32, u32, u32)| {
             let node = format!("{system}-{node}");
             let mut of = Staleness { node, ..Staleness::default() };
-            (stale..reads).for_each(|_| of.count(Seen::Fresh));
+            (stale..reads).for_each(|_| of.count(ReadAge::Fresh));
             for nth in 1..=stale {
                 let age = millis(u64::from(nth * 4));
                 let age =
                     if nth > stale - forgotten { Age::AtLeast(age) } else { Age::Exactly(age) };
-                of.count(Seen::Stale(Some(StaleBy { age, behind: nth })));
+                of.count(ReadAge::Stale(Some(StaleBy { age, behind: nth })));
             }
             of
         };

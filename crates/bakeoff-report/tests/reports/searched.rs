@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Record, RecordLine, write_line};
-use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::search::{FoundRate, TriedRate};
 use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop};
 use bakeoff_report::{self as report, Report};
 
@@ -12,9 +12,9 @@ use super::PLAIN;
 use super::building::{Trials as _, closed, measured, page_of, record, study, workload};
 use super::full;
 
-fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> Tried {
+fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> TriedRate {
     let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
-    Tried { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
+    TriedRate { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
 }
 
 fn at(rate: f64) -> Measurement {
@@ -22,12 +22,12 @@ fn at(rate: f64) -> Measurement {
 }
 
 /// Returns a record of two systems under a search, with these results of each trial.
-fn searched(results: [&[Found]; 2]) -> Record {
+fn searched(results: [&[FoundRate]; 2]) -> Record {
     searched_beside(results, None)
 }
 
 /// Adds a load at a fixed rate, with these response times.
-fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
+fn searched_beside(results: [&[FoundRate]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
     let load = Load {
         arrivals: Arrivals::Constant { rate: 100.0 },
         find: Some(Find { objective: vec!["p99 < 50ms".into(), "errors < 1%".into()] }),
@@ -53,13 +53,15 @@ fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>)
             let (results, round) = (results[place], rounds[place]);
             rounds[place] += 1;
             let tries = match results[round] {
-                Found::Rate(rate) => vec![
+                FoundRate::Rate(rate) => vec![
                     tried(100.0, false, &[]),
                     tried(rate * 1.1, false, &["p99 is 810 ms"]),
                     tried(rate, true, &[]),
                 ],
-                Found::NoLimit(rate) => vec![tried(rate, false, &[])],
-                Found::Nothing(rate) | Found::Unsteady(rate) | Found::OutOfTime(rate) => {
+                FoundRate::NoLimit(rate) => vec![tried(rate, false, &[])],
+                FoundRate::Nothing(rate)
+                | FoundRate::Unsteady(rate)
+                | FoundRate::OutOfTime(rate) => {
                     vec![tried(rate, false, &["p99 is 60.0 ms"])]
                 }
             };
@@ -74,8 +76,8 @@ fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>)
     record
 }
 
-fn rates(rates: [f64; 3]) -> [Found; 3] {
-    rates.map(Found::Rate)
+fn rates(rates: [f64; 3]) -> [FoundRate; 3] {
+    rates.map(FoundRate::Rate)
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn highest_rate_has_a_row_and_a_column_and_its_tries_a_table() {
 
 #[test]
 fn system_without_a_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
-    let none = [Found::Nothing(10.0); 3];
+    let none = [FoundRate::Nothing(10.0); 3];
     let report = Report::new(&searched([&none, &rates([800.0, 790.0, 810.0])]));
     let sentence = report.sentence();
     assert!(sentence.contains("old kept its objective at no rate under pages/limit"), "{sentence}");
@@ -133,7 +135,7 @@ fn system_without_a_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
     let text = full(&report, &PLAIN);
     assert!(text.contains("at no rate, down to 10/s"), "{text}");
 
-    let some = [Found::Rate(400.0), Found::Nothing(10.0), Found::Rate(405.0)];
+    let some = [FoundRate::Rate(400.0), FoundRate::Nothing(10.0), FoundRate::Rate(405.0)];
     let report = Report::new(&searched([&some, &rates([800.0, 790.0, 810.0])]));
     let text = full(&report, &PLAIN);
     assert!(text.contains("old had a trial in which no rate kept the objective"), "{text}");
@@ -169,7 +171,7 @@ fn rate_that_another_load_contradicts_is_reported_and_not_ranked() {
 
 #[test]
 fn search_survives_writing_and_reading() {
-    let record = searched([&rates([400.0, 410.0, 405.0]), &[Found::NoLimit(900.0); 3]]);
+    let record = searched([&rates([400.0, 410.0, 405.0]), &[FoundRate::NoLimit(900.0); 3]]);
     let line = write_line(&RecordLine::Trial(record.trials[0].clone()));
     assert!(
         line.contains(r#""found":{"found":"#) && line.contains(r#""tried":{"rate":"#),

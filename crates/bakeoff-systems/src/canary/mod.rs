@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{
     self, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
     ReadConsistency,
@@ -234,9 +234,9 @@ fn guarantees(asked: &study::System) -> Guarantees {
     let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
         Some("none") => (
             "once the kernel has it: a crash of the program loses nothing, a power cut may",
-            Acknowledged::PageCache,
+            AckLocation::PageCache,
         ),
-        _ => ("after it is synced to disk", Acknowledged::Disk),
+        _ => ("after it is synced to disk", AckLocation::Disk),
     };
     Guarantees {
         replication: match asked.nodes {

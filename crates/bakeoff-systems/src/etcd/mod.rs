@@ -17,7 +17,7 @@ mod watcher;
 use std::sync::Arc;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
@@ -234,11 +234,11 @@ impl System for Etcd {
 fn guarantees(asked: &study::System) -> Guarantees {
     let (acknowledged, acknowledged_in) = match (super::option(asked, SYNC), asked.nodes) {
         (Some("none"), 1) => {
-            ("once the kernel has it (`--unsafe-no-fsync`)", Acknowledged::PageCache)
+            ("once the kernel has it (`--unsafe-no-fsync`)", AckLocation::PageCache)
         }
         (Some("none"), _) => (
             "once the kernels of a majority have it (`--unsafe-no-fsync`)",
-            Acknowledged::MajorityPageCaches,
+            AckLocation::MajorityPageCaches,
         ),
         _ => (synced_by(asked), majority_disks(asked)),
     };

@@ -12,7 +12,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::units::plural;
 use bakeoff_engine::EngineError;
@@ -164,7 +164,7 @@ fn guarantees(_: &study::System) -> Guarantees {
         acknowledged: "once it is in memory: a kill loses all data, and it evicts keys when its memory is full"
             .into(),
         reads: "from the one node: the newest write".into(),
-        acknowledged_in: Some(Acknowledged::Memory),
+        acknowledged_in: Some(AckLocation::Memory),
         ..Guarantees::default()
     }
 }

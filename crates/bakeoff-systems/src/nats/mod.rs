@@ -20,7 +20,7 @@ mod session;
 
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::Workload;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
@@ -301,21 +301,19 @@ fn guarantees(asked: &study::System) -> Guarantees {
     let synced = option(asked, SYNC_INTERVAL).is_some();
     let one = asked.nodes == 1;
     let (acknowledged, place) = match (synced, one) {
-        (true, true) => {
-            ("after it is synced to disk (`sync_interval: always`)", Acknowledged::Disk)
-        }
+        (true, true) => ("after it is synced to disk (`sync_interval: always`)", AckLocation::Disk),
         (true, false) => (
             "after a majority has synced it to disk (`sync_interval: always`)",
-            Acknowledged::MajorityDisks,
+            AckLocation::MajorityDisks,
         ),
         (false, true) => (
             "once its kernel has it: it is synced every 2 minutes, and a power cut loses unsynced writes",
-            Acknowledged::PageCache,
+            AckLocation::PageCache,
         ),
         (false, false) => (
             "once the kernels of a majority have it: it is synced every 2 minutes, and a power cut that \
              hits a majority loses unsynced writes",
-            Acknowledged::MajorityPageCaches,
+            AckLocation::MajorityPageCaches,
         ),
     };
     let reads = match (one, bucket_of(asked).direct) {

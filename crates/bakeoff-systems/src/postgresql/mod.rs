@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bakeoff_core::record::{Acknowledged, Guarantees};
+use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
@@ -217,13 +217,13 @@ fn guarantees(asked: &study::System) -> Guarantees {
         (nodes, waits) if unsynced => match nodes > 1 && waits > 0 {
             true => (
                 "once the kernels of a majority have it (`fsync=off`)",
-                Acknowledged::MajorityPageCaches,
+                AckLocation::MajorityPageCaches,
             ),
-            false => ("once the primary's kernel has it (`fsync=off`)", Acknowledged::PageCache),
+            false => ("once the primary's kernel has it (`fsync=off`)", AckLocation::PageCache),
         },
-        (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
-        (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
-        _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
+        (0 | 1, _) => ("after it is synced to disk", AckLocation::Disk),
+        (_, 0) => ("after the primary has synced it to disk", AckLocation::Disk),
+        _ => ("after a majority has synced it to disk", AckLocation::MajorityDisks),
     };
     Guarantees {
         replication: replication.into(),

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, PRODUCT, ReadConsistency,
 };
@@ -264,23 +264,23 @@ fn guarantees(asked: &study::System) -> Guarantees {
     let replicas = Replicas::read(asked);
     let (primary, place) = match option(asked, APPENDFSYNC) {
         Some("always") => {
-            ("after the primary has synced it to disk (`appendfsync always`)", Acknowledged::Disk)
+            ("after the primary has synced it to disk (`appendfsync always`)", AckLocation::Disk)
         }
         Some("everysec") => (
             "once it is in the primary's memory, and mostly in its kernel: the log is synced each second, \
              and waits for that (`appendfsync everysec`)",
-            Acknowledged::Memory,
+            AckLocation::Memory,
         ),
-        Some(_) => ("once the primary's kernel has it (`appendfsync no`)", Acknowledged::PageCache),
+        Some(_) => ("once the primary's kernel has it (`appendfsync no`)", AckLocation::PageCache),
         None => (
             "once it is in the primary's memory: a snapshot is written after 60 s at the earliest",
-            Acknowledged::Memory,
+            AckLocation::Memory,
         ),
     };
     let (waits, place) = match (replicas.waited_for, place) {
         (0, place) => (String::new(), place),
-        (count, Acknowledged::Memory) => {
-            (format!(", and in that of {count} replicas (`WAIT`)"), Acknowledged::MajorityMemory)
+        (count, AckLocation::Memory) => {
+            (format!(", and in that of {count} replicas (`WAIT`)"), AckLocation::MajorityMemory)
         }
         (count, place) => (format!(", and {count} replicas have it in memory (`WAIT`)"), place),
     };

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
@@ -238,18 +238,18 @@ fn guarantees(asked: &study::System) -> Guarantees {
     let alone = asked.nodes <= 1;
     let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
         Some("none") => {
-            ("once it is in memory (`wal_mode` none): nothing is kept", Acknowledged::Memory)
+            ("once it is in memory (`wal_mode` none): nothing is kept", AckLocation::Memory)
         }
-        Some("fsync") if alone => ("after it is synced to disk", Acknowledged::Disk),
-        Some("fsync") => ("after the contacted node has synced it to disk", Acknowledged::Disk),
+        Some("fsync") if alone => ("after it is synced to disk", AckLocation::Disk),
+        Some("fsync") => ("after the contacted node has synced it to disk", AckLocation::Disk),
         _ if alone => (
             "once the kernel has it (`wal_mode` write): a crash of the program loses nothing, \
              a power cut may",
-            Acknowledged::PageCache,
+            AckLocation::PageCache,
         ),
         _ => (
             "once the kernel of the contacted node has it (`wal_mode` write), before any other node",
-            Acknowledged::PageCache,
+            AckLocation::PageCache,
         ),
     };
     let (replication, reads) = match alone {

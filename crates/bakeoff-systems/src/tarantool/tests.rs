@@ -211,10 +211,10 @@ fn guarantee_follows_from_wal_mode() {
         SYSTEM.guarantees(&asked("tarantool", nodes, &options))
     };
     let kept = |nodes, mode| guarantees(nodes, mode).acknowledged_in;
-    assert_eq!(kept(1, Some("none")), Some(Acknowledged::Memory));
-    assert_eq!(kept(1, Some("fsync")), Some(Acknowledged::Disk));
+    assert_eq!(kept(1, Some("none")), Some(AckLocation::Memory));
+    assert_eq!(kept(1, Some("fsync")), Some(AckLocation::Disk));
     for nodes in [1, 2] {
-        assert_eq!(kept(nodes, None), Some(Acknowledged::PageCache));
+        assert_eq!(kept(nodes, None), Some(AckLocation::PageCache));
         assert_eq!(guarantees(nodes, None), guarantees(nodes, Some("write")), "its own default");
     }
     let read = |nodes| guarantees(nodes, None).freshness[&ReadConsistency::Default];

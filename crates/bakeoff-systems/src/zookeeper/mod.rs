@@ -10,7 +10,7 @@ mod session;
 mod tree;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
@@ -318,10 +318,10 @@ fn top() -> String {
 fn guarantees(asked: &study::System) -> Guarantees {
     // Without `forceSync` the log is still written before the answer, but not synced.
     let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
-        (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache),
+        (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", AckLocation::PageCache),
         (Some("none"), _) => (
             "once the kernels of a majority have it (`forceSync=no`)",
-            Acknowledged::MajorityPageCaches,
+            AckLocation::MajorityPageCaches,
         ),
         _ => (synced_by(asked), majority_disks(asked)),
     };

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use bakeoff_core::observed::{Column, Metered, MeteredSeries, Series};
+use bakeoff_core::observed::{Column, MeteredSeries, MetricsSubject, Series};
 use bakeoff_core::study::{self, MetricsUrl};
 use bakeoff_core::units;
 use bakeoff_engine::asking::{BlockingConnection, HttpReply};
@@ -273,7 +273,7 @@ impl Node {
 /// CPU and memory from metrics.
 #[derive(Debug, PartialEq)]
 struct Seen {
-    of: Metered,
+    of: MetricsSubject,
     /// Seconds since the process or the machine started.
     cpu: f64,
     /// Bytes.
@@ -307,9 +307,13 @@ fn read(text: &[u8]) -> Result<Seen, MetricsError> {
     };
     if found.contains_key(MACHINE_CPU) && found.contains_key(MACHINE_TOTAL) {
         let memory = (figure(MACHINE_TOTAL)? - figure(MACHINE_AVAILABLE)?).max(0.0);
-        return Ok(Seen { of: Metered::Machine, cpu: figure(MACHINE_CPU)?, memory });
+        return Ok(Seen { of: MetricsSubject::Machine, cpu: figure(MACHINE_CPU)?, memory });
     }
-    Ok(Seen { of: Metered::Process, cpu: figure(PROCESS_CPU)?, memory: figure(PROCESS_MEMORY)? })
+    Ok(Seen {
+        of: MetricsSubject::Process,
+        cpu: figure(PROCESS_CPU)?,
+        memory: figure(PROCESS_MEMORY)?,
+    })
 }
 
 #[cfg(test)]
@@ -353,9 +357,9 @@ mod tests {
 
     #[test]
     fn distinguishes_process_and_machine_metrics() {
-        let process = Seen { of: Metered::Process, cpu: 1.25, memory: 2.5e7 };
+        let process = Seen { of: MetricsSubject::Process, cpu: 1.25, memory: 2.5e7 };
         assert_eq!(read(OF_A_PROCESS.as_bytes()).unwrap(), process);
-        let machine = Seen { of: Metered::Machine, cpu: 12.0, memory: 2e9 };
+        let machine = Seen { of: MetricsSubject::Machine, cpu: 12.0, memory: 2e9 };
         assert_eq!(read(OF_A_MACHINE.as_bytes()).unwrap(), machine);
     }
 

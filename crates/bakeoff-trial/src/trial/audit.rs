@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::record::{Acknowledged, Guarantees};
+use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::units::count_text;
 use bakeoff_systems::System;
 
@@ -135,7 +135,7 @@ fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit 
 pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
     let in_memory = matches!(
         guarantees.acknowledged_in,
-        Some(Acknowledged::Memory | Acknowledged::MajorityMemory)
+        Some(AckLocation::Memory | AckLocation::MajorityMemory)
     );
     let breaks_none = in_memory.then_some("once it is in memory");
     judged_by(audit, guarantees, breaks_none)
@@ -146,7 +146,7 @@ pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
 pub(crate) fn after_a_power_cut(audit: Audit, guarantees: &Guarantees) -> Audit {
     let breaks_none = match guarantees.acknowledged_in {
         Some(place) if place.is_on_disk() => None,
-        Some(Acknowledged::Memory | Acknowledged::MajorityMemory) => Some("once it is in memory"),
+        Some(AckLocation::Memory | AckLocation::MajorityMemory) => Some("once it is in memory"),
         Some(_) => Some("once it is in the page cache"),
         None => Some("without a known guarantee"),
     };
@@ -158,7 +158,7 @@ pub(crate) fn after_a_power_cut(audit: Audit, guarantees: &Guarantees) -> Audit 
 /// `others`: nodes that may have such a copy.
 pub(crate) fn after_a_flipped_bit(audit: Audit, guarantees: &Guarantees, others: usize) -> Audit {
     let breaks_none = match guarantees.acknowledged_in {
-        Some(Acknowledged::Memory | Acknowledged::MajorityMemory) => Some("once it is in memory"),
+        Some(AckLocation::Memory | AckLocation::MajorityMemory) => Some("once it is in memory"),
         _ if others == 0 => Some("on a single node"),
         _ => None,
     };
@@ -204,7 +204,7 @@ mod tests {
             ..Audit::new("after a flipped bit", Verdict::Failed("gone".into()))
         };
         let guarantees =
-            Guarantees { acknowledged_in: Some(Acknowledged::PageCache), ..Guarantees::default() };
+            Guarantees { acknowledged_in: Some(AckLocation::PageCache), ..Guarantees::default() };
         let verdict = |audit, others| after_a_flipped_bit(audit, &guarantees, others).verdict;
         for audit in [found(1, 0, 0), found(0, 1, 1), found(0, 1, 0)] {
             assert!(verdict(audit, 2).failed(), "another node has it");
@@ -231,17 +231,17 @@ mod tests {
             ..Guarantees::default()
         };
         let verdict = |found, guaranteed| after_a_kill(found, &guarantees(guaranteed)).verdict;
-        let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
+        let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(AckLocation::Memory)) else {
             panic!("memory guarantees nothing");
         };
         assert!(why.starts_with("7 of 9 acknowledged keys are lost or older"), "{why}");
-        for guaranteed in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
+        for guaranteed in [None, Some(AckLocation::PageCache), Some(AckLocation::Disk)] {
             assert!(verdict(found(7, 0, 0), guaranteed).failed(), "{guaranteed:?}");
         }
         let kept = Audit { verdict: Verdict::Passed, ..found(0, 0, 0) };
-        assert!(after_a_kill(kept.clone(), &guarantees(Some(Acknowledged::Memory))).unguaranteed);
-        assert!(!after_a_kill(kept, &guarantees(Some(Acknowledged::Disk))).unguaranteed);
-        let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(Acknowledged::Disk)) else {
+        assert!(after_a_kill(kept.clone(), &guarantees(Some(AckLocation::Memory))).unguaranteed);
+        assert!(!after_a_kill(kept, &guarantees(Some(AckLocation::Disk))).unguaranteed);
+        let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(AckLocation::Disk)) else {
             panic!("disk is a guarantee");
         };
         assert!(
@@ -252,13 +252,13 @@ mod tests {
         let updates = Audit { older: 2, ..found(0, 2, 0) };
         let judged =
             |guaranteed| after_a_kill(updates.clone(), &guarantees(Some(guaranteed))).verdict;
-        assert!(matches!(judged(Acknowledged::Memory), Verdict::NotChecked(_)));
+        assert!(matches!(judged(AckLocation::Memory), Verdict::NotChecked(_)));
         assert!(
-            matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("claims"))
+            matches!(judged(AckLocation::Disk), Verdict::Failed(why) if why.contains("claims"))
         );
         // Keys that are there must still be right.
-        assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
-        assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());
-        assert!(verdict(found(0, 0, 0), Some(Acknowledged::Memory)).failed());
+        assert!(verdict(found(7, 1, 0), Some(AckLocation::Memory)).failed());
+        assert!(verdict(found(7, 0, 1), Some(AckLocation::Memory)).failed());
+        assert!(verdict(found(0, 0, 0), Some(AckLocation::Memory)).failed());
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::plan::Stage;
 use bakeoff_core::record::durability::Durability;
-use bakeoff_core::record::{Acknowledged, Guarantees};
+use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::study::Stop;
 use bakeoff_core::workload::mix64;
 
@@ -46,7 +46,7 @@ pub(crate) fn observe(
 fn count(
     of: &Writes<'_>,
     cluster: &ReadyCluster,
-    claim: Acknowledged,
+    claim: AckLocation,
     interrupted: &AtomicBool,
 ) -> Result<Durability, String> {
     let clients = of.generators.count();

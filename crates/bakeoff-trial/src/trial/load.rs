@@ -13,7 +13,7 @@ use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::measurement::{DueTimes, Measurement, StepSeries};
 use bakeoff_core::plan;
 use bakeoff_core::record::{GeneratorPart, StageRecord};
-use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
+use bakeoff_core::search::{CONFIRM_TIMES, FoundRate, Next, Search, TriedRate, least_rate};
 use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_engine::works::keyed::Reading;
@@ -103,7 +103,7 @@ impl TrialRunner<'_, '_> {
 
     /// Searches for the highest rate that keeps an objective, with all tries on one cluster. Adds each try to the
     /// record when it ends. Returns `None` if the search was interrupted.
-    fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
+    fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<FoundRate>, Ended> {
         let Combination { trial, load, .. } = self.of;
         let objective = find.conditions().map_err(Ended::failed)?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
@@ -124,7 +124,7 @@ impl TrialRunner<'_, '_> {
             let arrivals = load.arrivals.at(rate);
             let mut stage = self.stage(driven, &stage, arrivals)?;
             let disturbed_by = self.disturbances_of(&stage)?;
-            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
+            let tried = TriedRate::judged(rate, confirming, &stage.measurement, &objective)
                 .disturbed_by(disturbed_by);
             let over = is_over(&stage);
             if !over {

@@ -60,20 +60,20 @@ pub(crate) fn disturbed(
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::{BusyBy, Column, Observed, Series};
+    use bakeoff_core::observed::{BusyBy, Column, Series, TrialSamples};
     use bakeoff_systems as systems;
 
     use super::*;
 
     /// Returns samples of four seconds. `steal` and `busy` are CPU seconds per second taken by the hypervisor and by
     /// all work.
-    fn samples(steal: f64, busy: f64) -> Observed {
+    fn samples(steal: f64, busy: f64) -> TrialSamples {
         let at: Vec<f64> = (0..=4).map(f64::from).collect();
         let counter = |rate: f64| at.iter().map(|at| at * rate).collect::<Vec<f64>>();
         let rates = [(Column::Steal, steal), (Column::Busy, busy), (Column::Helpers, 0.0)];
         let columns = rates.into_iter().map(|(column, rate)| (column, counter(rate))).collect();
         let machine = Series { name: "machine".to_owned(), at: at.clone(), columns };
-        Observed { machine, busy_by: Some(BusyBy::Cgroup), ..Observed::default() }
+        TrialSamples { machine, busy_by: Some(BusyBy::Cgroup), ..TrialSamples::default() }
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         let text = "title: t\nsystems: {a: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 1}}}\n\
                     loads: {l: {clients: 1, stop: {after: 1s}}}\ntrials: 1\n";
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &systems::kinds()).unwrap();
-        let of = |shared, second: Observed| {
+        let of = |shared, second: TrialSamples| {
             let machines = vec![("h1", 2, samples(0.0, 0.0)), ("h2", 2, second)];
             let seen = MachineSeen::so_far(machines, &[0, 1]);
             disturbed(&study, None, (&seen, shared), (1.0, 3.0))

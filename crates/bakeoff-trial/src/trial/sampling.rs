@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
-use bakeoff_core::check::explained::{self, Shared};
+use bakeoff_core::check::explained::{self, SharedCpus};
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
-use bakeoff_core::observed::{NodeSample, Observed, Phase, PhaseName, Series};
+use bakeoff_core::observed::{NodeSample, Phase, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{Endpoint, Load, Study};
 use bakeoff_engine::Window;
@@ -198,7 +198,7 @@ impl<'a> Sampling<'a> {
 /// Samples of a finished trial.
 pub(crate) struct Sampled {
     /// Samples of this machine, and metrics of nodes.
-    pub(crate) observed: Observed,
+    pub(crate) observed: TrialSamples,
     /// Nodes with metrics. Their samples are in `observed`.
     metrics: Vec<NodeMetrics>,
     /// Why the CPU time of some servers looks like that of other work.
@@ -281,7 +281,7 @@ impl Sampled {
                 |one: &Check| one.name == CheckName::GeneratorApart && one.verdict.passed();
             let shares_cpus = cpus > 0 && !record.checks.iter().any(is_apart);
             if let Some(observed) = local.filter(|_| shares_cpus && stages.len() == windows.len()) {
-                let shared = Shared { cpus, stages, windows: &windows };
+                let shared = SharedCpus { cpus, stages, windows: &windows };
                 explained::by_cpu_time(&mut checks, observed, shared);
             }
             record.checks.extend(checks);
@@ -318,14 +318,14 @@ impl Sampled {
         let verdict = worst(verdicts)
             .unwrap_or_else(|| Verdict::NotChecked("no machine had a server".to_owned()));
         let mut check = Check::new(CheckName::Disk, verdict);
-        let observed: Vec<&Observed> = homes.iter().map(|one| &*one.observed).collect();
+        let observed: Vec<&TrialSamples> = homes.iter().map(|one| &*one.observed).collect();
         explained::by_writes(&mut check, &observed);
         check
     }
 
     /// Merges the samples of all machines for the trial's charts: those of all servers, and those of the first machine
     /// with servers.
-    pub(crate) fn merged(&mut self) -> Observed {
+    pub(crate) fn merged(&mut self) -> TrialSamples {
         let own = std::mem::take(&mut self.observed);
         if self.machines.is_empty() {
             return own;
@@ -343,7 +343,7 @@ impl Sampled {
         let first = self.machines.iter().find(|machine| !machine.servers.is_empty());
         let machine = first.map(|machine| machine.observed.machine.clone()).unwrap_or_default();
         let busy_by = first.and_then(|machine| machine.observed.busy_by);
-        Observed { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
+        TrialSamples { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
     }
 
     /// Checks that both clocks of each machine agree on the length of the trial, this one's included.
@@ -364,7 +364,7 @@ impl Sampled {
 }
 
 /// Returns the start and the end of the load; `None` without a load.
-fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
+fn load_phase(observed: &TrialSamples) -> Option<(f64, f64)> {
     let is_load = |phase: &&Phase| phase.name == PhaseName::Load.text();
     observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
 }
@@ -417,14 +417,14 @@ mod tests {
             cpus: 2,
             servers: vec![server.to_owned()],
             generated: Vec::new(),
-            observed: Observed { machine, ..Observed::default() },
+            observed: TrialSamples { machine, ..TrialSamples::default() },
             clock: Some(MachineClock { wall_before: 1e9, wall_after: 1e9 + 0.4 }),
         }
     }
 
     fn sampled(machines: Vec<MachineTrial>) -> Sampled {
         Sampled {
-            observed: Observed::default(),
+            observed: TrialSamples::default(),
             metrics: Vec::new(),
             unattributed: None,
             kernels: (0..machines.len()).collect(),
@@ -464,11 +464,11 @@ mod tests {
             let mut machine = machine(name, "n-1", &[9e9]);
             // Each machine's server used 8 of the 20 seconds of two CPUs.
             let busy = [(Column::Busy, 17.0), (Column::Helpers, 0.5)];
-            machine.observed = Observed {
+            machine.observed = TrialSamples {
                 nodes: vec![series("n-1", &[(Column::CpuUser, 6.0), (Column::CpuSystem, 2.0)])],
                 machine: series("machine", &busy),
                 busy_by: Some(BusyBy::SchedStat),
-                ..Observed::default()
+                ..TrialSamples::default()
             };
             machine
         };

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::plan::plan;
-use bakeoff_core::record::{Acknowledged, SystemRecord, TrialOutcome, TrialRecord};
+use bakeoff_core::record::{AckLocation, SystemRecord, TrialOutcome, TrialRecord};
 use bakeoff_host::Process;
 use bakeoff_host::ports::Allocator;
 use bakeoff_systems::by_kind;
@@ -113,7 +113,7 @@ fn runs_case(case: &Case) {
     let record = super::run(&mut context, &contender, &trial, &mut reporter);
     context.end();
     assert_eq!(reporter.0.into_inner(), [""; 0], "{name}");
-    let in_memory = system.guarantees(asked).acknowledged_in == Some(Acknowledged::Memory);
+    let in_memory = system.guarantees(asked).acknowledged_in == Some(AckLocation::Memory);
     check_trial(name, &record, in_memory);
 }
 

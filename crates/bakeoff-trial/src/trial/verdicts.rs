@@ -112,13 +112,13 @@ mod tests {
     use bakeoff_core::measurement::Measurement;
     use bakeoff_core::plan::Trial;
     use bakeoff_core::record::{Injection, StageRecord};
-    use bakeoff_core::search::Tried;
+    use bakeoff_core::search::TriedRate;
 
     use super::*;
     use crate::trial;
 
     /// Returns a stage of one second, or a try of a search.
-    fn stage(tried: Option<Tried>) -> StageRecord {
+    fn stage(tried: Option<TriedRate>) -> StageRecord {
         let measurement = Measurement { window: Duration::from_secs(1), ..Measurement::default() };
         StageRecord { clients: 2, began: 0.0, measured_from: None, measurement, tried }
     }
@@ -143,7 +143,7 @@ mod tests {
         let apart = || vec![began(0.0), began(30_000.0)];
         let together = || vec![began(0.0), began(30.0)];
         let judged = |parts: [Vec<GeneratorPart>; 2], kept: [Option<bool>; 2]| {
-            let tried = |kept: bool| Tried {
+            let tried = |kept: bool| TriedRate {
                 rate: 100.0,
                 confirming: false,
                 broken_by: if kept { Vec::new() } else { vec!["p99 is 9 s".to_owned()] },

@@ -9,7 +9,7 @@ use bakeoff_agent::transfer::{Transfer, TransferState};
 use bakeoff_core::plan;
 use bakeoff_core::ranked::{self, Percentile};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
-use bakeoff_core::search::Found;
+use bakeoff_core::search::FoundRate;
 use bakeoff_core::stats::gate::{self as rounds, Losses};
 use bakeoff_core::study::{Load, Study};
 use bakeoff_core::units::{
@@ -182,12 +182,14 @@ fn figures(record: &TrialRecord) -> String {
         errors => format!("{} errors", count_text(errors)),
     };
     let found = match record.found {
-        Some(Found::Rate(rate)) => format!("the highest rate is {}: ", rate_text(rate)),
-        Some(Found::NoLimit(rate)) => format!("the highest rate is beyond {}: ", rate_text(rate)),
-        Some(Found::Nothing(rate)) => {
+        Some(FoundRate::Rate(rate)) => format!("the highest rate is {}: ", rate_text(rate)),
+        Some(FoundRate::NoLimit(rate)) => {
+            format!("the highest rate is beyond {}: ", rate_text(rate))
+        }
+        Some(FoundRate::Nothing(rate)) => {
             return format!("no rate kept the objective, down to {}", rate_text(rate));
         }
-        Some(Found::Unsteady(_) | Found::OutOfTime(_)) | None => String::new(),
+        Some(FoundRate::Unsteady(_) | FoundRate::OutOfTime(_)) | None => String::new(),
     };
     format!("{found}{rate_and_p99}, {errors}")
 }

@@ -8,8 +8,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::Second;
-use bakeoff_core::observed::{Column, Observed};
-use bakeoff_core::ranked::{Percentile, Ranked};
+use bakeoff_core::observed::{Column, TrialSamples};
+use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::record::{self, Record, TrialRecord};
 use serde_json::Value;
 
@@ -96,14 +96,14 @@ fn recorded(
     let Some(second) = seconds.iter().find(|one| one.second == number) else {
         return (0, 0, Percentile::Nothing, Percentile::Nothing);
     };
-    let responses: Ranked<'_> = second.responses().unwrap();
+    let responses: RankedLatencies<'_> = second.responses().unwrap();
     let errors = second.operations.values().map(|figures| figures.errors).sum();
     (second.verified(), errors, responses.percentile(0.5), responses.percentile(0.99))
 }
 
 /// Checks a node's sample against the record. Returns false if a sample of the start or the end of a phase took its
 /// place there.
-fn is_sample(observed: &Observed, node: &Value) -> bool {
+fn is_sample(observed: &TrialSamples, node: &Value) -> bool {
     let name = text(&node["name"]);
     let series = observed.nodes.iter().find(|series| series.name == name).unwrap();
     let at = node["at"].as_f64().unwrap();

@@ -16,7 +16,7 @@ pub(super) mod tests;
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::{Measurement, Second};
 use bakeoff_core::observed::{GENERATOR, Series};
-use bakeoff_core::ranked::Ranked;
+use bakeoff_core::ranked::RankedLatencies;
 use bakeoff_core::record::TrialRecord;
 
 use super::config::ResultFile;
@@ -206,7 +206,7 @@ fn rows(measured: &Measured<'_>, began: f64) -> Result<Vec<Row>, FilesError> {
 }
 
 fn latency(second: &Second) -> Result<Option<[f64; 3]>, HistogramError> {
-    let ranked: Ranked<'_> = second.responses()?;
+    let ranked: RankedLatencies<'_> = second.responses()?;
     let of = ranked.successes();
     let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
     let of = of.min().zip(of.mean()).zip(of.max());

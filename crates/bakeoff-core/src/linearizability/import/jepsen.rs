@@ -65,7 +65,7 @@ impl Operation {
 
 /// An operation that has begun.
 #[derive(Debug)]
-struct Begun {
+struct Invocation {
     key: u32,
     function: Function,
     /// Effect of a write or compare-and-set; `None` for a read.
@@ -77,7 +77,7 @@ struct Begun {
 /// The operations that have begun, by process.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    open: HashMap<u32, Begun>,
+    open: HashMap<u32, Invocation>,
     /// True if lines have times.
     timed: Option<bool>,
     last: u64,
@@ -95,7 +95,7 @@ impl Processes {
         let process = event.process;
         if event.kind == EventKind::Invoke {
             let action = written(&event)?;
-            let begun = Begun { key, function: event.function, action, start: at, line };
+            let begun = Invocation { key, function: event.function, action, start: at, line };
             return match self.open.insert(process, begun) {
                 Some(before) => Err(format!(
                     "process {process} begins an operation before that of line {} has ended",

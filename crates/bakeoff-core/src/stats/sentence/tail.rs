@@ -3,7 +3,7 @@
 //! Not here: the judgement (`report`), the rest of the sentence (`sentence`).
 
 use super::super::and;
-use super::{Comparing, Contender, NotCompared};
+use super::{Contender, NotCompared, ThroughputJudgement};
 
 /// Holds the judgement of a high percentile of two systems' response times.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,9 +60,9 @@ impl Tail {
 /// Writes `etcd's p99 response time was lower (20.5 ms against 41.0 ms)`; `None` if no pair was judged.
 pub(super) fn clause(
     best: &Contender,
-    others: &[(&Contender, Result<Comparing, NotCompared>)],
+    others: &[(&Contender, Result<ThroughputJudgement, NotCompared>)],
 ) -> Option<String> {
-    let judged = |(other, comparing): &(&Contender, Result<Comparing, NotCompared>)| {
+    let judged = |(other, comparing): &(&Contender, Result<ThroughputJudgement, NotCompared>)| {
         let tail = comparing.as_ref().ok()?.tail.clone()?;
         let text = tail.text(&other.name, others.len() == 1);
         Some((tail.name, text))

@@ -18,7 +18,7 @@ fn wording(scene: &Scene<'_>, contenders: &[Contender]) -> String {
 /// Returns a closed load of puts.
 fn closed() -> Scene<'static> {
     Scene {
-        counted: Counted::PerSecond("puts"),
+        counted: ComparedFigure::PerSecond("puts"),
         place: "create/steady",
         load: "closed load, 64 clients",
         open: false,
@@ -27,7 +27,7 @@ fn closed() -> Scene<'static> {
 }
 
 /// Compares two contenders whose trials are of the same rounds, in order.
-fn compare(a: &Contender, b: &Contender) -> Result<Comparing, NotCompared> {
+fn compare(a: &Contender, b: &Contender) -> Result<ThroughputJudgement, NotCompared> {
     let rounds: Vec<(f64, f64)> = a.rates.iter().copied().zip(b.rates.iter().copied()).collect();
     let medians = rounds::medians(&rounds).ok_or(NotCompared::TooFew)?;
     let count = rounds.len();
@@ -35,10 +35,10 @@ fn compare(a: &Contender, b: &Contender) -> Result<Comparing, NotCompared> {
     Ok(comparing(answer, count, medians))
 }
 
-fn comparing(answer: TestResult, rounds: usize, medians: (f64, f64)) -> Comparing {
+fn comparing(answer: TestResult, rounds: usize, medians: (f64, f64)) -> ThroughputJudgement {
     let (conditions, tail) = (Vec::new(), None);
     let (early, withheld, worst) = (false, None, None);
-    Comparing { answer, early, rounds, medians, withheld, worst, conditions, tail }
+    ThroughputJudgement { answer, early, rounds, medians, withheld, worst, conditions, tail }
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn early_stop_names_the_least_ratio() {
     let contenders = [did("etcd", HIGH), did("zookeeper", LOW)];
     let judged = |a: usize, b: usize| {
         let comparing = compare(&contenders[a], &contenders[b])?;
-        Ok(Comparing { early: true, ..comparing })
+        Ok(ThroughputJudgement { early: true, ..comparing })
     };
     assert_eq!(
         sentence(&closed(), &contenders, &judged),
@@ -93,7 +93,7 @@ fn highest_rates_are_compared_in_their_own_words() {
     let check = |contenders: &[Contender], expected: &str| {
         let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
         let scene = Scene {
-            counted: Counted::HighestRate("p99 < 50ms"),
+            counted: ComparedFigure::HighestRate("p99 < 50ms"),
             place: "pages/limit",
             load: "open load",
             ..closed()
@@ -184,7 +184,7 @@ fn conditional(
     sentence(&closed(), contenders, &|a, b| {
         let (a, b) = (&contenders[a], &contenders[b]);
         let (conditions, tail) = of(&a.name, &b.name);
-        Ok(Comparing { conditions, tail, ..compare(a, b)? })
+        Ok(ThroughputJudgement { conditions, tail, ..compare(a, b)? })
     })
 }
 
@@ -278,7 +278,7 @@ fn open_load_that_all_kept_up_with_compares_no_throughput() {
     let both = [kept_up("etcd", &[1000.0; 3]), kept_up("zookeeper", &[999.0; 3])];
     let deciding = vec!["zookeeper's p99 response time was 2.00 times etcd's".to_owned()];
     let scene = Scene {
-        counted: Counted::PerSecond("operations"),
+        counted: ComparedFigure::PerSecond("operations"),
         place: "mixed/open",
         load: "open load, 1,000/s",
         open: true,
@@ -339,7 +339,7 @@ proptest! {
             let withheld = of.withheld(&answer, Scale::Ratio, Better::More);
             let worst = of.worst_medians(Better::More);
             let comparing = comparing(answer, of.valid().len(), medians);
-            Ok(Comparing { withheld, worst, ..comparing })
+            Ok(ThroughputJudgement { withheld, worst, ..comparing })
         };
         let contenders: Vec<Contender> = names.iter().enumerate().map(|(place, name)| {
             let valid = seed.iter().filter_map(|round| match yielded(place, round) {

@@ -10,7 +10,7 @@ use super::{Fault, FaultAction, FaultNode, FaultTarget};
 use crate::study::entries::{Entries, map, quoted};
 use crate::study::field::{Field, Form, maybe};
 use crate::study::reading::{Fields, seen, text};
-use crate::study::tree::{At, DiagnosticSink, Node, Value};
+use crate::study::tree::{ByteRange, DiagnosticSink, Node, Value};
 use crate::study::{Kind, System};
 
 /// Form of the nodes that a fault happens to.
@@ -144,8 +144,13 @@ pub(super) fn nodes(
 }
 
 /// Parses the nodes of a fault: a word, or a part with a word.
-fn target(sink: &mut DiagnosticSink<'_>, verb: &str, at: &At, node: &Node) -> Option<FaultTarget> {
-    let word = |sink: &mut DiagnosticSink<'_>, written: &str, at: &At| {
+fn target(
+    sink: &mut DiagnosticSink<'_>,
+    verb: &str,
+    at: &ByteRange,
+    node: &Node,
+) -> Option<FaultTarget> {
+    let word = |sink: &mut DiagnosticSink<'_>, written: &str, at: &ByteRange| {
         let parsed = written.parse::<FaultNode>();
         parsed.map_err(|why| sink.hint(at, format!("`{verb}`: {why}"), NODE_HINT)).ok()
     };

@@ -6,7 +6,7 @@ use super::faults::ReadFaults;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
-use crate::study::tree::{At, DiagnosticSink};
+use crate::study::tree::{ByteRange, DiagnosticSink};
 use crate::study::{
     Arrivals, Clusters, KeyOrder, Kind, Load, ReadConsistency, Servers, Stop, Targets, Workload,
 };
@@ -295,7 +295,7 @@ fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system:
     }
     let places = read.clients_for_at.get(&system.name).unwrap_or(&read.clients_at);
     for short in load.too_few_operations(&system.name) {
-        let at: &At = places.get(short.stage).unwrap_or(&read.stop_at);
+        let at: &ByteRange = places.get(short.stage).unwrap_or(&read.stop_at);
         sink.hint(at, short.to_string(), short.hint());
     }
 }

@@ -8,7 +8,7 @@ use crate::condition::{Condition, least_rate};
 use crate::study::field::STAGES_MAX;
 use crate::study::fields::{self, CLIENTS};
 use crate::study::reading::{Fields, text, whole, word};
-use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Node, Value};
 use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets, usual_warmup};
 use crate::suggest::suggest;
 use crate::units::{count_text, duration_text, rate_text, shown};
@@ -19,15 +19,15 @@ const LONGEST: f64 = 24.0 * 3600.0;
 /// Holds a load as far as it could be parsed, and its positions.
 pub(super) struct ReadLoad {
     pub(super) name: String,
-    pub(super) at: At,
+    pub(super) at: ByteRange,
     /// Positions of each stage's clients.
-    pub(super) clients_at: Vec<At>,
+    pub(super) clients_at: Vec<ByteRange>,
     /// Positions of each stage's clients, for systems with their own.
-    pub(super) clients_for_at: BTreeMap<String, Vec<At>>,
-    pub(super) in_flight_at: At,
-    pub(super) targets_at: At,
-    pub(super) keep_alive_at: At,
-    pub(super) stop_at: At,
+    pub(super) clients_for_at: BTreeMap<String, Vec<ByteRange>>,
+    pub(super) in_flight_at: ByteRange,
+    pub(super) targets_at: ByteRange,
+    pub(super) keep_alive_at: ByteRange,
+    pub(super) stop_at: ByteRange,
     /// True if the study omits the warm-up, so the default applies.
     pub(super) usual_warmup: bool,
     /// `None` if any part of it is invalid.
@@ -214,7 +214,7 @@ fn stages(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
     items: &[Node],
-    places: &mut Vec<At>,
+    places: &mut Vec<ByteRange>,
 ) -> Option<Vec<u32>> {
     if let Some(surplus) = items.get(STAGES_MAX) {
         sink.add(&surplus.at, format!("`{name}` has more than {STAGES_MAX} stages"));

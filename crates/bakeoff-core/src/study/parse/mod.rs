@@ -29,7 +29,7 @@ pub use surroundings::{Elsewhere, Surroundings, TableError, TableFile};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
 use super::reading::Fields;
-use super::tree::{self, At, DiagnosticSink, Node};
+use super::tree::{self, ByteRange, DiagnosticSink, Node};
 use super::{
     BitFlipOf, Clusters, Kill, Kind, LinearizabilityCheck, PowerCutOf, PowerCuts, Publication,
     SAMPLE_EVERY_MIN, Study, TRIALS_MAX,
@@ -78,7 +78,7 @@ struct Scope<'a> {
 }
 
 /// Reports a value `$NAME` of a variable that is missing in bakeoff's environment.
-fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &At, scope: Scope<'_>) {
+fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &ByteRange, scope: Scope<'_>) {
     let Some(name) = value.strip_prefix('$') else { return };
     if !scope.surroundings.has_variable(name) {
         let what = format!("`${}` is not set in bakeoff's environment", shown(name));
@@ -97,14 +97,14 @@ fn study(
     let description = top.text(sink, "description");
     let systems = systems::read(sink, &top, scope);
     let loads = loads::read(sink, &top, &systems);
-    let known = workloads::Known { systems: &systems, loads: &loads, scope };
+    let known = workloads::WorkloadReferences { systems: &systems, loads: &loads, scope };
     let workloads = workloads::read(sink, &top, known);
     let clusters = top.word(sink, "clusters", Clusters::ALL);
     let read_faults = faults::read(sink, &top, &systems, &loads, scope.kinds);
     combine::check(sink, &systems, &workloads, &loads, clusters);
     combine::keys_last(sink, &workloads, &loads, &read_faults);
     let question = question::read(sink, &top, &workloads);
-    let known = quick::Known {
+    let known = quick::QuickParts {
         systems: &systems,
         workloads: &workloads,
         loads: &loads,

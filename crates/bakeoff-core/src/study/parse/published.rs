@@ -7,8 +7,8 @@ use super::systems::ReadSystem;
 use super::workloads::ReadWorkload;
 use crate::study::fields::{self, FIGURE};
 use crate::study::reading::{Fields, number};
-use crate::study::tree::{At, DiagnosticSink, Node};
-use crate::study::{Fault, Metric, Operation, Published};
+use crate::study::tree::{ByteRange, DiagnosticSink, Node};
+use crate::study::{Fault, Metric, Operation, PublishedValue};
 use crate::suggest::{list, suggest};
 use crate::units::shown;
 
@@ -19,7 +19,7 @@ pub(super) fn read(
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
     faults: Option<&[Fault]>,
-) -> Vec<Published> {
+) -> Vec<PublishedValue> {
     if top.node("published").is_none() {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ fn entry(
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
     faults: Option<&[Fault]>,
-) -> Option<Vec<(At, Published)>> {
+) -> Option<Vec<(ByteRange, PublishedValue)>> {
     let at = item.at.start..item.at.start + 1;
     let fields = Fields::open(sink, &fields::PUBLISHED, "a published figure", &at, item)?;
     let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
@@ -75,7 +75,7 @@ fn entry(
     let one = |(at, metric, value)| {
         let (system, workload, load) = (system.clone(), workload.clone(), load.clone());
         let (fault, note) = (fault.clone(), note.clone());
-        (at, Published { system, workload, load, operation, fault, metric, value, note })
+        (at, PublishedValue { system, workload, load, operation, fault, metric, value, note })
     };
     Some(figures.into_iter().map(one).collect())
 }
@@ -86,7 +86,7 @@ fn fault(
     fields: &Fields<'_>,
     system: Option<&str>,
     faults: Option<&[Fault]>,
-    figures: &[(At, Metric, f64)],
+    figures: &[(ByteRange, Metric, f64)],
 ) -> Option<Option<String>> {
     let is_outage = |metric: Metric| matches!(metric, Metric::OutageMinS | Metric::OutageMaxS);
     let given = fields.node("fault").is_some();
@@ -154,7 +154,10 @@ fn load(
     }
 }
 
-fn figures(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<(At, Metric, f64)>> {
+fn figures(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+) -> Option<Vec<(ByteRange, Metric, f64)>> {
     let has = |name| fields.node(name).is_some();
     match (has("metric"), has("value"), has("figures")) {
         (true, true, false) => {

@@ -3,7 +3,7 @@
 use super::workloads::ReadWorkload;
 use crate::study::DecidingPlace;
 use crate::study::reading::Fields;
-use crate::study::tree::{At, DiagnosticSink};
+use crate::study::tree::{ByteRange, DiagnosticSink};
 use crate::suggest::suggest;
 use crate::units::shown;
 
@@ -42,7 +42,7 @@ pub(super) fn read(
 }
 
 /// Returns the places before and after the `/`; the whole place for each without one.
-fn sides(sink: &DiagnosticSink<'_>, at: &At) -> [At; 2] {
+fn sides(sink: &DiagnosticSink<'_>, at: &ByteRange) -> [ByteRange; 2] {
     match sink.text().get(at.clone()).and_then(|text| text.find('/')) {
         Some(slash) => [at.start..at.start + slash, at.start + slash + 1..at.end],
         None => [at.clone(), at.clone()],

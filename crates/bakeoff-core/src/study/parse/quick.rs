@@ -11,7 +11,7 @@ use super::workloads::{ReadWorkload, chosen};
 use crate::stats::TRIALS_MIN;
 use crate::study::fields;
 use crate::study::reading::Fields;
-use crate::study::tree::{At, DiagnosticSink, Entry};
+use crate::study::tree::{ByteRange, DiagnosticSink, Entry};
 use crate::study::write::yaml;
 use crate::study::{DecidingPlace, Kind, Load, QuickForm, Study, parse, usual_warmup};
 use crate::suggest::{list, suggest};
@@ -21,14 +21,14 @@ use crate::units::{plural, shown};
 pub(super) struct ReadQuick {
     pub(super) form: QuickForm,
     /// Position of its name.
-    at: At,
+    at: ByteRange,
     /// Name and position of each load that it names.
-    loads_at: Vec<(String, At)>,
+    loads_at: Vec<(String, ByteRange)>,
 }
 
 /// Holds the parts of a study that a quick form may keep.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct QuickParts<'a> {
     pub(super) systems: &'a [ReadSystem<'a>],
     pub(super) workloads: &'a [ReadWorkload],
     pub(super) loads: &'a [ReadLoad],
@@ -36,7 +36,7 @@ pub(super) struct Known<'a> {
     pub(super) question: Option<Option<&'a DecidingPlace>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> QuickParts<'a> {
     /// Returns the workload and the name of the load that decide; `None` if they are not known.
     fn deciding(self) -> Option<(&'a ReadWorkload, &'a str)> {
         match self.question? {
@@ -56,7 +56,7 @@ impl<'a> Known<'a> {
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
-    known: Known<'_>,
+    known: QuickParts<'_>,
 ) -> Option<Option<ReadQuick>> {
     if top.node("quick").is_none() {
         return Some(None);
@@ -106,7 +106,7 @@ fn trials(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<u64> {
 fn workloads<'a>(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    known: Known<'a>,
+    known: QuickParts<'a>,
 ) -> Option<Vec<&'a ReadWorkload>> {
     if fields.node("workloads").is_none() {
         return Some(vec![known.deciding()?.0]);
@@ -120,7 +120,7 @@ fn workloads<'a>(
 fn systems(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    known: Known<'_>,
+    known: QuickParts<'_>,
     workloads: Option<&[&ReadWorkload]>,
 ) -> Option<Vec<String>> {
     let all = || known.systems.iter().map(|one| one.name.as_str());
@@ -146,14 +146,14 @@ fn systems(
 /// Holds the loads of a form, and the position of each that it names.
 struct Loads {
     loads: Vec<Load>,
-    at: Vec<(String, At)>,
+    at: Vec<(String, ByteRange)>,
 }
 
 /// Returns the loads of the form, in the study's order: by default, all of its workloads, unchanged.
 fn loads(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    known: Known<'_>,
+    known: QuickParts<'_>,
     workloads: Option<&[&ReadWorkload]>,
 ) -> Option<Loads> {
     let is_used = |name: &String| {
@@ -218,7 +218,7 @@ fn shorter(sink: &mut DiagnosticSink<'_>, entry: &Entry, read: &ReadLoad) -> Opt
 fn keeps_question(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    known: Known<'_>,
+    known: QuickParts<'_>,
     workloads: &[&ReadWorkload],
     loads: &[Load],
 ) -> Option<()> {

@@ -7,7 +7,7 @@ use super::{Scope, is_set};
 use crate::statuses::Statuses;
 use crate::study::fields;
 use crate::study::reading::{Fields, as_written};
-use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Node, Value};
 use crate::study::{HttpRequest, Operation, Rows};
 use crate::template::{Template, TemplateError, Word};
 use crate::units::shown;
@@ -224,7 +224,7 @@ struct Words<'a> {
 
 impl Words<'_> {
     /// Reports an unknown word in a text.
-    fn check(&self, sink: &mut DiagnosticSink<'_>, text: &str, field: &str, at: &At) {
+    fn check(&self, sink: &mut DiagnosticSink<'_>, text: &str, field: &str, at: &ByteRange) {
         let columns = self.columns.unwrap_or_default();
         let template = match Template::parse(text, columns) {
             Ok(template) => template,

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::{Scope, is_set};
 use crate::secrets;
 use crate::study::reading::{Fields, as_written, unit};
-use crate::study::tree::{At, DiagnosticSink};
+use crate::study::tree::{ByteRange, DiagnosticSink};
 use crate::study::{CredentialForm, Credentials, Endpoint, Kind, MetricsUrl, SecretSource, Tls};
 use crate::units::{Unreadable, shown};
 
@@ -184,7 +184,7 @@ pub(super) fn tls(
     let cert = tls.text(sink, "cert");
     let key = tls.text(sink, "key");
     let insecure = tls.flag(sink, "insecure").unwrap_or_default();
-    let lone = |has: &str, lacks: &str, at: &At, sink: &mut DiagnosticSink<'_>| {
+    let lone = |has: &str, lacks: &str, at: &ByteRange, sink: &mut DiagnosticSink<'_>| {
         let what = format!("{} has `{has}` without `{lacks}`", tls.what);
         sink.hint(at, what, "a client shows a certificate and proves it with its key");
     };
@@ -282,7 +282,7 @@ fn source(
 }
 
 /// Reports a file that is missing or unreadable on this machine.
-fn is_readable(sink: &mut DiagnosticSink<'_>, path: &str, at: &At, scope: Scope<'_>) {
+fn is_readable(sink: &mut DiagnosticSink<'_>, path: &str, at: &ByteRange, scope: Scope<'_>) {
     if let Err(why) = scope.surroundings.file(path) {
         let what = format!("`{}` cannot be read: {why}", shown(path));
         sink.hint(at, what, "write its path from the folder that bakeoff is started in");

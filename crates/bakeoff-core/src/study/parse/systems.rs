@@ -106,7 +106,7 @@ fn text_of<'n>(process: &'n Node, text: &ProcessText) -> Option<&'n Node> {
 }
 
 /// Holds the settings of servers to start, of a system or of a part.
-struct Started {
+struct ServerSettings {
     /// `None` if invalid, including too many.
     nodes: Option<u32>,
     /// `None` if anything except the nodes is invalid.
@@ -119,7 +119,7 @@ fn started(
     name: &str,
     kind: Option<&Kind>,
     scope: Scope<'_>,
-) -> Started {
+) -> ServerSettings {
     let version = fields.version(sink, "version");
     let program = fields.text(sink, "program");
     let options = options(sink, fields, kind);
@@ -171,7 +171,7 @@ fn started(
         parts: BTreeMap::new(),
         process,
     });
-    Started { nodes, system }
+    ServerSettings { nodes, system }
 }
 
 /// Checks that the kind can be loaded directly.

@@ -8,7 +8,7 @@ use super::systems::ReadSystem;
 use super::{keyed, request};
 use crate::study::fields::{self, WEIGHT};
 use crate::study::reading::{Fields, as_written, text, whole};
-use crate::study::tree::{At, DiagnosticSink, Entry, Value};
+use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Value};
 use crate::study::{
     HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, ValueSizes, Workload,
 };
@@ -24,16 +24,16 @@ type Mix = BTreeMap<Operation, u32>;
 /// Holds a workload as far as it could be parsed, and its positions.
 pub(super) struct ReadWorkload {
     pub(super) name: String,
-    pub(super) mix_at: BTreeMap<Operation, At>,
+    pub(super) mix_at: BTreeMap<Operation, ByteRange>,
     pub(super) reads: Option<ReadConsistency>,
-    pub(super) reads_at: At,
+    pub(super) reads_at: ByteRange,
     /// True if the study sets the freshness of reads.
     pub(super) says_reads: bool,
     /// Largest size of a value in bytes.
     pub(super) value_size: Option<u64>,
-    pub(super) value_size_at: At,
-    pub(super) key_size_at: At,
-    pub(super) order_at: At,
+    pub(super) value_size_at: ByteRange,
+    pub(super) key_size_at: ByteRange,
+    pub(super) order_at: ByteRange,
     /// Entries of its `with`.
     pub(super) with: Vec<Entry>,
     /// Names of its systems; empty for all.
@@ -73,7 +73,7 @@ impl ReadWorkload {
 
 /// Holds the rest of a study, which a workload refers to by name.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct WorkloadReferences<'a> {
     pub(super) systems: &'a [ReadSystem<'a>],
     pub(super) loads: &'a [ReadLoad],
     pub(super) scope: Scope<'a>,
@@ -82,13 +82,17 @@ pub(super) struct Known<'a> {
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
-    known: Known<'_>,
+    known: WorkloadReferences<'_>,
 ) -> Vec<ReadWorkload> {
     let entries = top.named(sink, "workloads", "workload");
     entries.into_iter().map(|entry| workload(sink, entry, known)).collect()
 }
 
-fn workload(sink: &mut DiagnosticSink<'_>, entry: &Entry, known: Known<'_>) -> ReadWorkload {
+fn workload(
+    sink: &mut DiagnosticSink<'_>,
+    entry: &Entry,
+    known: WorkloadReferences<'_>,
+) -> ReadWorkload {
     let mut read = ReadWorkload::unread(entry, known.loads);
     let what = format!("workload `{}`", shown(&entry.key));
     if let Some(fields) = Fields::open(sink, &fields::WORKLOAD, what, &entry.key_at, &entry.node) {
@@ -101,7 +105,7 @@ fn workload(sink: &mut DiagnosticSink<'_>, entry: &Entry, known: Known<'_>) -> R
 fn whole_workload(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    known: Known<'_>,
+    known: WorkloadReferences<'_>,
     read: &mut ReadWorkload,
 ) -> Option<Workload> {
     let mix = mix(sink, fields, read);

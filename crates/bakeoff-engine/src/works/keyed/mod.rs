@@ -27,7 +27,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::staleness::Seen;
+use bakeoff_core::staleness::ReadAge;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
@@ -516,15 +516,15 @@ impl KvWork {
     ) -> Result<Success, Failure> {
         let Some(history) = self.keyed.ledger.history(pending.key) else {
             // An untracked key is only verified by its bytes.
-            return self.conclude(pending, Ok(Seen::Unjudged));
+            return self.conclude(pending, Ok(ReadAge::Unjudged));
         };
         let judged = match judge(&history) {
-            Ok(()) => Ok(Seen::Fresh),
+            Ok(()) => Ok(ReadAge::Fresh),
             Err(found @ (Violation::Stale(..) | Violation::Lost)) => {
-                let stale = Seen::Stale(history.stale_by(found, &pending.began));
+                let stale = ReadAge::Stale(history.stale_by(found, &pending.began));
                 if self.reading.may_be_stale { Ok(stale) } else { Err((found, stale)) }
             }
-            Err(found) => Err((found, Seen::Unjudged)),
+            Err(found) => Err((found, ReadAge::Unjudged)),
         };
         drop(history);
         self.conclude(pending, judged)
@@ -533,7 +533,7 @@ impl KvWork {
     fn conclude(
         &self,
         pending: &Pending,
-        judged: Result<Seen, (Violation, Seen)>,
+        judged: Result<ReadAge, (Violation, ReadAge)>,
     ) -> Result<Success, Failure> {
         let (found, stale) = match judged {
             Ok(seen) => {
@@ -599,7 +599,10 @@ impl KvWork {
             return Err(Failure::new(ErrorKind::WrongValue, what));
         }
         let stale = found < expected && self.reading.lists_are_complete;
-        Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged }, hit: None })
+        Ok(Success {
+            seen: if stale { ReadAge::Stale(None) } else { ReadAge::Unjudged },
+            hit: None,
+        })
     }
 
     /// Describes a wrong key, and adds it to the findings of an audit.

@@ -1,7 +1,7 @@
 //! Judges scans: keys and values in order from a first key.
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::staleness::Seen;
+use bakeoff_core::staleness::ReadAge;
 
 use super::KvWork;
 use crate::work::{Failure, Success};
@@ -39,6 +39,9 @@ impl KvWork {
         }
         let incomplete = found < expected || least - first > found;
         let stale = complete && incomplete;
-        Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged }, hit: None })
+        Ok(Success {
+            seen: if stale { ReadAge::Stale(None) } else { ReadAge::Unjudged },
+            hit: None,
+        })
     }
 }

@@ -3,7 +3,7 @@
 //! Not here: the claim and its lowering (`fairness`), the warning (`derive::durability`).
 
 use bakeoff_core::check::Verdict;
-use bakeoff_core::record::{Acknowledged, Durability};
+use bakeoff_core::record::{AckLocation, Durability};
 
 use super::{Fact, Row, Side, Weight, weight_of};
 use crate::derive::durability::observed;
@@ -34,7 +34,7 @@ fn rank(seen: &&Durability) -> u8 {
 }
 
 fn cell(side: &Side<'_>, seen: &Option<Durability>) -> Fact {
-    let by_a_majority = side.is.guarantees.acknowledged_in == Some(Acknowledged::MajorityDisks);
+    let by_a_majority = side.is.guarantees.acknowledged_in == Some(AckLocation::MajorityDisks);
     let text = match seen.as_ref().map(|seen| &seen.verdict) {
         None => "not counted: no disk durability claimed".to_owned(),
         Some(Verdict::Passed) if by_a_majority => "by a majority for each write".to_owned(),

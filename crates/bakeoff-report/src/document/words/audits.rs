@@ -2,7 +2,7 @@
 //!
 //! Not here: other checks (`words`), the audits themselves (`bakeoff_core::check`).
 
-use bakeoff_core::check::{Audit, Audited, Verdict};
+use bakeoff_core::check::{Audit, AuditSubject, Verdict};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, trials_text};
 
@@ -13,7 +13,7 @@ use crate::model::trial::TrialFigures;
 /// passages they are sums.
 #[derive(PartialEq)]
 struct Held {
-    of: Audited,
+    of: AuditSubject,
     read: (u64, u64),
     acknowledged: (u64, u64),
     /// Keys whose first read failed.
@@ -39,11 +39,11 @@ impl Held {
     fn sum(passed: &[&Audit]) -> Self {
         let of = passed[0].of;
         let bounds = |count: fn(&Audit) -> u64| match of {
-            Audited::Writes => {
+            AuditSubject::Writes => {
                 let counts = || passed.iter().map(|audit| count(audit));
                 (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
             }
-            Audited::Passages => {
+            AuditSubject::Passages => {
                 let sum = passed.iter().map(|audit| count(audit)).sum();
                 (sum, sum)
             }
@@ -128,11 +128,11 @@ impl Held {
         let unguaranteed =
             if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
         match self.of {
-            Audited::Writes => format!(
+            AuditSubject::Writes => format!(
                 "{keys} acknowledged keys read back {when} \
                  ({each}{trials}){repeated}{killed}{at_rest}{cut}{claimed}{flipped}{unguaranteed}"
             ),
-            Audited::Passages => format!(
+            AuditSubject::Passages => format!(
                 "no request passed unchecked {when}: {read} passed, {all} were granted ({trials})"
             ),
         }

@@ -1,6 +1,6 @@
 //! Stores data in files of one node.
 
-use bakeoff_core::record::Acknowledged;
+use bakeoff_core::record::AckLocation;
 use serde_json::json;
 
 use super::{Storage, StorageGuarantees};
@@ -12,7 +12,7 @@ pub(super) const STORAGE: Storage = Storage {
     guarantees: Some(|_| StorageGuarantees {
         replication: "none: one server, a file for each entry".to_owned(),
         acknowledged: "after the file was written, which is not synced".to_owned(),
-        acknowledged_in: Some(Acknowledged::PageCache),
+        acknowledged_in: Some(AckLocation::PageCache),
     }),
     ..Storage::PLAIN
 };

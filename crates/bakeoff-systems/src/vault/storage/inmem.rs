@@ -1,6 +1,6 @@
 //! Stores data in the memory of one node, without persistence.
 
-use bakeoff_core::record::Acknowledged;
+use bakeoff_core::record::AckLocation;
 
 use super::{Storage, StorageGuarantees};
 
@@ -10,7 +10,7 @@ pub(super) const STORAGE: Storage = Storage {
     guarantees: Some(|_| StorageGuarantees {
         replication: "none: one server's memory".to_owned(),
         acknowledged: "at once: nothing is kept".to_owned(),
-        acknowledged_in: Some(Acknowledged::Memory),
+        acknowledged_in: Some(AckLocation::Memory),
     }),
     ..Storage::PLAIN
 };

@@ -15,7 +15,7 @@ pub(crate) mod raft;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use bakeoff_core::record::{Acknowledged, Setting};
+use bakeoff_core::record::{AckLocation, Setting};
 use bakeoff_core::study::{self, KindOption};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ pub(crate) struct Storage {
 pub(super) struct StorageGuarantees {
     pub(super) replication: String,
     pub(super) acknowledged: String,
-    pub(super) acknowledged_in: Option<Acknowledged>,
+    pub(super) acknowledged_in: Option<AckLocation>,
 }
 
 /// Node whose storage is configured.

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
-use bakeoff_core::ranked::Ranked;
-use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
+use bakeoff_core::ranked::RankedLatencies;
+use bakeoff_core::search::{ABRUPT, FoundRate, TriedRate, far_below};
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl SearchResult {
             return (false, vec![what]);
         };
         match found {
-            Found::Rate(rate) => {
+            FoundRate::Rate(rate) => {
                 let known = self.is_answer();
                 let what = if known { "Highest rate that keeps" } else { "A rate that keeps" };
                 let mut lines = vec![format!(
@@ -91,22 +91,22 @@ impl SearchResult {
                 }
                 (known, lines)
             }
-            Found::NoLimit(rate) => {
+            FoundRate::NoLimit(rate) => {
                 (true, vec![format!("every rate kept {objective}, up to {}", rate_text(rate))])
             }
-            Found::Nothing(_) if self.tries.iter().all(|one| one.tried.void) => {
+            FoundRate::Nothing(_) if self.tries.iter().all(|one| one.tried.void) => {
                 let why = self.tries.last().map(|one| one.tried.disturbed_by.join("; "));
                 let line = "no answer: the generator or the machine was disturbed at every rate, so nothing is known \
                             about the server";
                 (false, [Some(line.to_owned()), why].into_iter().flatten().collect())
             }
-            Found::Nothing(rate) => {
+            FoundRate::Nothing(rate) => {
                 let mut lines =
                     vec![format!("no rate keeps {objective}, down to {}", rate_text(rate))];
                 lines.extend(self.tries.last().map(|one| one.tried.broken_by.join("; ")));
                 (false, lines)
             }
-            Found::OutOfTime(rate) => (
+            FoundRate::OutOfTime(rate) => (
                 false,
                 vec![format!(
                     "no answer: the search ran out of time before it confirmed a rate; {} kept \
@@ -114,7 +114,7 @@ impl SearchResult {
                     rate_text(rate)
                 )],
             ),
-            Found::Unsteady(rate) => (
+            FoundRate::Unsteady(rate) => (
                 false,
                 vec![format!(
                     "no stable rate: rates down to {} kept {objective} once and then broke it; \
@@ -188,7 +188,7 @@ fn table(page: &mut Page, result: &SearchResult) {
         };
         let again = if one.tried.confirming { " again" } else { "" };
         row.extend([
-            Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text(),
+            RankedLatencies::of_values(&measurement.schedule_lag).percentile(0.99).text(),
             percent(measurement.generator_busiest),
             format!("{verdict}{again}"),
         ]);
@@ -201,7 +201,7 @@ fn table(page: &mut Page, result: &SearchResult) {
 const VOID: char = '×';
 
 /// Returns the mark of a try.
-fn mark(tried: &Tried) -> char {
+fn mark(tried: &TriedRate) -> char {
     match tried.kept() {
         true => '●',
         false if tried.void => VOID,
@@ -270,12 +270,12 @@ fn chart(result: &SearchResult) -> Vec<String> {
 pub(super) fn json(result: &SearchResult) -> Value {
     let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {
-        Some(Found::Rate(rate)) if result.is_answer() => ("rate", Some(rate)),
-        Some(Found::Rate(rate)) => ("at-least", Some(rate)),
-        Some(Found::NoLimit(rate)) => ("no-limit", Some(rate)),
-        Some(Found::Nothing(_)) => ("nothing", None),
-        Some(Found::Unsteady(_)) => ("unsteady", None),
-        Some(Found::OutOfTime(_)) => ("out-of-time", None),
+        Some(FoundRate::Rate(rate)) if result.is_answer() => ("rate", Some(rate)),
+        Some(FoundRate::Rate(rate)) => ("at-least", Some(rate)),
+        Some(FoundRate::NoLimit(rate)) => ("no-limit", Some(rate)),
+        Some(FoundRate::Nothing(_)) => ("nothing", None),
+        Some(FoundRate::Unsteady(_)) => ("unsteady", None),
+        Some(FoundRate::OutOfTime(_)) => ("out-of-time", None),
         None => ("interrupted", None),
     };
     let (_, sentences) = result.answer();
@@ -348,7 +348,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     #[test]
     fn reports_a_search_without_an_answer() {
         let mut result = search();
-        result.found = Some(Found::Nothing(1.0));
+        result.found = Some(FoundRate::Nothing(1.0));
         let shown = text(&result, PLAIN);
         assert!(shown.contains("\nno rate keeps p99 < 20ms, down to 1/s\n"), "{shown}");
         assert_eq!(json(&result)["found"]["rate"], Value::Null);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::ranked::{Percentile, Ranked};
+use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::harmless;
 use bakeoff_engine::Live;
@@ -157,10 +157,10 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "body_bytes": measurement.answers.body_bytes,
         "response": latencies(&total.responses()),
         "service": latencies(&total.services()),
-        "schedule_lag": latencies(&Ranked::of_values(&measurement.schedule_lag)),
-        "timer_lag": latencies(&Ranked::of_values(&measurement.timer_lag)),
-        "receive_lag": latencies(&Ranked::of_values(&measurement.receive_lag)),
-        "undelayed": latencies(&Ranked::of_values(&measurement.undelayed)),
+        "schedule_lag": latencies(&RankedLatencies::of_values(&measurement.schedule_lag)),
+        "timer_lag": latencies(&RankedLatencies::of_values(&measurement.timer_lag)),
+        "receive_lag": latencies(&RankedLatencies::of_values(&measurement.receive_lag)),
+        "undelayed": latencies(&RankedLatencies::of_values(&measurement.undelayed)),
         "waited_for_client_share": part.waited(),
         "generator": {
             "cpu_share": measurement.generator_busiest,
@@ -219,7 +219,7 @@ fn of_request(name: &str, part: &Part) -> Option<Value> {
 
 /// Returns a distribution of all operations, with failures ranked last. Missing figures are null, with the reason in
 /// `none_because`. The histogram covers successes only.
-fn latencies(of: &Ranked<'_>) -> Value {
+fn latencies(of: &RankedLatencies<'_>) -> Value {
     let mut object = Map::new();
     let quantiles = QUANTILES.iter().map(|(name, quantile)| (*name, of.percentile(*quantile)));
     put_places(&mut object, quantiles.chain([("max", of.max()), ("mean", of.mean())]));
@@ -229,7 +229,7 @@ fn latencies(of: &Ranked<'_>) -> Value {
     object.insert("failed_after_us".into(), micros(of.failed_after()));
     object.insert("count".into(), successes.count().into());
     object.insert("saturated".into(), successes.saturated().into());
-    let alone = Ranked::of_values(successes);
+    let alone = RankedLatencies::of_values(successes);
     let alone: Map<String, Value> = QUANTILES
         .iter()
         .map(|(name, quantile)| {

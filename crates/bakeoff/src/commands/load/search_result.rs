@@ -3,7 +3,7 @@
 //! Not here: the search (`find`), rendering (`curve`).
 
 use bakeoff_core::condition::Condition;
-use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::search::{FoundRate, TriedRate};
 
 use super::result::Part;
 use super::settings::Settings;
@@ -11,7 +11,7 @@ use super::settings::Settings;
 /// A try: one load at one rate.
 #[derive(Debug, Clone)]
 pub(super) struct Try {
-    pub(super) tried: Tried,
+    pub(super) tried: TriedRate,
     pub(super) part: Part,
     /// First latency that the objective limits, in seconds, or the p99 response time if it limits none.
     pub(super) latency: Option<f64>,
@@ -23,7 +23,7 @@ pub(super) struct SearchResult {
     pub(super) objective: Vec<Condition>,
     pub(super) tries: Vec<Try>,
     /// `None` if the search was interrupted.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<FoundRate>,
     /// Reasons why the search is not valid; empty if it is valid.
     pub(super) reasons: Vec<String>,
 }
@@ -31,16 +31,19 @@ pub(super) struct SearchResult {
 impl SearchResult {
     /// Returns the last try of the lowest rate above `rate` that broke the objective.
     pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
-        let bound = Tried::broken_above(self.tries.iter().map(|one| &one.tried), rate)?.rate;
+        let bound = TriedRate::broken_above(self.tries.iter().map(|one| &one.tried), rate)?.rate;
         self.tries.iter().rev().find(|one| one.tried.rate == bound)
     }
 
     /// Returns true if the server's highest rate is known, or known to be above all tries.
     pub(super) fn is_answer(&self) -> bool {
         match self.found {
-            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(|one| one.tried.void),
-            Some(Found::NoLimit(_)) => true,
-            Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) | None => false,
+            Some(FoundRate::Rate(rate)) => {
+                !self.broken_above(rate).is_some_and(|one| one.tried.void)
+            }
+            Some(FoundRate::NoLimit(_)) => true,
+            Some(FoundRate::Nothing(_) | FoundRate::Unsteady(_) | FoundRate::OutOfTime(_))
+            | None => false,
         }
     }
 

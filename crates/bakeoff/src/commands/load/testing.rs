@@ -9,7 +9,7 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::Spacing;
-use bakeoff_core::search::{self, Found, Tried};
+use bakeoff_core::search::{self, FoundRate, TriedRate};
 use bakeoff_core::study::{ERRORS_MAX, Stop};
 use bakeoff_engine::{Drive, Live};
 
@@ -156,7 +156,8 @@ pub(super) fn search() -> SearchResult {
         let part = part(rate, slowest_ms);
         let latency = part.measurement.total().responses().percentile(0.99).latency();
         let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
-        let tried = Tried { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() };
+        let tried =
+            TriedRate { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() };
         Try { tried, part, latency: latency.map(|latency| latency.as_secs_f64()) }
     };
     SearchResult {
@@ -173,7 +174,7 @@ pub(super) fn search() -> SearchResult {
             tried(4200.0, 40, false, &["p99 is 39.6 ms"]),
             tried(4000.0, 9, true, &[]),
         ],
-        found: Some(Found::Rate(4000.0)),
+        found: Some(FoundRate::Rate(4000.0)),
         reasons: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bakeoff_core::lateness;
 use bakeoff_core::measurement::{Second, SecondFigures, Silence};
-use bakeoff_core::ranked::{Percentile, Ranked};
+use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
 
@@ -151,12 +151,12 @@ impl Page {
         }
         let (response, service) = (total.responses(), total.services());
         let (schedule_lag, alone) = (
-            Ranked::of_values(&part.measurement.schedule_lag),
-            Ranked::of_values(response.successes()),
+            RankedLatencies::of_values(&part.measurement.schedule_lag),
+            RankedLatencies::of_values(response.successes()),
         );
-        let mut columns: Vec<(&str, &Ranked<'_>)> =
+        let mut columns: Vec<(&str, &RankedLatencies<'_>)> =
             vec![("response", &response), ("service", &service)];
-        let receive_lag = Ranked::of_values(&part.measurement.receive_lag);
+        let receive_lag = RankedLatencies::of_values(&part.measurement.receive_lag);
         if schedule_lag.count() > 0 {
             columns.push(("schedule lag", &schedule_lag));
             if receive_lag.count() > 0 {
@@ -167,7 +167,7 @@ impl Page {
             columns.push(("response of successes", &alone));
         }
         let mut rows = vec![head("", columns.iter().map(|(name, _)| *name))];
-        let mut row = |name: &str, of: &dyn Fn(&Ranked<'_>) -> Percentile| {
+        let mut row = |name: &str, of: &dyn Fn(&RankedLatencies<'_>) -> Percentile| {
             let cells = columns.iter().map(|(_, ranked)| of(ranked).text());
             rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
         };
@@ -300,7 +300,7 @@ impl Page {
                 count_text(measurement.error_count()),
             ];
             row.extend(response_cells(&total.responses()));
-            row.push(Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text());
+            row.push(RankedLatencies::of_values(&measurement.schedule_lag).percentile(0.99).text());
             row.push(percent(measurement.generator_busiest));
             let valid = step.reasons.is_empty();
             row.push(if valid { "" } else { "not valid" }.to_owned());
@@ -324,7 +324,7 @@ impl Page {
             let figures = || seconds().flat_map(|second| second.operations.values());
             let errors: u64 = figures().map(|figures| figures.errors).sum();
             // `all` fails only on histograms that do not decode. bakeoff encoded these.
-            let response = Ranked::all(figures().map(SecondFigures::responses));
+            let response = RankedLatencies::all(figures().map(SecondFigures::responses));
             let middle = f64::from(begin + end) / 2.0 / measurement.window.as_secs_f64();
             let mut row = vec![
                 format!("{begin} to {end}"),
@@ -365,13 +365,13 @@ fn stall_text(silence: &Silence) -> String {
 }
 
 /// Returns p50, p90, p99 and the maximum, as cells of a row.
-fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
+fn response_cells(response: &RankedLatencies<'_>) -> impl Iterator<Item = String> {
     let quantiles = [0.5, 0.9, 0.99].map(|quantile| response.percentile(quantile));
     quantiles.into_iter().chain([response.max()]).map(Percentile::text)
 }
 
 /// Names the lowest percentile that falls among failures. `None` if failures reach no percentile.
-fn failed_text(response: &Ranked<'_>) -> Option<String> {
+fn failed_text(response: &RankedLatencies<'_>) -> Option<String> {
     let reached =
         QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
             Percentile::Failed(failed) => Some((name, failed)),
@@ -385,7 +385,7 @@ fn failed_text(response: &Ranked<'_>) -> Option<String> {
 }
 
 /// Names the percentiles that need more requests. `None` if all have enough.
-fn too_few_text(response: &Ranked<'_>) -> Option<String> {
+fn too_few_text(response: &RankedLatencies<'_>) -> Option<String> {
     let few =
         QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
             Percentile::TooFew { needed, .. } => {
