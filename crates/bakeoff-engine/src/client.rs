@@ -27,13 +27,13 @@ pub(super) enum Slot {
     },
     Elsewhere,
     /// The operation waits for its connection.
-    Waiting(Waiting),
+    Waiting(QueuedOperation),
     Busy(Flight),
 }
 
 /// Describes an operation that is sent as soon as the client's connection accepts it.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+pub(super) struct QueuedOperation {
     pub(super) due: Instant,
     /// Time when its connection was started, or when it was first sent.
     pub(super) sent: Instant,
@@ -71,7 +71,7 @@ pub(super) struct Client<W: Work> {
     pub(super) connection: Connection<W::Session>,
     pub(super) slots: SmallVec<[Slot; 1]>,
     /// The work's state of each busy slot.
-    pub(super) pendings: SmallVec<[Option<W::Pending>; 1]>,
+    pub(super) pendings: SmallVec<[Option<W::State>; 1]>,
     /// True if the client is queued until something is due.
     pub(super) idle: bool,
     /// Time when the connection was lost; `None` once there is a new one.
@@ -88,14 +88,14 @@ pub(super) struct Client<W: Work> {
     pub(super) has_answered: bool,
     /// Time when bytes last arrived on its connection.
     pub(super) received_at: Instant,
-    pub(super) seen: Seen,
+    pub(super) seen: ClientOutcomes,
     /// Bytes received on its connection since the last complete answer.
     pub(super) held: usize,
 }
 
 /// Holds the outcomes of a client's operations since measuring began.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct ClientOutcomes {
     pub(super) success_in_window: bool,
     /// True if an operation succeeded within the window or after it.
     pub(super) success: bool,
@@ -104,7 +104,7 @@ pub(super) struct Seen {
     failed_after: Duration,
 }
 
-impl Seen {
+impl ClientOutcomes {
     pub(super) fn count_failure(&mut self, waited: Duration) {
         self.failures += 1;
         self.failed_after = self.failed_after.max(waited);
@@ -184,7 +184,7 @@ impl<W: Work> Client<W> {
             last_sent: now,
             has_answered: false,
             received_at: now,
-            seen: Seen::default(),
+            seen: ClientOutcomes::default(),
             held: 0,
         }
     }

@@ -20,8 +20,8 @@ use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::staleness::Staleness;
 use serde::{Deserialize, Serialize};
 
-use super::batched::Batched;
-use super::transport::Agreed;
+use super::latency_batch::LatencyBatch;
+use super::transport::Handshake;
 use super::{Seconds, Window};
 
 /// Holds one worker's measurements of one second.
@@ -31,7 +31,7 @@ pub(super) struct Slice {
     pub(super) operations: Vec<OperationFigures>,
     /// Times of operations that were sent when due, by operation; all operations of a closed load are. They belong to
     /// both distributions of the operation, so the loop records them once.
-    pub(super) on_time: Vec<Batched>,
+    pub(super) on_time: Vec<LatencyBatch>,
     /// Figures by node; empty if nodes are not reported separately.
     pub(super) targets: Vec<TargetFigures>,
     /// Staleness by node; empty if it is not judged.
@@ -49,8 +49,8 @@ pub(super) struct Slice {
     /// Sampled send times, in nanoseconds since measuring began.
     pub(super) sent: Vec<u64>,
     pub(super) timer_lag: Latencies,
-    pub(super) receive_lag: Batched,
-    pub(super) undelayed: Batched,
+    pub(super) receive_lag: LatencyBatch,
+    pub(super) undelayed: LatencyBatch,
     /// Answers read first in their batch. Each counts as zero receive lag.
     pub(super) prompt: u64,
     /// Intervals in which the worker stalled.
@@ -84,7 +84,7 @@ impl Slice {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
-            on_time: (0..operations).map(|_| Batched::default()).collect(),
+            on_time: (0..operations).map(|_| LatencyBatch::default()).collect(),
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
             steps: Vec::new(),
@@ -95,8 +95,8 @@ impl Slice {
             schedule_lag: Latencies::default(),
             sent: Vec::new(),
             timer_lag: Latencies::default(),
-            receive_lag: Batched::default(),
-            undelayed: Batched::default(),
+            receive_lag: LatencyBatch::default(),
+            undelayed: LatencyBatch::default(),
             prompt: 0,
             stalls: Vec::new(),
             connection_errors: Errors::default(),
@@ -123,7 +123,7 @@ impl Slice {
     /// Clears all figures but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
-        self.on_time.iter_mut().for_each(Batched::clear);
+        self.on_time.iter_mut().for_each(LatencyBatch::clear);
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.steps.clear();
@@ -154,10 +154,10 @@ impl Slice {
     }
 
     /// Counts a TLS handshake.
-    pub(super) fn count_handshake(&mut self, agreed: Agreed) {
+    pub(super) fn count_handshake(&mut self, agreed: Handshake) {
         match agreed {
-            Agreed::Anew => self.handshakes.full += 1,
-            Agreed::Resumed => self.handshakes.resumed += 1,
+            Handshake::Anew => self.handshakes.full += 1,
+            Handshake::Resumed => self.handshakes.resumed += 1,
         }
     }
 }

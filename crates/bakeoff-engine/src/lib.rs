@@ -6,21 +6,21 @@
 //! Not here: operations and the verification of answers (implementors of `work::Work`), the configuration of a load
 //! (`bakeoff_core::study`).
 
-pub mod asking;
-mod batched;
+pub mod blocking_http;
 mod client;
 mod collector;
 mod error;
+mod latency_batch;
 mod lookup;
-pub mod moments;
 pub mod open_files;
 mod own_limits;
+pub mod window_signal;
 pub use own_limits::ports_exhausted;
 pub mod peer;
 pub mod routes;
+pub mod start_barrier;
 pub mod timer;
 pub mod tls;
-pub mod together;
 pub mod transport;
 mod turns;
 pub mod work;
@@ -49,11 +49,11 @@ pub use collector::Live;
 use collector::{Collector, Message};
 pub use error::LoadError;
 use lookup::Lookups;
-use moments::MomentSender;
 use peer::{Address, Peer};
-use together::Together;
+use start_barrier::StartBarrier;
+use window_signal::MomentSender;
 use work::{Outline, Work};
-use worker::{Lane, Outlet, Part, Shared, Worker};
+use worker::{Lane, Outlet, Part, SharedState, Worker};
 
 /// Delay from the last client's connection to the start of the load.
 const START_DELAY: Duration = Duration::from_millis(5);
@@ -234,7 +234,7 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load. All loads of `together` begin at the same time.
+/// Drives one stage of a load. All loads of `barrier` begin at the same time.
 ///
 /// Clients connect to `peers` in turn, and an open load deals its operations to them in turn. `works` makes each
 /// worker's work. `progress` is called each second. Returns the measurement and the number of the first operation
@@ -244,7 +244,7 @@ impl Window {
 fn drive<W: Work>(
     peers: &[Peer],
     drive: &Drive,
-    together: Option<&Together>,
+    barrier: Option<&StartBarrier>,
     mut works: impl FnMut(LoadShare) -> W,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
@@ -257,7 +257,7 @@ fn drive<W: Work>(
     if own.is_empty() {
         return Err(EngineError::NoClients);
     }
-    let shared = Shared {
+    let shared = SharedState {
         tickets: AtomicU64::new(drive.first_ticket),
         begun: AtomicU64::new(0),
         aborted: AtomicBool::new(false),
@@ -305,7 +305,7 @@ fn drive<W: Work>(
             recycle,
             drive.seconds,
         );
-        let collected = collect(drive, together, collector, &messages, &starts, progress);
+        let collected = collect(drive, barrier, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {
             match worker.join() {
@@ -466,7 +466,7 @@ fn work_on<W: Work>(
 /// worker failed to connect.
 fn collect(
     drive: &Drive,
-    together: Option<&Together>,
+    barrier: Option<&StartBarrier>,
     mut collector: Collector,
     messages: &Receiver<Message>,
     starts: &[Sender<Window>],
@@ -478,9 +478,9 @@ fn collect(
             _ => return None,
         }
     }
-    let start = match together {
+    let start = match barrier {
         None => clock::now() + START_DELAY,
-        Some(together) => together.start()?,
+        Some(barrier) => barrier.start()?,
     };
     let window = Window::new(start, drive.warmup, drive.stop);
     drive.moments.iter().for_each(|moments| moments.begins(&window));

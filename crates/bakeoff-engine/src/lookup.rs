@@ -158,9 +158,9 @@ mod tests {
     use super::*;
 
     /// Serves a name whose addresses a test changes, and counts its lookups.
-    struct Listed(Arc<Mutex<(Vec<SocketAddr>, u32)>>);
+    struct ChangingName(Arc<Mutex<(Vec<SocketAddr>, u32)>>);
 
-    impl Listed {
+    impl ChangingName {
         /// Starts with these addresses.
         fn lookups(addresses: &[SocketAddr]) -> (Self, Lookups) {
             let listed = Arc::new(Mutex::new((addresses.to_vec(), 0)));
@@ -200,7 +200,7 @@ mod tests {
         let at = |host: u8| SocketAddr::from(([127, 9, 9, host], stays.port()));
         let (gone, new, newer) = (at(1), at(2), at(3));
         let _others = [new, newer].map(|at| TcpListener::bind(at).unwrap());
-        let (listed, lookups) = Listed::lookups(&[stays, gone, gone]);
+        let (listed, lookups) = ChangingName::lookups(&[stays, gone, gone]);
         let mut addresses = lookups.copy();
         let now = clock::now();
         // The address is down, but the name still has it.
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn fixed_addresses_and_empty_lookups_change_nothing() {
         let gone: SocketAddr = "127.9.9.9:1".parse().unwrap();
-        let (listed, lookups) = Listed::lookups(&[gone]);
+        let (listed, lookups) = ChangingName::lookups(&[gone]);
         let tcp = Lookups::by(vec![Address::Tcp(gone)], Box::new(|_| panic!("it has no name")));
         tcp.copy().failed(0, clock::now());
         listed.set(&[]);

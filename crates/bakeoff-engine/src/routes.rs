@@ -66,9 +66,9 @@ mod tests {
     use super::*;
 
     /// Connects to this address for every request.
-    struct To(SocketAddr);
+    struct FixedAddress(SocketAddr);
 
-    impl Route for To {
+    impl Route for FixedAddress {
         fn connect(&self, _: SocketAddr, within: Duration) -> io::Result<TcpStream> {
             TcpStream::connect_timeout(&self.0, within)
         }
@@ -83,7 +83,7 @@ mod tests {
             ["127.9.8.7:1", "127.9.8.6:1"].map(|text| text.parse().unwrap());
         let reaches = |to| connect(to, Duration::from_secs(1)).is_ok();
         assert!(!reaches(routed));
-        let open = open(routed.ip(), Arc::new(To(at)));
+        let open = open(routed.ip(), Arc::new(FixedAddress(at)));
         assert!(reaches(routed) && !reaches(other));
         drop(open);
         assert!(!reaches(routed));

@@ -71,13 +71,13 @@ pub struct Link {
     /// Bytes passed on since this count was last taken; under TLS before encryption.
     pub handed_on: u64,
     /// Kind of TLS handshake, from its completion until the value is taken.
-    pub agreed: Option<Agreed>,
+    pub agreed: Option<Handshake>,
     to_agree: bool,
 }
 
 /// Distinguishes full and resumed TLS handshakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agreed {
+pub enum Handshake {
     /// Full handshake.
     Anew,
     /// Resumed session of an earlier connection.
@@ -269,8 +269,8 @@ impl Link {
         if let Some(kind) = done.and_then(|tls| tls.handshake_kind()) {
             self.to_agree = false;
             self.agreed = Some(match kind {
-                HandshakeKind::Resumed => Agreed::Resumed,
-                HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Agreed::Anew,
+                HandshakeKind::Resumed => Handshake::Resumed,
+                HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Handshake::Anew,
             });
         }
     }

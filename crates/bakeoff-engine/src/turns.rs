@@ -3,7 +3,7 @@
 //! Each client is connected to every server, and the operation's number picks the server. If each client stayed with
 //! one server, clients of a fast server would send more, regardless of the weights.
 //!
-//! Not here: open loads, whose due times are dealt to nodes (`bakeoff_core::lanes`), sending (`worker::turning`).
+//! Not here: open loads, whose due times are dealt to nodes (`bakeoff_core::lanes`), sending (`worker::round_robin`).
 
 /// Maps the operations of a closed load to servers.
 pub(crate) struct Turns {

@@ -91,7 +91,7 @@ impl IdleClose {
     }
 }
 
-pub(crate) struct Issued<P> {
+pub(crate) struct IssuedOperation<P> {
     /// Index into [`Outline::operations`].
     pub(crate) operation: usize,
     /// State that the work keeps until the answer.
@@ -119,7 +119,7 @@ pub struct OperationTiming {
     pub done: Instant,
 }
 
-pub(crate) struct Done {
+pub(crate) struct Completion {
     pub(crate) tag: Tag,
     pub(crate) result: Result<Success, Failure>,
 }
@@ -196,7 +196,7 @@ pub(crate) struct Outline {
 pub(crate) trait Work: Tickets + Course + Send {
     /// Session of one client connection.
     type Session: Session + Send + ?Sized;
-    type Pending: Send;
+    type State: Send;
 
     fn outline(&self) -> Outline;
 
@@ -211,7 +211,7 @@ pub(crate) trait Work: Tickets + Course + Send {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<Self::Pending>, NotIssued>;
+    ) -> Result<IssuedOperation<Self::State>, NotIssued>;
 
     /// Consumes all of `input` and judges the answers that it completes.
     fn receive(
@@ -219,23 +219,23 @@ pub(crate) trait Work: Tickets + Course + Send {
         session: &mut Self::Session,
         input: &[u8],
         out: &mut Vec<u8>,
-        pendings: &mut impl Pendings<Self::Pending>,
-        done: &mut Vec<Done>,
+        pendings: &mut impl Pendings<Self::State>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError>;
 
     /// Handles the peer's close. Some protocols end an answer that way.
     fn receive_end(
         &mut self,
         session: &mut Self::Session,
-        pendings: &mut impl Pendings<Self::Pending>,
-        done: &mut Vec<Done>,
+        pendings: &mut impl Pendings<Self::State>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError>;
 
     /// Decides what to do with an operation whose kept connection the server closed before it answered.
-    fn after_idle_close(&self, session: &Self::Session, pending: &Self::Pending) -> IdleClose;
+    fn after_idle_close(&self, session: &Self::Session, pending: &Self::State) -> IdleClose;
 
     /// Takes back an operation that ended without an answer.
-    fn give_up(&mut self, pending: Self::Pending, outcome: WriteOutcome) {
+    fn give_up(&mut self, pending: Self::State, outcome: WriteOutcome) {
         let _ = (pending, outcome);
     }
 }

@@ -13,12 +13,12 @@ mod due;
 mod effort;
 mod ending;
 mod greeting;
-mod held;
+mod held_bytes;
 mod lanes;
 mod lateness;
 mod pacing;
 mod recorder;
-mod turning;
+mod round_robin;
 
 use std::cmp::Reverse;
 use std::io;
@@ -30,21 +30,21 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::units::latency_text;
 use mio::{Events, Poll, Token};
 
-use super::client::{Client, Connection, Flight, Slot, Waiting};
+use super::client::{Client, Connection, Flight, QueuedOperation, Slot};
 use super::collector::Slice;
 use super::lookup::Lookups;
 use super::peer::Peer;
 use super::tls::refusal;
 use super::turns::Turns;
-use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
+use super::work::{Completion, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, figures_by_node};
 use effort::Effort;
-use held::Held;
+use held_bytes::HeldBytes;
 pub(super) use lanes::Lane;
 use lateness::Attention;
 use pacing::Pacing;
 pub(super) use recorder::Outlet;
-use recorder::{Failed, Recorder};
+use recorder::{FailedOperation, Recorder};
 
 /// Longest interval between scans for timeouts and reconnections. A short timeout is scanned four times as it runs.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -57,7 +57,7 @@ const TURN_BYTES: usize = 512 << 10;
 const TRIES_MAX: u8 = 8;
 const TIMER: Token = Token(usize::MAX);
 
-pub(super) struct Shared<'a> {
+pub(super) struct SharedState<'a> {
     /// Number of the next operation, which makes keys distinct.
     pub(super) tickets: AtomicU64,
     /// Measured operations begun, in a closed load that stops by count.
@@ -102,7 +102,7 @@ pub(super) struct Part {
 pub(super) struct Worker<'a, W: Work> {
     work: W,
     part: Part,
-    shared: &'a Shared<'a>,
+    shared: &'a SharedState<'a>,
     poll: Poll,
     clients: Vec<Client<W>>,
     pacing: Pacing<'a>,
@@ -119,11 +119,11 @@ pub(super) struct Worker<'a, W: Work> {
     buffer: Vec<u8>,
     /// Buffer for the next bytes to send, shared by the clients.
     spare: Vec<u8>,
-    done: Vec<Done>,
+    done: Vec<Completion>,
     /// Connections that have more to read but gave others their turn. No event announces the rest. True if the peer
     /// has closed.
     unread: Vec<(usize, bool)>,
-    held: Held,
+    held: HeldBytes,
 }
 
 impl<'a, W: Work> Worker<'a, W> {
@@ -131,7 +131,7 @@ impl<'a, W: Work> Worker<'a, W> {
         work: W,
         part: Part,
         lanes: Vec<Lane>,
-        shared: &'a Shared<'a>,
+        shared: &'a SharedState<'a>,
         outlet: Outlet,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -148,7 +148,7 @@ impl<'a, W: Work> Worker<'a, W> {
             pacing: Pacing::new(&part, lanes, shared, poll.registry(), now)?,
             recorder: Recorder::new(part.worker, shared.lookups.copy(), slice, outlet, now),
             work,
-            held: Held::new(part.held_max),
+            held: HeldBytes::new(part.held_max),
             part,
             shared,
             poll,
@@ -406,7 +406,7 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     #[inline]
-    fn record_one(&mut self, index: usize, Done { tag, result }: Done, now: Instant) {
+    fn record_one(&mut self, index: usize, Completion { tag, result }: Completion, now: Instant) {
         let client = &mut self.clients[index];
         let Slot::Busy(flight) = client.slots[tag as usize] else { return };
         let Flight { operation, due, sent, .. } = flight;
@@ -451,7 +451,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
                 }
-                let failed = Failed { operation, due, node, kind };
+                let failed = FailedOperation { operation, due, node, kind };
                 self.recorder.count_failed_answer(failed, sent, now, &|| what.clone());
             }
         }
@@ -561,7 +561,7 @@ impl<'a, W: Work> Worker<'a, W> {
             .filter(|_| measured)
             .and_then(|lane| self.pacing.lanes[lane].schedule_lag(due, now));
         let waiting =
-            Waiting { due, sent: now, again: None, tries: 0, lag: lag.unwrap_or_default() };
+            QueuedOperation { due, sent: now, again: None, tries: 0, lag: lag.unwrap_or_default() };
         if self.part.turns.is_some() {
             self.take_turn(index, tag, waiting);
         } else if matches!(self.clients[index].connection, Connection::Resting) {
@@ -582,8 +582,8 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     /// Sends an operation. Returns false if it was not sent.
-    fn send(&mut self, index: usize, tag: Tag, waiting: Waiting) -> bool {
-        let Waiting { due, sent, again, tries, lag } = waiting;
+    fn send(&mut self, index: usize, tag: Tag, waiting: QueuedOperation) -> bool {
+        let QueuedOperation { due, sent, again, tries, lag } = waiting;
         let ticket = again.unwrap_or_else(|| self.pacing.take_ticket(&mut self.work));
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };

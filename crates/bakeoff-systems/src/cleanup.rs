@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::study::Workload;
 use bakeoff_core::workload::KEY_PREFIX;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
 
 use super::declaration::fitting_clients;
@@ -42,7 +42,7 @@ pub fn clear<'a>(
 
 /// Deletes each key of a workload once. Ignores interrupts, so that an interrupted run leaves no keys.
 fn remove(system: &dyn System, node: &Access, workload: &Workload) -> Result<(), SystemError> {
-    let keyed = Arc::new(Keyed::new(workload, 0, StalenessTracking::NotMeasured));
+    let keyed = Arc::new(KeyedState::new(workload, 0, StalenessTracking::NotMeasured));
     let nodes = std::slice::from_ref(node);
     let clients = fitting_clients(system, nodes, CLIENTS_MAX);
     let driven = system.drive(KvLoad {
@@ -51,7 +51,7 @@ fn remove(system: &dyn System, node: &Access, workload: &Workload) -> Result<(),
         source: &mut |_| Source::Remove,
         reading: Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false },
         drive: &Drive::once(workload.keys.count, clients, 1, PATIENCE),
-        together: None,
+        barrier: None,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},
     });

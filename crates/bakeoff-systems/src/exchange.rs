@@ -3,7 +3,7 @@
 //! For requests outside the measured loop, such as leader, version, preparation and clean-up. Blocks, with one
 //! deadline for the whole exchange.
 //!
-//! Not here: requests over HTTP (`http_session`, `bakeoff_engine::asking`).
+//! Not here: requests over HTTP (`http_session`, `bakeoff_engine::blocking_http`).
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_engine::tls::refusal::{self, Wording};
 use bakeoff_engine::transport::{TlsBegins, TlsTarget};
-use bakeoff_engine::{asking, routes, tls};
+use bakeoff_engine::{blocking_http, routes, tls};
 use bakeoff_wire::ProtocolError;
 use rustls::pki_types::ServerName;
 
@@ -192,7 +192,7 @@ pub fn speaks_tls(node: &Access) -> bool {
     let Ok(mut socket) = routes::connect(node.target.address, PATIENCE) else {
         return false;
     };
-    match asking::shake_hands(&mut socket, &TlsTarget::new(name, config), PATIENCE) {
+    match blocking_http::shake_hands(&mut socket, &TlsTarget::new(name, config), PATIENCE) {
         Ok(_) => true,
         // Only a TLS server sends an alert.
         Err(error) => {
@@ -212,7 +212,7 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
         read_greeting(&mut socket).map_err(not_there)?;
     }
     // rustls reports these for non-TLS data, untrusted certificates and alerts.
-    let session = asking::shake_hands(&mut socket, tls, PATIENCE);
+    let session = blocking_http::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {
             let hint = refusal::hint(refusal::of_io(&error), Wording::Study);

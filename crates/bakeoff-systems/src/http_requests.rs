@@ -19,8 +19,9 @@ use bakeoff_core::units;
 use bakeoff_engine::peer::Peer;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
-    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, Protocol, Response,
-    Source, Stream, StreamResponse, drive_sources, is_allowed_in_http2, refuses_plain_text,
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Protocol, Response,
+    ResponseVerdict, Source, Stream, StreamResponse, drive_sources, is_allowed_in_http2,
+    refuses_plain_text,
 };
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError};
@@ -197,7 +198,7 @@ fn offering_h2(node: &Access) -> Access {
 
 /// Sends the requests that [`prepare`] stored.
 pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-    let KvLoad { nodes, keyed, source, drive, together, interrupted, progress, .. } = load;
+    let KvLoad { nodes, keyed, source, drive, barrier, interrupted, progress, .. } = load;
     let requests = nodes.first().and_then(|node| node.memory.get::<Requests>());
     let requests = requests.expect("a load is prepared before it is driven");
     let protocol = requests.protocol();
@@ -230,7 +231,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     };
     // The measurement holds everything that a trial keeps.
     let (outcome, next) =
-        drive_sources(protocol, &peers, drive, together, sources, interrupted, progress)?;
+        drive_sources(protocol, &peers, drive, barrier, sources, interrupted, progress)?;
     Ok((outcome.measurement, next))
 }
 
@@ -363,7 +364,7 @@ impl JudgeResponses for Asking {
         self.judge_answer(place, (status, body), std::iter::empty)
     }
 
-    fn response(&mut self, place: usize, response: &Response<'_>) -> Judged {
+    fn response(&mut self, place: usize, response: &Response<'_>) -> ResponseVerdict {
         let (status, headers) = (response.status, response.headers);
         let body = Body { bytes: response.body, length: response.length };
         let fields = || headers.iter().map(|(name, value)| (name.as_bytes(), value));

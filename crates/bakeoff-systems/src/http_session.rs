@@ -8,7 +8,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::secrets;
 use bakeoff_core::study::Operation;
 use bakeoff_core::units::{self, ByteCount};
-use bakeoff_engine::asking::{self, BlockingConnection};
+use bakeoff_engine::blocking_http::{self, BlockingConnection};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::http::{PLAIN_TEXT_REFUSED, refuses_plain_text};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
@@ -293,8 +293,8 @@ fn on_a_line(
     ask: impl FnOnce(
         &mut BlockingConnection,
         &dyn Fn() -> io::Result<()>,
-    ) -> io::Result<asking::HttpReply>,
-) -> Result<asking::HttpReply, SystemError> {
+    ) -> io::Result<blocking_http::HttpReply>,
+) -> Result<blocking_http::HttpReply, SystemError> {
     let deadline = clock::now() + patience.within;
     let go_on = || match clock::now() < deadline && (patience.go_on)() {
         true => Ok(()),

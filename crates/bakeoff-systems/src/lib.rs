@@ -112,7 +112,7 @@ use std::fmt;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::study::{self, Kind, Workload};
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
@@ -216,7 +216,7 @@ pub trait System: fmt::Debug + Sync {
         first: &Access,
         nodes: &[Access],
         workload: &Workload,
-        keyed: &Keyed,
+        keyed: &KeyedState,
     ) -> Result<(), SystemError> {
         let _ = (nodes, keyed);
         match self.declares().kind.takes_requests() {

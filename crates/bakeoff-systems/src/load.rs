@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::peer::Peer;
-use bakeoff_engine::together::Together;
-use bakeoff_engine::works::keyed::{self, Keyed, KvSession, KvWork, Reading, Source};
+use bakeoff_engine::start_barrier::StartBarrier;
+use bakeoff_engine::works::keyed::{self, KeyedState, KvSession, KvWork, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Live};
 
 use super::Access;
@@ -19,7 +19,7 @@ pub struct KvLoad<'a> {
     /// Nodes that clients connect to, in rotation.
     pub nodes: &'a [Access],
     /// Keys with their possible values.
-    pub keyed: &'a Arc<Keyed>,
+    pub keyed: &'a Arc<KeyedState>,
     /// Creates the source of each worker's operations.
     pub source: &'a mut dyn FnMut(LoadShare) -> Source,
     /// Freshness that reads are checked against.
@@ -27,7 +27,7 @@ pub struct KvLoad<'a> {
     /// Clients, schedule and duration.
     pub drive: &'a Drive,
     /// Loads that start at the same time, if any.
-    pub together: Option<&'a Together>,
+    pub barrier: Option<&'a StartBarrier>,
     /// Ends the load once it is true.
     pub interrupted: &'a AtomicBool,
     /// Called with the figures of each second.
@@ -41,7 +41,7 @@ impl KvLoad<'_> {
         S: KvSession + 'static,
         C: Fn(&Access) -> S + Clone + Send + 'static,
     {
-        let Self { nodes, keyed, source, reading, drive, together, interrupted, progress } = self;
+        let Self { nodes, keyed, source, reading, drive, barrier, interrupted, progress } = self;
         let one_each = drive.connections == Connections::OneEach;
         let works = &mut |share| {
             let connect = connect.clone();
@@ -58,6 +58,6 @@ impl KvLoad<'_> {
                 .recording(names)
         };
         let peers: Vec<Peer> = nodes.iter().map(Access::peer).collect();
-        keyed::drive(&peers, drive, together, works, interrupted, progress)
+        keyed::drive(&peers, drive, barrier, works, interrupted, progress)
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_engine::asking::{BlockingConnection, HttpReply, LOOK_EVERY};
+use bakeoff_engine::blocking_http::{BlockingConnection, HttpReply, LOOK_EVERY};
 use bakeoff_wire::http1::Request;
 use serde_json::Value;
 

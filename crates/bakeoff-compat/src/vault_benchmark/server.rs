@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_engine::LoadError;
-use bakeoff_engine::asking::shake_hands;
+use bakeoff_engine::blocking_http::shake_hands;
 use bakeoff_engine::tls::{Pem, TlsOptions};
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::http::{Url, tls_target};

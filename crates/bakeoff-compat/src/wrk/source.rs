@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
-    Batch, Body, JudgeResponses, Judged, MakeRequests, Response, Source,
+    Batch, Body, JudgeResponses, MakeRequests, Response, ResponseVerdict, Source,
 };
 use mlua::LuaString;
 
@@ -156,7 +156,7 @@ impl JudgeResponses for LuaSource {
         Err(Failure::new(ErrorKind::Status, format!("status {status}")))
     }
 
-    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> ResponseVerdict {
         if self.shape.responds && !self.failed {
             let called = self.script.response(response, self.wants).and_then(|is_new| {
                 if is_new {

@@ -14,7 +14,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::Stop;
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
-use crate::together::Together;
+use crate::start_barrier::StartBarrier;
 use crate::works::http::{Plan, Ready, Request, Url};
 use crate::{Connections, Drive};
 
@@ -68,10 +68,10 @@ fn load(stop: Stop, threads: u32) -> Drive {
     }
 }
 
-fn drive(ready: &Ready, load: &Drive, together: Option<&Together>) -> Measurement {
-    let driven = ready.drive_together(load, together, &AtomicBool::new(false), &mut |_| {});
+fn drive(ready: &Ready, load: &Drive, barrier: Option<&StartBarrier>) -> Measurement {
+    let driven = ready.drive_together(load, barrier, &AtomicBool::new(false), &mut |_| {});
     if driven.is_err() {
-        together.iter().for_each(|together| together.fail());
+        barrier.iter().for_each(|barrier| barrier.fail());
     }
     driven.unwrap().measurement
 }
@@ -106,7 +106,7 @@ fn clients_that_a_server_never_accepts_are_reported() {
 #[test]
 fn generators_do_not_wait_for_a_server_that_another_one_keeps_busy() {
     let address = one_at_a_time(Takes::NextAfterAnswer);
-    let together = &Together::new(2);
+    let barrier = &StartBarrier::new(2);
     let ready = &ready(address);
     let measured = std::thread::scope(|scope| {
         let generators = [0, 1].map(|index| {
@@ -114,7 +114,7 @@ fn generators_do_not_wait_for_a_server_that_another_one_keeps_busy() {
                 let share = LoadShare { index, of: 2 };
                 let whole = load(Stop::Operations(300), 1);
                 let own = Drive { share, own_operations: Some(150), ..whole };
-                drive(ready, &own, Some(together))
+                drive(ready, &own, Some(barrier))
             })
         });
         generators.map(|generator| generator.join().unwrap())

@@ -11,7 +11,7 @@ use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use bakeoff_core::units::latency_text;
 use mio::{Interest, Token};
 
-use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot, Waiting};
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, QueuedOperation, Slot};
 use super::super::lookup;
 use super::super::own_limits::ports_exhausted;
 use super::super::tls::refusal;
@@ -20,13 +20,13 @@ use super::super::work::{IdleClose, Session as _, Tag, Work};
 use super::super::{Connections, EngineError, clock};
 use super::Worker;
 use super::greeting::silence;
-use super::recorder::Failed;
+use super::recorder::FailedOperation;
 
 /// Time limit for opening a kept connection, including TLS. A server may have many handshakes to do.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
 /// Describes a connection that was lost or never opened, and why.
-struct Lost<S: ?Sized> {
+struct LostConnection<S: ?Sized> {
     connection: Connection<S>,
     kind: ErrorKind,
     why: String,
@@ -255,7 +255,7 @@ impl<W: Work> Worker<'_, W> {
     /// Counts an operation that never got a connection.
     fn count_waiting_lost(
         &mut self,
-        waiting: Waiting,
+        waiting: QueuedOperation,
         node: usize,
         kind: ErrorKind,
         now: Instant,
@@ -266,7 +266,7 @@ impl<W: Work> Worker<'_, W> {
             None => self.pacing.take_ticket(&mut self.work),
         };
         if let Some(operation) = self.work.skip(node, ticket) {
-            let failed = Failed { operation, due: waiting.due, node, kind };
+            let failed = FailedOperation { operation, due: waiting.due, node, kind };
             self.recorder.count_failure(failed, now, what);
         }
     }
@@ -281,7 +281,7 @@ impl<W: Work> Worker<'_, W> {
     ) {
         let (node, &Flight { operation, due, sent, .. }) = (self.clients[index].node, flight);
         self.note_failure(index, due, now);
-        let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
+        let failed = FailedOperation { operation, due, node, kind: ErrorKind::Timeout };
         self.recorder.count_failure(failed, now, what);
         if self.recorder.measures(due, now) {
             let waited = now.saturating_duration_since(sent);
@@ -317,7 +317,11 @@ impl<W: Work> Worker<'_, W> {
         let (node, kind) = (client.node, client.unconnected());
         self.note_failure(index, since, now);
         if let Some(operation) = self.work.skip(node, ticket) {
-            self.recorder.count_failure(Failed { operation, due: since, node, kind }, now, what);
+            self.recorder.count_failure(
+                FailedOperation { operation, due: since, node, kind },
+                now,
+                what,
+            );
         }
     }
 
@@ -398,7 +402,7 @@ impl<W: Work> Worker<'_, W> {
             _ => None,
         };
         let why = reason.map_or_else(|| why.clone(), |reason| format!("{why}; {reason}"));
-        let lost = Lost { connection, kind, why };
+        let lost = LostConnection { connection, kind, why };
         let mut is_closed_idle = false;
         for tag in 0..slots {
             is_closed_idle |= self.lose_slot(index, tag, &lost, now);
@@ -426,10 +430,10 @@ impl<W: Work> Worker<'_, W> {
         &mut self,
         index: usize,
         tag: usize,
-        lost: &Lost<W::Session>,
+        lost: &LostConnection<W::Session>,
         now: Instant,
     ) -> bool {
-        let Lost { connection, kind, why } = lost;
+        let LostConnection { connection, kind, why } = lost;
         let kind = *kind;
         let is_over = self.is_over(now);
         let client = &mut self.clients[index];
@@ -476,7 +480,7 @@ impl<W: Work> Worker<'_, W> {
                 };
                 let Flight { operation, due, .. } = flight;
                 self.note_failure(index, due, now);
-                let failed = Failed { operation, due, node, kind };
+                let failed = FailedOperation { operation, due, node, kind };
                 self.recorder.count_failure(failed, now, &|| why.to_owned());
             }
         }
@@ -486,7 +490,7 @@ impl<W: Work> Worker<'_, W> {
     /// Schedules an operation that the server did not process to be sent again once a connection accepts it.
     pub(super) fn reissue(&mut self, index: usize, tag: usize, flight: Flight, now: Instant) {
         let Flight { due, sent, ticket, tries, lag, .. } = flight;
-        let again = Waiting { due, sent, again: Some(ticket), tries, lag };
+        let again = QueuedOperation { due, sent, again: Some(ticket), tries, lag };
         self.clients[index].slots[tag] = Slot::Waiting(again);
         self.recorder.slice.reissued += u64::from(self.recorder.measures(due, now));
     }

@@ -12,7 +12,7 @@ use super::super::client::Client;
 use super::super::clock;
 use super::super::work::Work;
 use super::Worker;
-use super::recorder::Failed;
+use super::recorder::FailedOperation;
 
 /// Number of dropped operations above which they are counted by [`DROPPED_PARTS`] slices of the time they were due
 /// in.
@@ -65,7 +65,7 @@ impl<W: Work> Worker<'_, W> {
                     true => ErrorKind::Refused,
                     false => ErrorKind::Timeout,
                 };
-                let failed = Failed { operation, due, node, kind };
+                let failed = FailedOperation { operation, due, node, kind };
                 self.recorder.count_failure(failed, now, &what);
                 self.pacing.advance(place, measured, self.recorder.window.start);
             }
@@ -95,7 +95,11 @@ impl<W: Work> Worker<'_, W> {
                         due + left.mul_f64((f64::from(part) + 0.5) / f64::from(DROPPED_PARTS));
                     let ticket = self.pacing.take_ticket(&mut self.work);
                     let Some(operation) = self.work.skip(node, ticket) else { return };
-                    self.recorder.count_failure(Failed { operation, due, node, kind }, now, &what);
+                    self.recorder.count_failure(
+                        FailedOperation { operation, due, node, kind },
+                        now,
+                        &what,
+                    );
                     let rest = u64::from(u64::from(part) < count % u64::from(DROPPED_PARTS));
                     let more = count / u64::from(DROPPED_PARTS) + rest - 1;
                     let figures = &mut self.recorder.slice.operations[operation];
@@ -109,7 +113,7 @@ impl<W: Work> Worker<'_, W> {
             }
             let ticket = self.pacing.take_ticket(&mut self.work);
             let Some(operation) = self.work.skip(node, ticket) else { return };
-            self.recorder.count_failure(Failed { operation, due, node, kind }, now, &what);
+            self.recorder.count_failure(FailedOperation { operation, due, node, kind }, now, &what);
             self.pacing.lanes[place].advance(start);
         }
     }

@@ -14,7 +14,7 @@ use super::super::client::{Client, Connection};
 use super::super::transport::Link;
 use super::super::work::Work;
 use super::super::{Connections, EngineError, clock};
-use super::{SCAN_EVERY, Shared, Worker, ignore_interrupt};
+use super::{SCAN_EVERY, SharedState, Worker, ignore_interrupt};
 
 /// Time without any client connecting after which the load is given up, or begins if each server has accepted a
 /// client.
@@ -105,7 +105,7 @@ impl<W: Work> Worker<'_, W> {
 
     /// Returns true if the server of each unconnected client has accepted another client, of any worker.
     fn are_servers_reached(&self) -> bool {
-        let Shared { places, reached, .. } = self.shared;
+        let SharedState { places, reached, .. } = self.shared;
         self.unconnected().all(|client| reached[places[client.node]].load(Ordering::Relaxed))
     }
 

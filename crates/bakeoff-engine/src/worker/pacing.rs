@@ -16,11 +16,11 @@ use super::super::work::Tickets;
 use super::lanes::Lane;
 use super::lateness::Attention;
 use super::recorder::Recorder;
-use super::{Part, SCAN_EVERY, Shared, TIMER};
+use super::{Part, SCAN_EVERY, SharedState, TIMER};
 
 /// Schedules a worker's operations.
 pub(super) struct Pacing<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a SharedState<'a>,
     budget: Option<u64>,
     spin: Duration,
     timer: Timer,
@@ -40,7 +40,7 @@ impl<'a> Pacing<'a> {
     pub(super) fn new(
         part: &Part,
         lanes: Vec<Lane>,
-        shared: &'a Shared<'a>,
+        shared: &'a SharedState<'a>,
         registry: &Registry,
         now: Instant,
     ) -> io::Result<Self> {

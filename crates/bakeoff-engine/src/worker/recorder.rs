@@ -29,7 +29,7 @@ pub(crate) struct Outlet {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Failed {
+pub(super) struct FailedOperation {
     pub(super) operation: usize,
     pub(super) due: Instant,
     pub(super) node: usize,
@@ -235,11 +235,11 @@ impl Recorder {
     /// Counts an operation that failed at `now`, if it is part of the measurement.
     pub(super) fn count_failure(
         &mut self,
-        failed: Failed,
+        failed: FailedOperation,
         now: Instant,
         what: &dyn Fn() -> String,
     ) {
-        let Failed { operation, due, node, kind } = failed;
+        let FailedOperation { operation, due, node, kind } = failed;
         if !self.measures(due, now) {
             self.slice.warmup_operations += 1;
             return;
@@ -276,7 +276,7 @@ impl Recorder {
     /// Counts a failure that was sent at `sent` and that a reaction of the server ended at `now`.
     pub(super) fn count_failed_answer(
         &mut self,
-        failed: Failed,
+        failed: FailedOperation,
         sent: Instant,
         now: Instant,
         what: &dyn Fn() -> String,

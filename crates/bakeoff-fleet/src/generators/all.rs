@@ -16,7 +16,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::Live;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 
 use super::error::GeneratorError;
 use super::generator::{
@@ -67,7 +67,7 @@ impl<'a> Generators<'a> {
     /// When a machine is lost.
     pub fn begin(
         fleet: &'a Fleet,
-        keyed: &Arc<Keyed>,
+        keyed: &Arc<KeyedState>,
         keys: KeysOrder,
     ) -> Result<Self, GeneratorError> {
         let Fleet::Placed(machines) = fleet else {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bakeoff_agent::{AgentRefusal, Back, Incoming, Line, LoadLine, Workshop, read_json};
 use bakeoff_clock as clock;
 use bakeoff_engine::Live;
-use bakeoff_engine::together::StartGate;
+use bakeoff_engine::start_barrier::StartGate;
 use serde_json::Value;
 
 /// Interval between checks for a stop request.

@@ -15,8 +15,8 @@ use bakeoff_core::plan;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::study::{Arrivals, Load, Workload};
 use bakeoff_engine::Live;
-use bakeoff_engine::moments::MomentSender;
-use bakeoff_engine::together::Together;
+use bakeoff_engine::start_barrier::StartBarrier;
+use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_engine::works::keyed::Reading;
 use bakeoff_systems::{Access, System};
 
@@ -135,7 +135,7 @@ pub(crate) struct Control<'a> {
 
 /// The common start time of all generators of a load.
 pub(crate) struct Start {
-    together: Together,
+    barrier: StartBarrier,
     /// Time ahead at which the start is set, in nanoseconds: the longest that any generator needs.
     lead: Arc<AtomicU64>,
 }
@@ -150,18 +150,18 @@ impl Start {
             begun.send(at).ok();
             Some(at)
         });
-        Self { together: Together::gated(generators, gate), lead }
+        Self { barrier: StartBarrier::gated(generators, gate), lead }
     }
 
     /// Waits until all generators are ready and returns the start time, at least `lead` away. Returns `None` if one of
     /// them will never be ready.
     pub(crate) fn ready(&self, lead: Duration) -> Option<Instant> {
         self.lead.fetch_max(lead.as_nanos() as u64, Ordering::Relaxed);
-        self.together.start()
+        self.barrier.start()
     }
 
     /// Releases the waiting generators because one will never be ready.
     pub(crate) fn fail(&self) {
-        self.together.fail();
+        self.barrier.fail();
     }
 }

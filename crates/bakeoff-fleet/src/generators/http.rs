@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::study::Stop;
-use bakeoff_engine::together::{StartGate, Together};
+use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
 use bakeoff_engine::{Connections, Drive, Live, LoadError, open_files};
 
 use crate::machines::requests::Requests;
@@ -41,6 +41,6 @@ pub(super) fn drive(
         Some(ready) => Arc::clone(ready),
         None => Arc::new(plan.clone().ready(keep_alive)?),
     };
-    let together = Together::gated(1, gate);
-    Ok(ready.drive_together(&drive, Some(&together), stop, progress)?.measurement)
+    let barrier = StartBarrier::gated(1, gate);
+    Ok(ready.drive_together(&drive, Some(&barrier), stop, progress)?.measurement)
 }

@@ -19,8 +19,8 @@ use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::{self, LoadShare};
 use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::together::{StartGate, Together};
-use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
+use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
+use bakeoff_engine::works::keyed::{Findings, KeyedState, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
 use bakeoff_systems::KvLoad;
 use bakeoff_systems::declaration::fitting_clients;
@@ -50,7 +50,7 @@ const ERRORS_MAX: usize = 3;
 /// Drives its share of loads in this process.
 #[derive(Clone)]
 pub(crate) struct LocalGenerator {
-    keyed: Arc<Keyed>,
+    keyed: Arc<KeyedState>,
     workload: Arc<Workload>,
     /// The judged history, until it is exported.
     judged: Arc<Mutex<Option<History>>>,
@@ -58,11 +58,11 @@ pub(crate) struct LocalGenerator {
 
 impl LocalGenerator {
     /// Creates a generator that owns these keys, its share of the workload's keys.
-    pub(crate) fn new(keyed: Arc<Keyed>, workload: Workload) -> Self {
+    pub(crate) fn new(keyed: Arc<KeyedState>, workload: Workload) -> Self {
         Self { keyed, workload: Arc::new(workload), judged: Arc::default() }
     }
 
-    pub(super) fn keyed(&self) -> &Arc<Keyed> {
+    pub(super) fn keyed(&self) -> &Arc<KeyedState> {
         &self.keyed
     }
 
@@ -90,7 +90,7 @@ impl LocalGenerator {
             source: &mut |_| Source::Fill,
             reading: Reading { reads: self.workload.reads, ..NEWEST },
             drive: &Drive::once(count, clients, fill.to.threads, fill.timeout),
-            together: None,
+            barrier: None,
             interrupted: stop,
             progress,
         });
@@ -138,7 +138,7 @@ impl LocalGenerator {
                 source: &mut |_| Source::mix(of.workload, seed, drawn),
                 reading,
                 drive: &drive,
-                together: Some(&Together::gated(1, gate)),
+                barrier: Some(&StartBarrier::gated(1, gate)),
                 interrupted: stop,
                 progress,
             })?);
@@ -247,7 +247,7 @@ impl LocalGenerator {
             source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
             reading: NEWEST,
             drive: &Drive::once(keys.len() as u64, readers, 1, READ_TIMEOUT),
-            together: None,
+            barrier: None,
             interrupted: stop,
             progress: &mut |_| {},
         })?;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bakeoff_agent::{AgentRefusal, Back, Duties, Hello, Line, Workshop};
 use bakeoff_engine::Live;
-use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
-use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_engine::window_signal::MomentSender;
+use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_host::page_cache;
 use bakeoff_install::VersionRequest;
 use bakeoff_systems::{self as systems, Access, System};
@@ -70,7 +70,8 @@ impl Duties for Generator {
                     true => StalenessTracking::Measured,
                     false => StalenessTracking::NotMeasured,
                 };
-                let keyed = Keyed::new(&order.workload, order.seed, staleness).owned(order.share);
+                let keyed =
+                    KeyedState::new(&order.workload, order.seed, staleness).owned(order.share);
                 let keyed = if order.history { keyed.with_history() } else { keyed };
                 let keys = LocalGenerator::new(Arc::new(keyed), order.workload);
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);

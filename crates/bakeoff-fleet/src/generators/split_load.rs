@@ -15,15 +15,15 @@ use bakeoff_core::read_write_split::Half;
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, Stop};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::together::{StartGate, Together};
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
+use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
+use bakeoff_engine::works::keyed::{KeyedState, Reading, Source};
 use bakeoff_engine::{Drive, EngineError, Live};
 use bakeoff_systems::{Access, KvLoad, System};
 
 /// Settings that both halves share.
 pub(crate) struct SplitLoad<'a> {
     pub(crate) system: &'static dyn System,
-    pub(crate) keyed: &'a Arc<Keyed>,
+    pub(crate) keyed: &'a Arc<KeyedState>,
     pub(crate) reading: Reading,
     /// Settings of the whole stage. A half has its own clients, threads, arrivals and end.
     pub(crate) drive: &'a Drive,
@@ -42,7 +42,7 @@ pub(crate) fn drive(
     gate: StartGate,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    let together = &Together::gated(2, gate);
+    let barrier = &StartBarrier::gated(2, gate);
     let (to_progress, lives) = channel();
     let [writes, reads] = std::thread::scope(|scope| {
         let begun = [0, 1].map(|place| {
@@ -52,9 +52,9 @@ pub(crate) fn drive(
                 to_progress.send((place, live.clone())).ok();
             };
             scope.spawn(move || {
-                let driven = drive_half(split, half, nodes, together, &mut tell);
+                let driven = drive_half(split, half, nodes, barrier, &mut tell);
                 if driven.is_err() {
-                    together.fail();
+                    barrier.fail();
                 }
                 driven
             })
@@ -87,7 +87,7 @@ fn drive_half(
     split: &SplitLoad<'_>,
     half: &Half,
     nodes: &[Access],
-    together: &Together,
+    barrier: &StartBarrier,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let first_ticket = split.drive.first_ticket;
@@ -109,7 +109,7 @@ fn drive_half(
         source: &mut |_| Source::mix(&half.workload, split.seed, drawn),
         reading: split.reading,
         drive: &drive,
-        together: Some(together),
+        barrier: Some(barrier),
         interrupted: split.interrupted,
         progress,
     })?;

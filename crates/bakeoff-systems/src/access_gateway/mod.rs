@@ -21,7 +21,7 @@ use bakeoff_core::check::Audit;
 use bakeoff_core::record::{Encryption, Guarantees, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Tier, Workload};
 use bakeoff_core::units::parse_duration;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
@@ -279,7 +279,7 @@ impl System for AccessGateway {
         first: &Access,
         _: &[Access],
         workload: &Workload,
-        _: &Keyed,
+        _: &KeyedState,
     ) -> Result<(), SystemError> {
         if let Some(witnesses) = first.memory.get::<Witnesses>() {
             tarantool::fill_sessions(&witnesses.rights, workload.keys.count)?;

@@ -27,7 +27,7 @@ use bakeoff_core::study::{
 };
 use bakeoff_engine::EngineError;
 use bakeoff_engine::transport::TlsBegins;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_wire::ProtocolError;
@@ -252,7 +252,7 @@ impl System for Nats {
         first: &Access,
         nodes: &[Access],
         _: &Workload,
-        _: &Keyed,
+        _: &KeyedState,
     ) -> Result<(), SystemError> {
         let (_, info) = ask(first, bucket::STREAM_INFO, b"")?;
         if missing(&info) {

@@ -30,7 +30,7 @@ use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ impl System for Tarantool {
         _: &Access,
         nodes: &[Access],
         workload: &Workload,
-        _: &Keyed,
+        _: &KeyedState,
     ) -> Result<(), SystemError> {
         match workload.mix.contains_key(&Operation::CheckAccess) {
             true => fill_sessions(nodes, workload.keys.count),

@@ -26,7 +26,7 @@ use bakeoff_core::study::{
     Workload,
 };
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
@@ -182,7 +182,7 @@ impl System for SecretStore {
         first: &Access,
         nodes: &[Access],
         workload: &Workload,
-        keyed: &Keyed,
+        keyed: &KeyedState,
     ) -> Result<(), SystemError> {
         prepare::prepare(first, nodes, workload, keyed)
     }

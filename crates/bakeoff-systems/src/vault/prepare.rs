@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::study::{KindOption, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
-use bakeoff_engine::works::keyed::{Answer, Compare, Keyed, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KeyedState, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ pub(crate) fn prepare(
     first: &Access,
     nodes: &[Access],
     workload: &Workload,
-    keyed: &Keyed,
+    keyed: &KeyedState,
 ) -> Result<(), SystemError> {
     let mut prepared = Prepared {
         token: token(first)?,
@@ -247,7 +247,7 @@ impl Make<'_> {
     }
 
     /// Encrypts a text that can be verified. Returns the body of its decryption.
-    fn ciphertext(&self, number: u64, keyed: &Keyed) -> Result<String, SystemError> {
+    fn ciphertext(&self, number: u64, keyed: &KeyedState) -> Result<String, SystemError> {
         let mut text = Vec::new();
         keyed.values.write_value(number, Stamp { writer: 0, sequence: 1 }, &mut text);
         let body = json!({ "plaintext": STANDARD.encode(&text) });

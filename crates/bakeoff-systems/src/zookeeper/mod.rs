@@ -16,7 +16,7 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Program;
@@ -279,7 +279,7 @@ impl System for ZooKeeper {
         node: &Access,
         _: &[Access],
         _: &Workload,
-        keyed: &Keyed,
+        keyed: &KeyedState,
     ) -> Result<(), SystemError> {
         let space = &keyed.space;
         let mut parents = vec![top()];

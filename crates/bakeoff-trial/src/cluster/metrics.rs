@@ -15,7 +15,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::observed::{Column, MeteredSeries, MetricsSubject, Series};
 use bakeoff_core::study::{self, MetricsUrl};
 use bakeoff_core::units;
-use bakeoff_engine::asking::{BlockingConnection, HttpReply};
+use bakeoff_engine::blocking_http::{BlockingConnection, HttpReply};
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::Target;
 use bakeoff_systems::System;

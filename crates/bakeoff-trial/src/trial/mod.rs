@@ -33,7 +33,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, DiskFault, Kill, Load, Study, Workload};
-use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeDisk, Process, logs};
@@ -416,7 +416,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Hands the trial's keys to the generators.
     fn generators(
         &self,
-        keyed: &Arc<Keyed>,
+        keyed: &Arc<KeyedState>,
         seed: u64,
         staleness: StalenessTracking,
     ) -> Result<Generators<'b>, GeneratorError> {
@@ -442,7 +442,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             true => StalenessTracking::Measured,
             false => StalenessTracking::NotMeasured,
         };
-        let keyed = Keyed::new(workload, trial.seed, staleness);
+        let keyed = KeyedState::new(workload, trial.seed, staleness);
         let is_recorded = history::is_recorded(self.context.study, workload);
         let keyed = Arc::new(if is_recorded { keyed.with_history() } else { keyed });
         let generators = &self.generators(&keyed, trial.seed, staleness)?;
@@ -516,7 +516,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.record.kept = true;
         self.record.targets = contender.record.source.iter().cloned().collect();
         let staleness = StalenessTracking::NotMeasured;
-        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let keyed = Arc::new(KeyedState::new(workload, trial.seed, staleness));
         let generators = &self.generators(&keyed, trial.seed, staleness)?;
         self.sampling.load_begins(&[]);
         let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });

@@ -14,7 +14,7 @@ use bakeoff_core::observed::PhaseName;
 use bakeoff_core::study::{PowerCutOf, PowerCuts};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_host::{Dropped, NodeDisk, Unsynced, forgetful_disk_support};
 
 use super::audit;
@@ -47,7 +47,7 @@ impl TrialRunner<'_, '_> {
         self.phase(PhaseName::CuttingPower);
         let (system, interrupted) = (contender.system, self.context.interrupted);
         let seed = mix64(trial.seed ^ 0x0070_6f77_6572);
-        let keyed = Arc::new(Keyed::new(workload, seed, StalenessTracking::NotMeasured));
+        let keyed = Arc::new(KeyedState::new(workload, seed, StalenessTracking::NotMeasured));
         let generators = &self.generators(&keyed, seed, StalenessTracking::NotMeasured)?;
         let mut cluster = match self.start(NodeDisk::Forgetful) {
             Ok(cluster) => cluster,

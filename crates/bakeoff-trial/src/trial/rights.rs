@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::study::{Study, Workload};
 use bakeoff_core::workload::KEY_PREFIX;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
 use bakeoff_systems::{KvLoad, cleanup};
 
@@ -59,7 +59,7 @@ fn check_one(
         cleared.map_err(|error| refused("delete", error.to_string()))
     };
     clear()?;
-    let keyed = Arc::new(Keyed::new(&one, 0, StalenessTracking::NotMeasured));
+    let keyed = Arc::new(KeyedState::new(&one, 0, StalenessTracking::NotMeasured));
     let prepared = system.prepare(first, &cluster.nodes, &one, &keyed);
     prepared.map_err(|error| refused("write", error.to_string()))?;
     let (measurement, _) = system
@@ -69,7 +69,7 @@ fn check_one(
             source: &mut |_| Source::Fill,
             reading: Reading { reads: one.reads, may_be_stale: false, lists_are_complete: false },
             drive: &Drive::once(1, 1, 1, PATIENCE),
-            together: None,
+            barrier: None,
             interrupted,
             progress: &mut |_| {},
         })

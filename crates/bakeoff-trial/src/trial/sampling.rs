@@ -19,7 +19,7 @@ use bakeoff_core::observed::{NodeSample, Phase, PhaseName, Series, TrialSamples}
 use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{Endpoint, Load, Study};
 use bakeoff_engine::Window;
-use bakeoff_engine::moments::MomentSender;
+use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_host::usage::{self, MachineServers};
 use bakeoff_host::watch::{LocalWatch, Watch};
 use bakeoff_host::{Process, machine};

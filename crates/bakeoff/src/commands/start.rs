@@ -21,7 +21,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
 use bakeoff_core::units::duration_text;
 use bakeoff_engine::tls::CaPem;
-use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{LimitsApplied, Process};
@@ -145,7 +145,7 @@ fn serve(
         }
     }
     if let Some(workload) = workload {
-        let keyed = Keyed::new(workload, SEED, StalenessTracking::NotMeasured);
+        let keyed = KeyedState::new(workload, SEED, StalenessTracking::NotMeasured);
         let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
         prepared.map_err(|why| {
             let (system, workload) = (&contender.asked.name, &workload.name);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::units::{count_text, server_text};
-use bakeoff_engine::asking::BlockingConnection;
+use bakeoff_engine::blocking_http::BlockingConnection;
 use bakeoff_engine::peer::look_up;
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};

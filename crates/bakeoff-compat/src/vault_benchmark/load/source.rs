@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued, OperationTiming};
 use bakeoff_engine::works::http::{
-    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Source, Stream, Timed,
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Source, Stream, TimingSink,
 };
 
 use super::counts::{Counts, TestCounts};
@@ -139,12 +139,12 @@ impl Source for TestSource {
     }
 
     #[inline]
-    fn timed(&mut self) -> Option<&mut dyn Timed> {
+    fn timed(&mut self) -> Option<&mut dyn TimingSink> {
         Some(self)
     }
 }
 
-impl Timed for TestSource {
+impl TimingSink for TestSource {
     fn begin(&mut self, start: Instant) {
         self.counts.begin(start);
     }

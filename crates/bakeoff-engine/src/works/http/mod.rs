@@ -6,17 +6,17 @@
 //! Not here: the loop (`engine`), the wire formats (`bakeoff_wire`), command lines and output.
 
 mod answers;
-mod driven;
+mod connection;
 mod expect;
-mod fixed;
-mod one;
+mod fixed_requests;
+mod http_work;
+mod placeholders;
 mod request;
 mod servers;
 mod source;
 mod streams;
+mod template_requests;
 mod url;
-mod worded;
-mod words;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,28 +32,28 @@ pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use bakeoff_wire::http2::Response as StreamResponse;
 pub use expect::{Expect, ExpectBody, ExpectError, PLAIN_TEXT_REFUSED, refuses_plain_text};
-pub use fixed::ThinkTime;
+pub use fixed_requests::ThinkTime;
+pub use placeholders::{RequestWords, UnknownWord, WordPlace};
 pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,
     parse_method,
 };
 pub use servers::{Detour, locate, tls_target};
 pub use source::{
-    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, RedirectError,
-    Source, Stream, Timed,
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, RedirectError,
+    ResponseVerdict, Source, Stream, TimingSink,
 };
 pub use url::{Url, UrlError};
-pub use words::{RequestWords, UnknownWord, WordPlace};
 
 use crate::peer::Peer;
+use crate::start_barrier::StartBarrier;
 use crate::tls::TlsOptions;
-use crate::together::Together;
 use crate::turns::Turns;
 use crate::work::IdleClose;
 use crate::{Connections, Drive, EngineError, Live, LoadError};
-use driven::HttpWork;
-use fixed::{Fixed, Order, Requests, deal};
-use worded::Worded;
+use fixed_requests::{FixedRequests, Order, Requests, deal};
+use http_work::HttpWork;
+use template_requests::TemplateRequests;
 
 /// Maximum bytes of a body that is checked, over either version of HTTP.
 const BODY_MAX: usize = 1 << 30;
@@ -223,11 +223,11 @@ impl Ready {
         self.drive_together(drive, None, interrupted, progress)
     }
 
-    /// Drives a load that begins at the same time as all loads of `together`.
+    /// Drives a load that begins at the same time as all loads of `barrier`.
     pub fn drive_together(
         &self,
         drive: &Drive,
-        together: Option<&Together>,
+        barrier: Option<&StartBarrier>,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
@@ -239,24 +239,24 @@ impl Ready {
         if requests.all.iter().all(|request| request.words.is_none()) {
             let fixed = &|share: LoadShare| -> Box<dyn Source> {
                 let order = Order::new(requests, share.index, is_open);
-                Box::new(Fixed::new(requests.clone(), order))
+                Box::new(FixedRequests::new(requests.clone(), order))
             };
-            return self.drive_plan(drive, together, fixed, interrupted, progress);
+            return self.drive_plan(drive, barrier, fixed, interrupted, progress);
         }
         let keep_alive = drive.connections == Connections::Kept;
         let messages: Arc<[_]> =
             requests.all.iter().map(|request| request.message(None, keep_alive)).collect();
         let worded = &|share: LoadShare| -> Box<dyn Source> {
             let order = Order::new(requests, share.index, is_open);
-            Box::new(Worded::new(requests.clone(), messages.clone(), order, drive.seed))
+            Box::new(TemplateRequests::new(requests.clone(), messages.clone(), order, drive.seed))
         };
-        self.drive_plan(drive, together, worded, interrupted, progress)
+        self.drive_plan(drive, barrier, worded, interrupted, progress)
     }
 
     fn drive_plan(
         &self,
         drive: &Drive,
-        together: Option<&Together>,
+        barrier: Option<&StartBarrier>,
         source: &dyn Fn(LoadShare) -> Box<dyn Source>,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
@@ -268,7 +268,7 @@ impl Ready {
                 .owned(drive.share, cycle)
                 .turning(self.turns.clone())
         };
-        let driven = drive_works(&self.peers, drive, together, work, interrupted, progress)?;
+        let driven = drive_works(&self.peers, drive, barrier, work, interrupted, progress)?;
         Ok(driven.0)
     }
 
@@ -296,7 +296,7 @@ impl Ready {
     }
 }
 
-/// Drives a load whose sources make requests as it runs. All loads of `together` begin at the same time.
+/// Drives a load whose sources make requests as it runs. All loads of `barrier` begin at the same time.
 ///
 /// Over HTTP/1.1 a batch has as many responses as the load has operations in flight. Also returns the number of the
 /// first operation that was not started.
@@ -304,27 +304,27 @@ pub fn drive_sources(
     protocol: Protocol,
     peers: &[Peer],
     drive: &Drive,
-    together: Option<&Together>,
+    barrier: Option<&StartBarrier>,
     sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let work = &mut |share, answers| HttpWork::new(sources(share), protocol, drive, 0, answers);
-    drive_works(peers, drive, together, work, interrupted, progress)
+    drive_works(peers, drive, barrier, work, interrupted, progress)
 }
 
 /// Drives work over HTTP. The loop is compiled in this crate for all sources, with this crate's optimization.
 fn drive_works(
     peers: &[Peer],
     drive: &Drive,
-    together: Option<&Together>,
+    barrier: Option<&StartBarrier>,
     works: &mut dyn FnMut(LoadShare, Arc<Mutex<AllAnswers>>) -> HttpWork,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let all = Arc::new(Mutex::new(AllAnswers::default()));
     let work = |share| works(share, all.clone());
-    let driven = crate::drive(peers, drive, together, work, interrupted, progress)?;
+    let driven = crate::drive(peers, drive, barrier, work, interrupted, progress)?;
     let (mut measurement, next) = driven;
     let all = std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner));
     let AllAnswers { counted, oddities, answers } = all;

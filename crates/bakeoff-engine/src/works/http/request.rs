@@ -3,8 +3,8 @@
 use bakeoff_core::template::{Table, Template};
 
 use super::expect::Expect;
+use super::placeholders::{Framing, Message, MessageBody, RequestWords, values};
 use super::url::Url;
-use super::words::{Framing, Message, MessageBody, RequestWords, values};
 
 /// Describes a request that is sent repeatedly.
 #[derive(Clone)]

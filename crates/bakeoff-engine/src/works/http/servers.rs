@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Protocol;
 use super::url::Url;
 use crate::LoadError;
-use crate::asking::shake_hands;
+use crate::blocking_http::shake_hands;
 use crate::own_limits::ports_exhausted;
 use crate::peer::{Address, Peer, look_up};
 use crate::tls::refusal::{self, Wording};
@@ -54,8 +54,8 @@ pub fn locate(
     let detour = detours.iter().find(|one| one.is_for(url)).map(|one| &one.to);
     let addresses = match detour {
         None => addresses(&url.host, url.port, &authority)?,
-        Some(To::Host(host, port)) => addresses(host, *port, &authority)?,
-        Some(To::Unix(path)) => vec![Address::unix(path.clone())],
+        Some(DetourTarget::Host(host, port)) => addresses(host, *port, &authority)?,
+        Some(DetourTarget::Unix(path)) => vec![Address::unix(path.clone())],
     };
     let mut seen = String::new();
     let mut peers: Vec<Peer> = Vec::new();
@@ -101,12 +101,12 @@ fn addresses(host: &str, port: u16, authority: &str) -> Result<Vec<Address>, Loa
 pub struct Detour {
     /// Host and port of the URL; `None` matches any.
     from: (Option<String>, Option<u16>),
-    to: To,
+    to: DetourTarget,
 }
 
 /// Addresses the other end of a detour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum To {
+enum DetourTarget {
     Host(String, u16),
     /// Path of a Unix domain socket.
     Unix(PathBuf),
@@ -121,13 +121,13 @@ impl Detour {
         let port = if port.is_empty() { None } else { Some(port.parse().ok()?) };
         let to_port = to_port.parse().ok().filter(|port| *port > 0)?;
         let host = (!host.is_empty()).then(|| host.to_owned());
-        let to = (!to.is_empty()).then(|| To::Host(to.to_owned(), to_port))?;
+        let to = (!to.is_empty()).then(|| DetourTarget::Host(to.to_owned(), to_port))?;
         Some(Self { from: (host, port), to })
     }
 
     /// Sends all connections to a Unix domain socket.
     pub fn to_unix_socket(path: PathBuf) -> Self {
-        Self { from: (None, None), to: To::Unix(path) }
+        Self { from: (None, None), to: DetourTarget::Unix(path) }
     }
 
     fn is_for(&self, url: &Url) -> bool {
@@ -202,7 +202,7 @@ mod tests {
         let detour = Detour::parse("a.example:80:127.0.0.1:8080").unwrap();
         assert!(detour.is_for(&url("http://A.example/")) && !detour.is_for(&url("http://b/")));
         assert!(!detour.is_for(&url("https://a.example/")));
-        assert_eq!(Detour::parse("::[::1]:9").unwrap().to, To::Host("::1".to_owned(), 9));
+        assert_eq!(Detour::parse("::[::1]:9").unwrap().to, DetourTarget::Host("::1".to_owned(), 9));
         assert!(Detour::to_unix_socket("/s".into()).is_for(&url("https://a.example/")));
         assert!(Detour::parse("::h:9").unwrap().is_for(&url("http://b/")));
         for wrong in ["", "a", "a:1", "a:1:b", "a:x:b:2", "a:1::2", "a:1:b:0", "[::1:1:b:2"] {

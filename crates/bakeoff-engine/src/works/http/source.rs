@@ -1,7 +1,7 @@
 //! Defines the source of a load's requests and the receiver of its answers.
 //!
 //! Fixed requests, a study's, a script's and vault-benchmark's templates share all other code: connections,
-//! redirects, counting (`driven`).
+//! redirects, counting (`http_work`).
 
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ pub struct Body<'a> {
 }
 
 /// Holds the verdict on a response.
-pub enum Judged {
+pub enum ResponseVerdict {
     /// Expected response.
     Success,
     /// Unexpected response.
@@ -108,7 +108,7 @@ pub enum Judged {
     Redirect,
 }
 
-impl From<Result<(), Failure>> for Judged {
+impl From<Result<(), Failure>> for ResponseVerdict {
     #[inline]
     fn from(judged: Result<(), Failure>) -> Self {
         match judged {
@@ -124,7 +124,7 @@ pub(super) fn judge_response<S: JudgeResponses + ?Sized>(
     source: &mut S,
     operation: usize,
     response: &Response<'_>,
-) -> Judged {
+) -> ResponseVerdict {
     let body = Body { bytes: response.body, length: response.length };
     let judged = source.judge(operation, response.status, body);
     let judged =
@@ -157,7 +157,7 @@ pub trait Source: MakeRequests + JudgeResponses + Send {
     }
 
     /// Returns the receiver of request times; `None` if the source does not need them.
-    fn timed(&mut self) -> Option<&mut dyn Timed> {
+    fn timed(&mut self) -> Option<&mut dyn TimingSink> {
         None
     }
 }
@@ -204,7 +204,7 @@ pub trait JudgeResponses {
 
     /// Judges a whole HTTP/1.1 response. Override it to check more than status and body.
     #[inline]
-    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> ResponseVerdict {
         judge_response(self, operation, response)
     }
 
@@ -220,7 +220,7 @@ pub trait JudgeResponses {
         judged.map_err(|failure| compressed(failure, response.headers.get(b"content-encoding")))
     }
 
-    /// Appends the next request of a redirect. Only called after [`Judged::Redirect`]. Returns true for a HEAD
+    /// Appends the next request of a redirect. Only called after [`ResponseVerdict::Redirect`]. Returns true for a HEAD
     /// request; the error says why the redirect is not followed.
     fn follow(
         &mut self,
@@ -234,7 +234,7 @@ pub trait JudgeResponses {
 }
 
 /// Receives the times of a [`Source`]'s requests.
-pub trait Timed {
+pub trait TimingSink {
     /// Begins the load: requests are due from `start`.
     fn begin(&mut self, start: Instant);
 

@@ -25,7 +25,7 @@ pub(super) struct Streams {
 }
 
 /// Holds the end of a request.
-pub(super) enum Ended<'a> {
+pub(super) enum RequestEnd<'a> {
     /// A whole response. For gRPC, `status` is an error if the call failed.
     Response { response: &'a Response<'a>, status: Result<(), Failure> },
     /// No response came.
@@ -83,23 +83,24 @@ impl Streams {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut dyn FnMut(Tag, usize, Ended<'_>),
+        on: &mut dyn FnMut(Tag, usize, RequestEnd<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { connection, calls, flights, answered, .. } = self;
         connection.receive(input, out, &mut |stream: StreamId, event| {
             *answered = true;
             let slots = flights.len();
             let Some((_, tag, operation)) = flights[stream.slot(slots)].take() else { return };
-            let failure = |kind, what: String| Ended::Failed(Failure::new(kind, what));
+            let failure = |kind, what: String| RequestEnd::Failed(Failure::new(kind, what));
             let ended = match &event {
-                Event::Response(response) => {
-                    Ended::Response { response, status: call_status(calls[operation], response) }
-                }
+                Event::Response(response) => RequestEnd::Response {
+                    response,
+                    status: call_status(calls[operation], response),
+                },
                 Event::Piece { .. } => unreachable!("no response is requested in pieces"),
                 // RFC 9113 sections 6.8 and 8.7: also after a GOAWAY.
-                Event::Reset { code: code::REFUSED_STREAM } => {
-                    Ended::Failed(Failure::unprocessed("the server refused the stream".to_owned()))
-                }
+                Event::Reset { code: code::REFUSED_STREAM } => RequestEnd::Failed(
+                    Failure::unprocessed("the server refused the stream".to_owned()),
+                ),
                 Event::Reset { code } => {
                     failure(ErrorKind::Reset, format!("the server reset the stream, code {code}"))
                 }

@@ -22,8 +22,8 @@ use bakeoff_core::linearizability::history::{
 use bakeoff_core::linearizability::judged::OperationOutcome;
 use bakeoff_core::study::Operation;
 
-use super::halves::Halves;
-use super::{Answer, Keyed, Pending};
+use super::two_step::Halves;
+use super::{Answer, KeyedState, PendingOperation};
 use crate::clock;
 
 /// Operations of a batch: 160 KB.
@@ -133,7 +133,7 @@ pub(super) struct HistoryRecorder {
 }
 
 impl HistoryRecorder {
-    /// Returns the current time for [`Pending::started`].
+    /// Returns the current time for [`PendingOperation::started`].
     pub(super) fn now(&self) -> u64 {
         self.collector.time(clock::now())
     }
@@ -162,7 +162,7 @@ impl HistoryRecorder {
     }
 
     /// Records a read that returned the write with this number, or found nothing.
-    pub(super) fn read(&mut self, pending: &Pending, seen: Option<u64>) {
+    pub(super) fn read(&mut self, pending: &PendingOperation, seen: Option<u64>) {
         let action = match seen.map(u32::try_from) {
             None => RecordedAction::Missing(self.witness),
             Some(Ok(seen @ 1..)) => RecordedAction::Read(seen),
@@ -173,7 +173,7 @@ impl HistoryRecorder {
     }
 
     /// Records the end of a write or a delete.
-    pub(super) fn write(&mut self, pending: &Pending, outcome: WriteOutcome) {
+    pub(super) fn write(&mut self, pending: &PendingOperation, outcome: WriteOutcome) {
         let value = pending.sequence;
         if value == 0 {
             return;
@@ -202,7 +202,12 @@ impl HistoryRecorder {
         self.record(pending, action, outcome);
     }
 
-    fn record(&mut self, pending: &Pending, action: RecordedAction, outcome: OperationOutcome) {
+    fn record(
+        &mut self,
+        pending: &PendingOperation,
+        action: RecordedAction,
+        outcome: OperationOutcome,
+    ) {
         let (Ok(key), 1..) = (u32::try_from(pending.key), pending.started) else { return };
         let client = pending.client;
         let node = self.clients.get(client as usize).copied().unwrap_or(u16::MAX);
@@ -231,7 +236,7 @@ impl Drop for HistoryRecorder {
     }
 }
 
-impl Keyed {
+impl KeyedState {
     /// Also records the history of its keys, for [`Self::history`].
     pub fn with_history(mut self) -> Self {
         self.history = Some(Arc::default());

@@ -9,7 +9,6 @@
 //!
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
-mod halves;
 mod history;
 mod leases;
 mod scan;
@@ -17,6 +16,7 @@ mod shared;
 mod source;
 #[cfg(test)]
 mod tests;
+mod two_step;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -33,18 +33,18 @@ use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 use serde::{Deserialize, Serialize};
 
-use self::halves::{Half, Halves, Step};
 pub use self::history::HistoryCollector;
 use self::history::HistoryRecorder;
 use self::leases::Leases;
-pub use self::shared::{Keyed, Ledger, StalenessTracking};
+pub use self::shared::{KeyedState, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
+use self::two_step::{Half, Halves, Step};
 use crate::peer::Peer;
-use crate::together::Together;
+use crate::start_barrier::StartBarrier;
 use crate::work::{
-    Course, Done, Failure, IdleClose, Issued, NotIssued, Outline, Pendings, Session, Success, Tag,
-    Tickets, Work,
+    Completion, Course, Failure, IdleClose, IssuedOperation, NotIssued, Outline, Pendings, Session,
+    Success, Tag, Tickets, Work,
 };
 use crate::{Drive, EngineError, Live};
 
@@ -158,7 +158,7 @@ pub type Connect = Box<dyn FnMut(u32, usize) -> Box<dyn KvSession> + Send>;
 
 /// Makes one worker's key-value work over the sessions of `connect`.
 pub struct KvWork {
-    keyed: Arc<Keyed>,
+    keyed: Arc<KeyedState>,
     source: Source,
     reading: Reading,
     connect: Connect,
@@ -167,30 +167,30 @@ pub struct KvWork {
     key: Vec<u8>,
     value: Vec<u8>,
     /// Operations whose next request must be written.
-    goes_on: Vec<(Tag, Pending, Half)>,
+    goes_on: Vec<(Tag, PendingOperation, Half)>,
     /// Records operations for the linearizability check; `None` without that check.
     history: Option<HistoryRecorder>,
     /// Renewals of its clients' leases.
     leases: Leases,
 }
 
-/// Drives keyed work. All loads of `together` begin at the same time. `works` makes each worker's work. Returns the
+/// Drives keyed work. All loads of `barrier` begin at the same time. `works` makes each worker's work. Returns the
 /// measurement and the number of the first operation that was not started.
 ///
 /// The loop is compiled in this crate for all systems, with this crate's optimization.
 pub fn drive(
     peers: &[Peer],
     drive: &Drive,
-    together: Option<&Together>,
+    barrier: Option<&StartBarrier>,
     works: &mut dyn FnMut(LoadShare) -> KvWork,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    crate::drive(peers, drive, together, works, interrupted, progress)
+    crate::drive(peers, drive, barrier, works, interrupted, progress)
 }
 
 /// Holds the state of an operation until its answer.
-pub(crate) struct Pending {
+pub(crate) struct PendingOperation {
     operation: Operation,
     /// Number of the key; for a `list`, of the directory.
     key: u64,
@@ -212,7 +212,7 @@ pub(crate) struct Pending {
 impl KvWork {
     /// Makes the operations of one worker. `worker` is its share among the workers of all generators.
     pub fn new(
-        keyed: Arc<Keyed>,
+        keyed: Arc<KeyedState>,
         source: Source,
         reading: Reading,
         worker: LoadShare,
@@ -254,7 +254,7 @@ impl Course for KvWork {
 
 impl Work for KvWork {
     type Session = dyn KvSession;
-    type Pending = Pending;
+    type State = PendingOperation;
 
     fn outline(&self) -> Outline {
         let operations = self.source.operations();
@@ -284,7 +284,7 @@ impl Work for KvWork {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<Pending>, NotIssued> {
+    ) -> Result<IssuedOperation<PendingOperation>, NotIssued> {
         let space = &self.keyed.space;
         let Some((place, mut key)) = self.source.choose(ticket, space.count(), self.keyed.share())
         else {
@@ -307,11 +307,20 @@ impl Work for KvWork {
         };
         let (began, sequence, started) = (ReadBegan::default(), 0, 0);
         let renewed = (operation == Operation::KeepLease).then(clock::now);
-        let mut pending =
-            Pending { operation, key, began, sequence, client, ticket, started, renewed, halves };
+        let mut pending = PendingOperation {
+            operation,
+            key,
+            began,
+            sequence,
+            client,
+            ticket,
+            started,
+            renewed,
+            halves,
+        };
         let first = Half::first(operation, self.source.creates());
         if self.request(session, tag, &mut pending, first, out) {
-            Ok(Issued { operation: place, pending })
+            Ok(IssuedOperation { operation: place, pending })
         } else {
             self.give_up(pending, WriteOutcome::NotSent);
             Err(NotIssued::Busy)
@@ -323,14 +332,14 @@ impl Work for KvWork {
         session: &mut Self::Session,
         input: &[u8],
         out: &mut Vec<u8>,
-        pendings: &mut impl Pendings<Pending>,
-        done: &mut Vec<Done>,
+        pendings: &mut impl Pendings<PendingOperation>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError> {
         let mut goes_on = std::mem::take(&mut self.goes_on);
         let received = session.receive(input, out, &mut |tag, answer| {
             if let Some(pending) = pendings.take(tag) {
                 match self.step(pending, answer) {
-                    Step::Done(result) => done.push(Done { tag, result }),
+                    Step::Done(result) => done.push(Completion { tag, result }),
                     Step::GoesOn(pending, half) => goes_on.push((tag, pending, half)),
                 }
             }
@@ -340,7 +349,7 @@ impl Work for KvWork {
             for (tag, pending, half) in goes_on.drain(..) {
                 match self.go_on(session, tag, pending, half, out) {
                     Ok(pending) => pendings.put_back(tag, pending),
-                    Err(failure) => done.push(Done { tag, result: Err(failure) }),
+                    Err(failure) => done.push(Completion { tag, result: Err(failure) }),
                 }
             }
         }
@@ -351,21 +360,21 @@ impl Work for KvWork {
     fn receive_end(
         &mut self,
         session: &mut Self::Session,
-        pendings: &mut impl Pendings<Pending>,
-        done: &mut Vec<Done>,
+        pendings: &mut impl Pendings<PendingOperation>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError> {
         session.receive_end(&mut |tag, answer| {
             if let Some(pending) = pendings.take(tag) {
                 let result = match self.step(pending, answer) {
                     Step::Done(result) => result,
-                    Step::GoesOn(..) => Err(halves::closed()),
+                    Step::GoesOn(..) => Err(two_step::closed()),
                 };
-                done.push(Done { tag, result });
+                done.push(Completion { tag, result });
             }
         })
     }
 
-    fn after_idle_close(&self, session: &dyn KvSession, pending: &Pending) -> IdleClose {
+    fn after_idle_close(&self, session: &dyn KvSession, pending: &PendingOperation) -> IdleClose {
         match pending.operation {
             _ if !session.may_close_idle() => IdleClose::Broken,
             Operation::Get | Operation::List | Operation::Scan | Operation::Decrypt => {
@@ -375,7 +384,7 @@ impl Work for KvWork {
         }
     }
 
-    fn give_up(&mut self, pending: Pending, outcome: WriteOutcome) {
+    fn give_up(&mut self, pending: PendingOperation, outcome: WriteOutcome) {
         self.end_write(&pending, outcome);
     }
 }
@@ -412,7 +421,11 @@ impl ClientNumbers {
 }
 
 impl KvWork {
-    fn judge(&mut self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
+    fn judge(
+        &mut self,
+        pending: &PendingOperation,
+        answer: Answer<'_>,
+    ) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure::new(kind, what));
         let is_refused = matches!(answer, Answer::Refused(..));
         let result = match (pending.operation, answer) {
@@ -467,7 +480,7 @@ impl KvWork {
     }
 
     /// Records the outcome of a write in the ledger; does nothing for a read.
-    fn end_write(&mut self, pending: &Pending, outcome: WriteOutcome) {
+    fn end_write(&mut self, pending: &PendingOperation, outcome: WriteOutcome) {
         if !pending.operation.writes() {
             return;
         }
@@ -482,27 +495,35 @@ impl KvWork {
         }
     }
 
-    fn judge_value(&mut self, pending: &Pending, value: &[u8]) -> Result<Success, Failure> {
+    fn judge_value(
+        &mut self,
+        pending: &PendingOperation,
+        value: &[u8],
+    ) -> Result<Success, Failure> {
         let stamp = self.stamp(pending, value)?;
         self.judge_stamp(pending, stamp)
     }
 
     /// Returns the stamp of a value of the operation's key.
-    fn stamp(&self, pending: &Pending, value: &[u8]) -> Result<Stamp, Failure> {
+    fn stamp(&self, pending: &PendingOperation, value: &[u8]) -> Result<Stamp, Failure> {
         self.keyed.values.verify(pending.key, value).map_err(|corruption| {
             let what = self.find(pending.key, false, &corruption.to_string());
             Failure::new(ErrorKind::WrongValue, what)
         })
     }
 
-    fn judge_stamp(&mut self, pending: &Pending, stamp: Stamp) -> Result<Success, Failure> {
+    fn judge_stamp(
+        &mut self,
+        pending: &PendingOperation,
+        stamp: Stamp,
+    ) -> Result<Success, Failure> {
         if let Some(history) = &mut self.history {
             history.read(pending, Some(stamp.sequence));
         }
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
     }
 
-    fn judge_missing(&mut self, pending: &Pending) -> Result<Success, Failure> {
+    fn judge_missing(&mut self, pending: &PendingOperation) -> Result<Success, Failure> {
         if let Some(history) = &mut self.history {
             history.read(pending, None);
         }
@@ -511,7 +532,7 @@ impl KvWork {
 
     fn judge_read(
         &self,
-        pending: &Pending,
+        pending: &PendingOperation,
         judge: impl FnOnce(&KeyHistory) -> Result<(), Violation>,
     ) -> Result<Success, Failure> {
         let Some(history) = self.keyed.ledger.history(pending.key) else {
@@ -532,7 +553,7 @@ impl KvWork {
 
     fn conclude(
         &self,
-        pending: &Pending,
+        pending: &PendingOperation,
         judged: Result<ReadAge, (Violation, ReadAge)>,
     ) -> Result<Success, Failure> {
         let (found, stale) = match judged {

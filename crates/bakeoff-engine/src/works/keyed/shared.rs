@@ -11,8 +11,8 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
-use super::halves::Replaced;
 use super::history::HistoryCollector;
+use super::two_step::ReplacedWrites;
 use crate::clock;
 
 /// Maximum number of keys with a history. Larger key spaces keep an evenly spaced sample.
@@ -134,7 +134,7 @@ impl Ledger {
 }
 
 /// Holds the state that all workers of a trial share.
-pub struct Keyed {
+pub struct KeyedState {
     /// Names of the keys.
     pub space: KeySpace,
     /// Generator and verifier of values.
@@ -143,7 +143,7 @@ pub struct Keyed {
     pub ledger: Ledger,
     /// Number of keys of a `scan`.
     pub scan: u32,
-    pub(super) replaced: Replaced,
+    pub(super) replaced: ReplacedWrites,
     /// History of its keys; `None` if it is not recorded.
     pub(super) history: Option<Arc<HistoryCollector>>,
 }
@@ -151,7 +151,7 @@ pub struct Keyed {
 /// Default number of keys of a `scan`.
 const SCAN: u32 = 100;
 
-impl Keyed {
+impl KeyedState {
     /// Starts with the keys of a workload, none of them written.
     pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         let sizes = workload.value_sizes().cloned();
@@ -161,7 +161,7 @@ impl Keyed {
             values: Values::new(sizes, seed),
             ledger: Ledger::new(workload.keys.count, seed, staleness),
             scan: workload.with.get("scan").and_then(|text| text.parse().ok()).unwrap_or(SCAN),
-            replaced: Replaced::default(),
+            replaced: ReplacedWrites::default(),
             history: None,
         }
     }

@@ -18,7 +18,7 @@ struct Store {
 }
 
 /// Remembers a request and the tag of its answer.
-struct Asked {
+struct SentRequest {
     tag: Tag,
     operation: Operation,
     key: Vec<u8>,
@@ -30,7 +30,7 @@ struct Asked {
 /// Answers all requests once any bytes arrive.
 struct MemorySession {
     store: Arc<Mutex<Store>>,
-    asked: Vec<Asked>,
+    asked: Vec<SentRequest>,
 }
 
 impl Session for MemorySession {
@@ -46,7 +46,7 @@ impl KvSession for MemorySession {
         let Request { operation, compare, limit, reads, .. } = *request;
         assert_eq!(reads, ReadConsistency::Linearizable, "no session knows `freshest`");
         let (key, value) = (request.key.to_vec(), request.value.to_vec());
-        self.asked.push(Asked { tag, operation, key, value, compare, limit: limit as usize });
+        self.asked.push(SentRequest { tag, operation, key, value, compare, limit: limit as usize });
         true
     }
 
@@ -57,7 +57,7 @@ impl KvSession for MemorySession {
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let mut store = self.store.lock().unwrap();
-        for Asked { tag, operation, key, value, compare, limit } in self.asked.drain(..) {
+        for SentRequest { tag, operation, key, value, compare, limit } in self.asked.drain(..) {
             let found = store.keys.get(&key).cloned();
             match (operation, compare, found) {
                 (Operation::Scan, ..) => {
@@ -102,10 +102,10 @@ impl KvSession for MemorySession {
 /// Runs clients with one operation each on one store.
 struct Desk {
     store: Arc<Mutex<Store>>,
-    keyed: Arc<Keyed>,
+    keyed: Arc<KeyedState>,
     work: KvWork,
     sessions: Vec<MemorySession>,
-    pendings: Vec<SmallVec<[Option<Pending>; 1]>>,
+    pendings: Vec<SmallVec<[Option<PendingOperation>; 1]>>,
     next: u64,
 }
 
@@ -135,7 +135,7 @@ impl Desk {
             systems: Vec::new(),
         };
         let store = Arc::new(Mutex::new(Store::default()));
-        let keyed = Keyed::new(&workload, 7, StalenessTracking::NotMeasured);
+        let keyed = KeyedState::new(&workload, 7, StalenessTracking::NotMeasured);
         let keyed = Arc::new(keyed.owned(generator).with_history());
         let reads = workload.reads;
         let reading = Reading { reads, may_be_stale: false, lists_are_complete: true };
@@ -171,7 +171,7 @@ impl Desk {
     fn issue(&mut self, client: usize) {
         let session = &mut self.sessions[client];
         let issued = self.work.issue(session, client as u32, 0, self.next, &mut Vec::new());
-        let Ok(Issued { pending, .. }) = issued else { panic!("it is issued") };
+        let Ok(IssuedOperation { pending, .. }) = issued else { panic!("it is issued") };
         self.pendings[client][0] = Some(pending);
         self.next += 1;
     }

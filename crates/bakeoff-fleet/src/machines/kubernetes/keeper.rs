@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bakeoff_agent::AgentRefusal;
 use bakeoff_clock as clock;
-use bakeoff_engine::asking::BlockingConnection;
+use bakeoff_engine::blocking_http::BlockingConnection;
 use bakeoff_engine::tls::{TlsTexts, Trust};
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::http::tls_target;

@@ -9,7 +9,7 @@ use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{Compare, Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{Compare, KeyedState, Reading, Source, StalenessTracking};
 
 use super::*;
 use crate::{Memory, kinds};
@@ -256,7 +256,7 @@ fn workload(text: &str) -> Workload {
 #[test]
 fn wrong_decrypted_text_is_a_wrong_value() {
     let workload = workload("mix: {decrypt: 1}, keys: {count: 1, order: same}");
-    let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
+    let keyed = Arc::new(KeyedState::new(&workload, 7, StalenessTracking::NotMeasured));
     let mut text = Vec::new();
     keyed.values.write_value(0, Stamp { writer: 0, sequence: 1 }, &mut text);
     let mut altered = text.clone();
@@ -304,7 +304,7 @@ fn wrong_decrypted_text_is_a_wrong_value() {
             lists_are_complete: false,
         },
         drive: &Drive::once(2, 1, 1, Duration::from_secs(10)),
-        together: None,
+        barrier: None,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},
     };

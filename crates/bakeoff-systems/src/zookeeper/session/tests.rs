@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_core::study::parse;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{KeyedState, Reading, Source, StalenessTracking};
 
 use super::*;
 use crate::replay;
@@ -170,7 +170,7 @@ fn operation_in_flight_at_session_expiry_counts_once() {
     let study = "title: t\nsystems: {z: {kind: zookeeper}}\nworkloads: {w: {mix: {put: 1}, keys: {count: 9}, fill: true}}\n\
                  loads: {l: {clients: 1, stop: {operations: 1}}}\n";
     let workload = parse("t", "t.yaml", study, &kinds()).unwrap().workloads.remove(0);
-    let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
+    let keyed = Arc::new(KeyedState::new(&workload, 7, StalenessTracking::NotMeasured));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || serve(&listener));
@@ -181,7 +181,7 @@ fn operation_in_flight_at_session_expiry_counts_once() {
         source: &mut |_| Source::mix(&workload, 7, 7),
         reading: Reading { reads, may_be_stale: false, lists_are_complete: false },
         drive: &Drive::once(6, 1, 1, Duration::from_secs(10)),
-        together: None,
+        barrier: None,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},
     };

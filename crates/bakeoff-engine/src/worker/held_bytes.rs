@@ -2,12 +2,12 @@
 //! end.
 
 /// Counts held bytes against the worker's share of the limit.
-pub(super) struct Held {
+pub(super) struct HeldBytes {
     bytes: usize,
     most: usize,
 }
 
-impl Held {
+impl HeldBytes {
     pub(super) fn new(most: usize) -> Self {
         Self { bytes: 0, most }
     }

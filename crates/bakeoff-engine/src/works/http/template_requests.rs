@@ -1,19 +1,19 @@
 //! Serves requests that contain words as a source.
 //!
-//! Not here: the words, and the fixed parts of a message (`words`).
+//! Not here: the words, and the fixed parts of a message (`placeholders`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::template::{self, Template};
 
-use super::fixed::{Order, Requests};
+use super::fixed_requests::{Order, Requests};
+use super::placeholders::{
+    HEADERS_SALT, Message, RequestWords, TARGET_SALT, UnknownWord, WordPlace, values,
+};
 use super::request::Request;
 use super::source::{
     Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Source, Stream,
-};
-use super::words::{
-    HEADERS_SALT, Message, RequestWords, TARGET_SALT, UnknownWord, WordPlace, values,
 };
 use crate::work::{Failure, NotIssued};
 
@@ -62,7 +62,7 @@ fn changing(template: Template, text: &mut String) -> Option<Template> {
 }
 
 /// Serves [`Requests`] with words as a source.
-pub(super) struct Worded {
+pub(super) struct TemplateRequests {
     requests: Arc<Requests>,
     messages: Arc<[Message]>,
     order: Order,
@@ -74,7 +74,7 @@ pub(super) struct Worded {
     field_ends: Vec<(usize, usize)>,
 }
 
-impl Worded {
+impl TemplateRequests {
     pub(super) fn new(
         requests: Arc<Requests>,
         messages: Arc<[Message]>,
@@ -86,7 +86,7 @@ impl Worded {
     }
 }
 
-impl MakeRequests for Worded {
+impl MakeRequests for TemplateRequests {
     fn request(
         &mut self,
         client: u32,
@@ -143,7 +143,7 @@ impl MakeRequests for Worded {
     }
 }
 
-impl JudgeResponses for Worded {
+impl JudgeResponses for TemplateRequests {
     fn reads_bodies(&self) -> bool {
         self.requests.read_bodies()
     }
@@ -153,7 +153,7 @@ impl JudgeResponses for Worded {
     }
 }
 
-impl Source for Worded {
+impl Source for TemplateRequests {
     fn operations(&self) -> Vec<String> {
         self.requests.operations()
     }
@@ -273,7 +273,7 @@ mod tests {
             rows: Arc::default(),
         });
         let order = Order::new(&requests, 0, false);
-        let mut source = Worded::new(requests, messages, order, 1);
+        let mut source = TemplateRequests::new(requests, messages, order, 1);
         let list = source.header_lists(0).remove(0).unwrap();
         let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [":method", ":scheme", ":authority", "user-agent", "x-fixed"]);

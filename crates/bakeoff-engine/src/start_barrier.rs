@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::{START_DELAY, clock};
 
 /// Synchronizes the start of several loads.
-pub struct Together {
+pub struct StartBarrier {
     state: Mutex<State>,
     changed: Condvar,
     /// Chooses the start time once all are ready. Without a gate they start [`START_DELAY`] later.
@@ -28,7 +28,7 @@ enum State {
     Failed,
 }
 
-impl Together {
+impl StartBarrier {
     /// Waits for `loads` loads.
     pub fn new(loads: usize) -> Self {
         Self { state: Mutex::new(State::Waiting(loads)), changed: Condvar::new(), gate: None }
@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn loads_start_together_or_not_at_all() {
-        let together = Together::new(2);
+        let barrier = StartBarrier::new(2);
         let starts = std::thread::scope(|scope| {
-            let other = scope.spawn(|| together.start());
-            [together.start(), other.join().unwrap()]
+            let other = scope.spawn(|| barrier.start());
+            [barrier.start(), other.join().unwrap()]
         });
         assert!(starts[0].is_some() && starts[0] == starts[1]);
-        let together = Together::new(2);
+        let barrier = StartBarrier::new(2);
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| together.start());
-            together.fail();
+            let other = scope.spawn(|| barrier.start());
+            barrier.fail();
             assert_eq!(other.join().unwrap(), None);
         });
-        assert_eq!(together.start(), None);
+        assert_eq!(barrier.start(), None);
     }
 }

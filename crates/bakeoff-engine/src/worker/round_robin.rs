@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::Connections;
-use super::super::client::{Seen, Slot, Waiting};
+use super::super::client::{ClientOutcomes, QueuedOperation, Slot};
 use super::super::work::{Tag, Work};
 use super::Worker;
 
@@ -35,11 +35,11 @@ impl<W: Work> Worker<'_, W> {
     }
 
     /// Starts an operation on the connection that its number picks. A connection that is down sends it once it is up.
-    pub(super) fn take_turn(&mut self, index: usize, tag: Tag, waiting: Waiting) {
+    pub(super) fn take_turn(&mut self, index: usize, tag: Tag, waiting: QueuedOperation) {
         let ticket = self.pacing.take_ticket(&mut self.work);
         let Some(turns) = &self.part.turns else { return };
         let server = turns.server(ticket);
-        let waiting = Waiting { again: Some(ticket), ..waiting };
+        let waiting = QueuedOperation { again: Some(ticket), ..waiting };
         if self.part.connections == Connections::OneEach {
             let client = &mut self.clients[index];
             client.node = turns.node(client.number, server);
@@ -63,7 +63,7 @@ impl<W: Work> Worker<'_, W> {
         let slice = &mut self.recorder.slice;
         for client in self.clients.chunks(self.part.per_client) {
             let seen = client.iter().map(|connection| connection.seen);
-            let seen = seen.reduce(Seen::and).unwrap_or_default();
+            let seen = seen.reduce(ClientOutcomes::and).unwrap_or_default();
             slice.unserved_clients += u64::from(seen.is_unserved(window));
             slice.clients_with_work += u64::from(seen.had_work());
             slice.clients_without_success += u64::from(seen.had_work() && !seen.success_in_window);

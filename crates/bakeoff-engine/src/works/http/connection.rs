@@ -7,8 +7,10 @@ use bakeoff_wire::http1::{Connection, Limits, Response};
 
 use super::answers::Tally;
 use super::body_limits;
-use super::source::{Judged, RedirectError, Source};
-use crate::work::{Done, Failure, IdleClose, Issued, NotIssued, Pendings, Success, Tag};
+use super::source::{RedirectError, ResponseVerdict, Source};
+use crate::work::{
+    Completion, Failure, IdleClose, IssuedOperation, NotIssued, Pendings, Success, Tag,
+};
 
 /// Maximum redirects followed for one request, as in Go's client and browsers.
 const HOPS_MAX: u8 = 10;
@@ -48,10 +50,10 @@ impl OneConnection {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<IdleClose>, NotIssued> {
+    ) -> Result<IssuedOperation<IdleClose>, NotIssued> {
         if self.unissued > 0 {
             self.unissued -= 1;
-            return Ok(Issued { operation: self.operation, pending: IdleClose::Broken });
+            return Ok(IssuedOperation { operation: self.operation, pending: IdleClose::Broken });
         }
         if !self.connection.is_ready() || self.ending {
             return Err(NotIssued::Busy);
@@ -64,15 +66,15 @@ impl OneConnection {
         self.unissued = batch.responses - 1;
         self.next_tag = tag;
         let pending = if batch.responses == 1 { batch.idle_close } else { IdleClose::Broken };
-        Ok(Issued { operation: batch.operation, pending })
+        Ok(IssuedOperation { operation: batch.operation, pending })
     }
 
     /// Returns the connection and the receiver of its responses.
     pub(super) fn delivery<'a, P>(
         &'a mut self,
-        to: Receiving<'a>,
+        to: ResponseReceiver<'a>,
         pendings: &'a mut P,
-        done: &'a mut Vec<Done>,
+        done: &'a mut Vec<Completion>,
     ) -> (&'a mut Connection, Delivery<'a, P>) {
         let delivery = Delivery {
             to,
@@ -89,7 +91,7 @@ impl OneConnection {
 }
 
 /// Receives the responses of all connections of a worker.
-pub(super) struct Receiving<'a> {
+pub(super) struct ResponseReceiver<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) keep_alive: bool,
     /// Next request of a redirect.
@@ -103,9 +105,9 @@ pub(super) struct Receiving<'a> {
 
 /// Receives the responses of one connection.
 pub(super) struct Delivery<'a, P> {
-    to: Receiving<'a>,
+    to: ResponseReceiver<'a>,
     pendings: &'a mut P,
-    done: &'a mut Vec<Done>,
+    done: &'a mut Vec<Completion>,
     operation: usize,
     next_tag: &'a mut Tag,
     hops: &'a mut u8,
@@ -119,9 +121,9 @@ impl<P: Pendings<IdleClose>> Delivery<'_, P> {
     pub(super) fn take(&mut self, response: &Response<'_>) {
         *self.ending |= !response.keep_alive || !self.to.keep_alive;
         let result = match self.to.source.response(self.operation, response) {
-            Judged::Success => Ok(Success::default()),
-            Judged::Failure(failure) => Err(failure),
-            Judged::Redirect => match self.follow(response) {
+            ResponseVerdict::Success => Ok(Success::default()),
+            ResponseVerdict::Failure(failure) => Err(failure),
+            ResponseVerdict::Redirect => match self.follow(response) {
                 Ok(()) => return,
                 Err(failure) => Err(failure),
             },
@@ -135,7 +137,7 @@ impl<P: Pendings<IdleClose>> Delivery<'_, P> {
             if self.to.is_timed {
                 self.to.fresh.push(self.operation);
             }
-            self.done.push(Done { tag, result });
+            self.done.push(Completion { tag, result });
         }
     }
 

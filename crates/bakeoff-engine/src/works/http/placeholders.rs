@@ -1,9 +1,9 @@
 //! Renders requests whose words in braces change with each request, such as `/users/{sequence}`.
 //!
-//! If no request has a word, `fixed` sends the same bytes every time and this module is not used.
+//! If no request has a word, `fixed_requests` sends the same bytes every time and this module is not used.
 //!
-//! Not here: the set of words (`bakeoff_core::template`), the source of such requests (`worded`), a study's requests
-//! (`bakeoff_systems`).
+//! Not here: the set of words (`bakeoff_core::template`), the source of such requests (`template_requests`), a
+//! study's requests (`bakeoff_systems`).
 
 use std::io::Write as _;
 

@@ -13,13 +13,13 @@ const BATCH: usize = 512;
 
 /// Collects latencies; the latest wait to be recorded.
 #[derive(Default)]
-pub(super) struct Batched {
+pub(super) struct LatencyBatch {
     recorded: Latencies,
     /// Waiting latencies, in nanoseconds.
     waiting: Vec<u64>,
 }
 
-impl Batched {
+impl LatencyBatch {
     #[inline]
     pub(super) fn record(&mut self, latency: Duration) {
         self.waiting.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn batches_match_latencies_recorded_one_by_one() {
-        let (mut batched, mut one_by_one) = (Batched::default(), Latencies::default());
+        let (mut batched, mut one_by_one) = (LatencyBatch::default(), Latencies::default());
         for count in [1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH] {
             for nth in 0..count as u64 {
                 // Some exceed the histogram's maximum of one hour.

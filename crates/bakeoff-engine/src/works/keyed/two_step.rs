@@ -17,7 +17,7 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::Stamp;
 
-use super::{Answer, Compare, KvSession, KvWork, Pending, Request};
+use super::{Answer, Compare, KvSession, KvWork, PendingOperation, Request};
 use crate::work::{Failure, Success, Tag};
 
 /// Maximum tries of a `compare-and-set` before it fails.
@@ -91,7 +91,7 @@ impl Half {
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(super) enum Step {
     Done(Result<Success, Failure>),
-    GoesOn(Pending, Half),
+    GoesOn(PendingOperation, Half),
 }
 
 /// Returns the failure of an operation whose second request could not be sent.
@@ -106,15 +106,15 @@ pub(super) fn closed() -> Failure {
 type Writes = VecDeque<(u64, u32)>;
 
 /// Remembers the writes that compare-and-sets replaced recently.
-pub(super) struct Replaced(Box<[Mutex<Writes>]>);
+pub(super) struct ReplacedWrites(Box<[Mutex<Writes>]>);
 
-impl Default for Replaced {
+impl Default for ReplacedWrites {
     fn default() -> Self {
         Self((0..PLACES).map(|_| Mutex::default()).collect())
     }
 }
 
-impl Replaced {
+impl ReplacedWrites {
     /// Records that a write of a key was replaced. Returns false if it had been replaced before.
     fn note(&self, key: u64, sequence: u32) -> bool {
         let place = &self.0[(key % PLACES as u64) as usize];
@@ -132,7 +132,7 @@ impl Replaced {
 
 impl KvWork {
     /// Judges an answer, and decides if the operation has another request.
-    pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
+    pub(super) fn step(&mut self, mut pending: PendingOperation, answer: Answer<'_>) -> Step {
         if let Some(history) = &mut self.history {
             history.answered(&answer);
         }
@@ -197,7 +197,12 @@ impl KvWork {
     }
 
     /// Continues with the write, unless the read was wrong.
-    fn after_read(&mut self, mut pending: Pending, tries: u32, answer: Answer<'_>) -> Step {
+    fn after_read(
+        &mut self,
+        mut pending: PendingOperation,
+        tries: u32,
+        answer: Answer<'_>,
+    ) -> Step {
         let compares = pending.operation == Operation::CompareAndSet;
         let (version, value) = match answer {
             Answer::Versioned(value, version) if compares => (version, Some(value)),
@@ -233,10 +238,10 @@ impl KvWork {
         &mut self,
         session: &mut dyn KvSession,
         tag: Tag,
-        mut pending: Pending,
+        mut pending: PendingOperation,
         half: Half,
         out: &mut Vec<u8>,
-    ) -> Result<Pending, Failure> {
+    ) -> Result<PendingOperation, Failure> {
         if self.request(session, tag, &mut pending, half, out) {
             return Ok(pending);
         }
@@ -249,7 +254,7 @@ impl KvWork {
         &mut self,
         session: &mut dyn KvSession,
         tag: Tag,
-        pending: &mut Pending,
+        pending: &mut PendingOperation,
         half: Half,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -279,7 +284,7 @@ impl KvWork {
 
     /// Records the start of a read or a write in the ledger, and its time for a history. Other requests have no
     /// history, and would only contend for the lock of key 0.
-    fn note_begin(&self, pending: &mut Pending, half: Half) {
+    fn note_begin(&self, pending: &mut PendingOperation, half: Half) {
         let ledger = &self.keyed.ledger;
         if half.writes() {
             let is_put = half.operation != Operation::Delete;
@@ -299,7 +304,7 @@ impl KvWork {
     }
 }
 
-impl Pending {
+impl PendingOperation {
     /// Returns the stamp of the value to send. A write without a number in its key's history uses the operation's
     /// number.
     fn stamp(&self) -> Stamp {

@@ -8,8 +8,8 @@ use bakeoff_wire::http1::Response;
 
 use super::request::Request;
 use super::source::{
-    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, RedirectError,
-    Source, Stream, judge_response,
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, RedirectError,
+    ResponseVerdict, Source, Stream, judge_response,
 };
 use super::url::Url;
 use crate::work::{Failure, IdleClose, NotIssued};
@@ -121,18 +121,18 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// Serves [`Requests`] as a source.
-pub(super) struct Fixed {
+pub(super) struct FixedRequests {
     requests: Arc<Requests>,
     order: Order,
 }
 
-impl Fixed {
+impl FixedRequests {
     pub(super) fn new(requests: Arc<Requests>, order: Order) -> Self {
         Self { requests, order }
     }
 }
 
-impl MakeRequests for Fixed {
+impl MakeRequests for FixedRequests {
     #[inline]
     fn request(
         &mut self,
@@ -165,7 +165,7 @@ impl MakeRequests for Fixed {
     }
 }
 
-impl JudgeResponses for Fixed {
+impl JudgeResponses for FixedRequests {
     fn reads_bodies(&self) -> bool {
         self.requests.read_bodies()
     }
@@ -176,12 +176,12 @@ impl JudgeResponses for Fixed {
     }
 
     #[inline]
-    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> ResponseVerdict {
         if self.requests.follow_redirects
             && matches!(response.status, 301 | 302 | 303 | 307 | 308)
             && response.headers.get("location").is_some()
         {
-            return Judged::Redirect;
+            return ResponseVerdict::Redirect;
         }
         judge_response(self, operation, response)
     }
@@ -208,7 +208,7 @@ impl JudgeResponses for Fixed {
     }
 }
 
-impl Source for Fixed {
+impl Source for FixedRequests {
     fn operations(&self) -> Vec<String> {
         self.requests.operations()
     }

@@ -1,6 +1,6 @@
 //! Implements `Work` for HTTP requests, over HTTP/1.1 or HTTP/2.
 //!
-//! Not here: making requests and judging answers (each [`Source`]), the bookkeeping of one connection (`one`,
+//! Not here: making requests and judging answers (each [`Source`]), the bookkeeping of one connection (`connection`,
 //! `streams`).
 
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,13 @@ use bakeoff_wire::ProtocolError;
 
 use super::Protocol;
 use super::answers::{AllAnswers, Tally};
-use super::one::{OneConnection, Receiving};
+use super::connection::{OneConnection, ResponseReceiver};
 use super::source::Source;
-use super::streams::{Ended, Streams};
+use super::streams::{RequestEnd, Streams};
 use crate::turns::Turns;
 use crate::work::{
-    Course, Done, IdleClose, Issued, NotIssued, OperationTiming, Outline, Pendings, Session,
-    Success, Tag, Tickets, Work,
+    Completion, Course, IdleClose, IssuedOperation, NotIssued, OperationTiming, Outline, Pendings,
+    Session, Success, Tag, Tickets, Work,
 };
 use crate::{Connections, Drive};
 
@@ -125,8 +125,8 @@ impl HttpWork {
     }
 
     #[inline]
-    fn receiving(&mut self) -> Receiving<'_> {
-        Receiving {
+    fn receiving(&mut self) -> ResponseReceiver<'_> {
+        ResponseReceiver {
             source: &mut *self.source,
             is_timed: self.is_timed,
             keep_alive: self.keep_alive,
@@ -196,7 +196,7 @@ impl Course for HttpWork {
 
 impl Work for HttpWork {
     type Session = HttpSession;
-    type Pending = IdleClose;
+    type State = IdleClose;
 
     fn outline(&self) -> Outline {
         Outline {
@@ -228,7 +228,7 @@ impl Work for HttpWork {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<IdleClose>, NotIssued> {
+    ) -> Result<IssuedOperation<IdleClose>, NotIssued> {
         match &mut session.speaks {
             Speaks::One(one) => {
                 one.issue(&mut *self.source, client, session.node, tag, ticket, out)
@@ -238,7 +238,7 @@ impl Work for HttpWork {
                 let stream = self.source.stream(client, session.node, ticket)?;
                 let (operation, pending) = (stream.operation, stream.idle_close);
                 streams.send(tag, &stream, out)?;
-                Ok(Issued { operation, pending })
+                Ok(IssuedOperation { operation, pending })
             }
         }
     }
@@ -254,7 +254,7 @@ impl Work for HttpWork {
         input: &[u8],
         out: &mut Vec<u8>,
         pendings: &mut impl Pendings<IdleClose>,
-        done: &mut Vec<Done>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError> {
         self.received(input.len());
         match &mut session.speaks {
@@ -273,17 +273,17 @@ impl Work for HttpWork {
                 let Self { source, is_timed, tally, fresh, .. } = self;
                 streams.receive(input, out, &mut |tag, operation, ended| {
                     let (status, bytes, result) = match ended {
-                        Ended::Response { response, status } => {
+                        RequestEnd::Response { response, status } => {
                             // The source counts responses, so it gets those of failed calls, too.
                             let judged = source.stream_response(operation, response);
                             (response.status, response.length, status.and(judged))
                         }
-                        Ended::Failed(failure) => (0, 0, Err(failure)),
+                        RequestEnd::Failed(failure) => (0, 0, Err(failure)),
                     };
                     // An unprocessed request is sent again.
                     if result.as_ref().is_err_and(|failure| failure.is_unprocessed) {
                         pendings.take(tag);
-                        done.push(Done { tag, result: result.map(|()| Success::default()) });
+                        done.push(Completion { tag, result: result.map(|()| Success::default()) });
                         return;
                     }
                     tally.answer(status, bytes);
@@ -291,7 +291,7 @@ impl Work for HttpWork {
                         if *is_timed {
                             fresh.push(operation);
                         }
-                        done.push(Done { tag, result: result.map(|()| Success::default()) });
+                        done.push(Completion { tag, result: result.map(|()| Success::default()) });
                     }
                 })
             }
@@ -302,7 +302,7 @@ impl Work for HttpWork {
         &mut self,
         session: &mut HttpSession,
         pendings: &mut impl Pendings<IdleClose>,
-        done: &mut Vec<Done>,
+        done: &mut Vec<Completion>,
     ) -> Result<(), ProtocolError> {
         self.received(0);
         match &mut session.speaks {
