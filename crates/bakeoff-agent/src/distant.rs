@@ -10,7 +10,8 @@ use std::time::Duration;
 use bakeoff_core::record::durability::UnsafeSetting;
 use bakeoff_core::study::DiskFault;
 use bakeoff_host::{
-    Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Server, Stopped, SyncsSeen,
+    Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Server, ServerEnding, StopResult,
+    SyncsSeen,
 };
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -63,10 +64,10 @@ impl Server for RemoteServer {
         &self.spec
     }
 
-    fn ending(&self) -> Option<Ending> {
+    fn ending(&self) -> Option<ServerEnding> {
         match self.try_ask(NodeRequest::Ending) {
             Ok(ending) => ending,
-            Err(_) => Some(Ending { exit: Exit::OutOfReach, cause: None }),
+            Err(_) => Some(ServerEnding { exit: Exit::OutOfReach, cause: None }),
         }
     }
 
@@ -146,9 +147,9 @@ impl Server for RemoteServer {
         self.ask::<()>(NodeRequest::AskToEnd);
     }
 
-    fn finish_within(&self, grace: Duration) -> Stopped {
+    fn finish_within(&self, grace: Duration) -> StopResult {
         let grace_ms = grace.as_millis() as u64;
-        let lost = Stopped { exit: Exit::OutOfReach, forced: true };
+        let lost = StopResult { exit: Exit::OutOfReach, forced: true };
         self.ask(NodeRequest::Finish(grace_ms)).unwrap_or(lost)
     }
 

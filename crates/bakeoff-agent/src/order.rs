@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::study::Limits;
 use bakeoff_host::{
-    Before, FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat, Upgrade,
+    FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat, SetupCommand, Upgrade,
 };
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -199,7 +199,7 @@ impl LaunchOrder {
             contents,
             mode: if private { FileMode::Private } else { FileMode::Readable },
         };
-        let before = |before: OrderBefore| Before {
+        let before = |before: OrderBefore| SetupCommand {
             program: before.program.into(),
             args: before.args.into_iter().map(Into::into).collect(),
             within: std::time::Duration::from_millis(before.within_ms),

@@ -189,7 +189,7 @@ impl Workshop {
             Request::Log { node } => self.log(node, line),
             Request::Port { address, base } => self.port(address, base),
             Request::IsFree { address, port } => is_free(address, port),
-            Request::LacksOwnDisks => as_json(bakeoff_host::forgetful_disk_support().err()),
+            Request::LacksOwnDisks => as_json(bakeoff_host::volatile_disk_support().err()),
             Request::Space => self.space(),
             Request::Watch(ask) => self.ask_watch(ask),
             Request::Lacks { files } => {

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicI32;
 
 use bakeoff_core::observed::Column;
 
-use super::procfs::{self, OfThread, Proportional, Stat, Used};
+use super::procfs::{self, OfThread, ProcessUsage, Proportional, Stat};
 
 /// The processes that belong to a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +44,11 @@ pub(super) struct Family {
     members: HashMap<i32, Member>,
     joined: u64,
     /// Usage of gone members that no other member waited for.
-    gone: Used,
+    gone: ProcessUsage,
     gone_io: Option<Io>,
     threads_gone: OfThread,
     /// Values reported last, so that a counter never decreases.
-    reported: Used,
+    reported: ProcessUsage,
     reported_io: Option<Io>,
 }
 
@@ -60,13 +60,13 @@ struct Member {
     parent: i32,
     /// True if it has ended and was not waited for.
     ended: bool,
-    own: Used,
+    own: ProcessUsage,
     /// Usage of children that it waited for.
-    waited: Used,
+    waited: ProcessUsage,
     /// `waited` when the process was first seen: usage of children that were never seen.
-    waited_before: Option<Used>,
+    waited_before: Option<ProcessUsage>,
     /// Last usage seen of known children that are gone.
-    left: Used,
+    left: ProcessUsage,
     io: Option<Io>,
     left_io: Option<Io>,
     rss_pages: u64,
@@ -81,10 +81,10 @@ impl Member {
             start_ticks: stat.start_ticks,
             parent: stat.parent,
             ended: false,
-            own: Used::default(),
-            waited: Used::default(),
+            own: ProcessUsage::default(),
+            waited: ProcessUsage::default(),
             waited_before: None,
-            left: Used::default(),
+            left: ProcessUsage::default(),
             io: None,
             left_io: None,
             rss_pages: 0,
@@ -106,12 +106,12 @@ impl Member {
     }
 
     /// Returns the usage of children that it waited for since it was first seen.
-    fn waited_since(&self) -> Used {
+    fn waited_since(&self) -> ProcessUsage {
         self.waited.less(&self.waited_before.unwrap_or_default())
     }
 
     /// Returns its own usage and that of its gone children.
-    fn used(&self) -> Used {
+    fn used(&self) -> ProcessUsage {
         let children = self.waited_since().most(&self.left);
         self.own.and(&self.waited_before.unwrap_or_default()).and(&children)
     }
@@ -156,10 +156,10 @@ impl Family {
             kinship,
             members: HashMap::new(),
             joined: 0,
-            gone: Used::default(),
+            gone: ProcessUsage::default(),
             gone_io: None,
             threads_gone: OfThread::default(),
-            reported: Used::default(),
+            reported: ProcessUsage::default(),
             reported_io: None,
         }
     }
@@ -219,7 +219,7 @@ impl Family {
     }
 
     /// Returns the usage of all members so far, including gone ones.
-    fn used(&mut self) -> (Used, Option<Io>) {
+    fn used(&mut self) -> (ProcessUsage, Option<Io>) {
         let (mut total, mut io) = (self.gone, self.gone_io);
         for member in self.members.values() {
             // bakeoff itself waits for the nodes, so its waited-for time is theirs.
@@ -409,14 +409,14 @@ mod tests {
 
     /// Creates a member with these values.
     fn member(start_ticks: u64, parent: i32, own: u64, waited: u64) -> Member {
-        let used = |user_ticks| Used { user_ticks, ..Used::default() };
+        let used = |user_ticks| ProcessUsage { user_ticks, ..ProcessUsage::default() };
         let own = used(own);
         Member {
             start_ticks,
             parent,
             own,
             waited: used(waited),
-            waited_before: Some(Used::default()),
+            waited_before: Some(ProcessUsage::default()),
             ..Member::new(&Stat::default())
         }
     }
@@ -449,9 +449,9 @@ mod tests {
         assert!(of.used().0.user_ticks >= before, "a counter never goes back");
         // After waiting, the parent's own count holds all of them, and the unseen ones.
         let ours = of.members.get_mut(&us).unwrap();
-        ours.waited = Used { user_ticks: 99_000, ..Used::default() };
-        ours.waited_before = Some(Used::default());
-        ours.own = Used::default();
+        ours.waited = ProcessUsage { user_ticks: 99_000, ..ProcessUsage::default() };
+        ours.waited_before = Some(ProcessUsage::default());
+        ours.own = ProcessUsage::default();
         assert_eq!(of.used().0.user_ticks, 99_000);
     }
 

@@ -47,9 +47,9 @@ pub(super) trait Tree: Send + Sync {
 }
 
 /// The mounted hierarchies of the kernel.
-struct Mounted;
+struct MountedHierarchies;
 
-impl Tree for Mounted {
+impl Tree for MountedHierarchies {
     fn read(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
     }
@@ -103,7 +103,7 @@ const PERIOD_MAX_US: u64 = 1_000_000;
 const QUOTA_MIN_US: u64 = 1_000;
 
 /// The reason why a limit was not applied.
-enum Refused {
+enum LimitRefusal {
     /// Setting the limit failed.
     No(String),
     /// The limit was set, but another value was read back.
@@ -114,14 +114,18 @@ impl Cgroups {
     /// Uses the hierarchies of this machine.
     pub(crate) fn mounted() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self::read(Arc::new(Mounted), read("/proc/self/cgroup"), read("/proc/self/mountinfo"))
+        Self::read(
+            Arc::new(MountedHierarchies),
+            read("/proc/self/cgroup"),
+            read("/proc/self/mountinfo"),
+        )
     }
 
     fn read(tree: Arc<dyn Tree>, own: String, mounts: String) -> Self {
         Self { tree, cpu: OnceLock::new(), memory: OnceLock::new(), own, mounts }
     }
 
-    fn hierarchy(&self, controller: Controller) -> Result<&Hierarchy, Refused> {
+    fn hierarchy(&self, controller: Controller) -> Result<&Hierarchy, LimitRefusal> {
         let cell = match controller {
             Controller::Cpu => &self.cpu,
             Controller::Memory => &self.memory,
@@ -131,19 +135,23 @@ impl Cgroups {
             clear_stale(&*self.tree, found.below());
             Ok(found)
         });
-        found.as_ref().map_err(|why| Refused::No(why.to_string()))
+        found.as_ref().map_err(|why| LimitRefusal::No(why.to_string()))
     }
 
     /// Creates the node's group in one hierarchy.
-    fn group(&self, controller: Controller, node: &str) -> Result<(Version, PathBuf), Refused> {
+    fn group(
+        &self,
+        controller: Controller,
+        node: &str,
+    ) -> Result<(Version, PathBuf), LimitRefusal> {
         let hierarchy = self.hierarchy(controller)?;
         let dir = hierarchy.make_group(&*self.tree, controller, &run_group(), node);
-        Ok((hierarchy.version(), dir.map_err(|error| Refused::No(error.to_string()))?))
+        Ok((hierarchy.version(), dir.map_err(|error| LimitRefusal::No(error.to_string()))?))
     }
 
-    fn limit_cpu(&self, node: &str, cores: f64) -> Result<(Version, PathBuf), Refused> {
+    fn limit_cpu(&self, node: &str, cores: f64) -> Result<(Version, PathBuf), LimitRefusal> {
         let (quota, period) = quota(cores).ok_or_else(|| {
-            Refused::No(format!("a limit of {cores} CPUs is below the kernel's minimum"))
+            LimitRefusal::No(format!("a limit of {cores} CPUs is below the kernel's minimum"))
         })?;
         let (version, dir) = self.group(Controller::Cpu, node)?;
         match version {
@@ -156,7 +164,7 @@ impl Cgroups {
         Ok((version, dir))
     }
 
-    fn limit_memory(&self, node: &str, bytes: u64) -> Result<(Version, PathBuf), Refused> {
+    fn limit_memory(&self, node: &str, bytes: u64) -> Result<(Version, PathBuf), LimitRefusal> {
         let (version, dir) = self.group(Controller::Memory, node)?;
         // The kernel counts in pages and rounds down.
         let page = rustix::param::page_size() as u64;
@@ -177,22 +185,22 @@ impl Cgroups {
     }
 
     /// Writes a limit and reads it back.
-    fn set(&self, dir: &Path, file: &str, value: &str) -> Result<(), Refused> {
+    fn set(&self, dir: &Path, file: &str, value: &str) -> Result<(), LimitRefusal> {
         let path = dir.join(file);
-        let no = |error| Refused::No(format!("cannot set `{}`: {error}", path.display()));
+        let no = |error| LimitRefusal::No(format!("cannot set `{}`: {error}", path.display()));
         self.tree.write(&path, value).map_err(no)?;
         let seen = self.tree.read(&path).map_err(no)?;
         if seen.trim() == value {
             return Ok(());
         }
-        Err(Refused::Other(format!(
+        Err(LimitRefusal::Other(format!(
             "`{}` was set to `{value}` but reads `{}`",
             path.display(),
             seen.trim()
         )))
     }
 
-    fn apply(&self, spec: &NodeSpec) -> Result<Group, Refused> {
+    fn apply(&self, spec: &NodeSpec) -> Result<Group, LimitRefusal> {
         let asked = spec.limits.as_ref();
         let cpu = asked.and_then(|limits| limits.cpu);
         let cpu = cpu.map(|cores| self.limit_cpu(&spec.name, cores)).transpose()?;
@@ -282,7 +290,7 @@ pub fn limit_support() -> Vec<LimitSupport> {
         };
         let refused = match dir {
             Ok(_) => None,
-            Err(Refused::No(why) | Refused::Other(why)) => Some(why),
+            Err(LimitRefusal::No(why) | LimitRefusal::Other(why)) => Some(why),
         };
         for hierarchy in groups.found() {
             let run = hierarchy.below().join(run_group());
@@ -320,16 +328,16 @@ impl Confine for Cgroups {
                 let own = self.own_limits();
                 let is_confined = own != PodLimits::default();
                 let limits = match refused {
-                    Refused::No(_)
+                    LimitRefusal::No(_)
                         if spec.limits.as_ref().is_some_and(|asked| suffice(&own, asked)) =>
                     {
                         LimitsApplied::ByContainer { limits: own.to_string() }
                     }
-                    Refused::No(why) if is_confined => LimitsApplied::NotApplied {
+                    LimitRefusal::No(why) if is_confined => LimitsApplied::NotApplied {
                         why: format!("its container is limited to {own}; {why}"),
                     },
-                    Refused::No(why) => LimitsApplied::NotApplied { why },
-                    Refused::Other(why) => LimitsApplied::Differs { why },
+                    LimitRefusal::No(why) => LimitsApplied::NotApplied { why },
+                    LimitRefusal::Other(why) => LimitsApplied::Differs { why },
                 };
                 Confinement { enter: Vec::new(), limits, group: None }
             }
@@ -453,7 +461,7 @@ fn remove_run(tree: &dyn Tree, group: &Path) -> io::Result<()> {
 /// Removes the group of a run whose processes were killed. Retries, because they leave it with a delay.
 pub(super) fn remove_when_left(group: &Path) {
     for _ in 0..50 {
-        match remove_run(&Mounted, group) {
+        match remove_run(&MountedHierarchies, group) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             _ => break,
         }

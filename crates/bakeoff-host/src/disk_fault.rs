@@ -21,8 +21,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use super::forgetful::ForgetfulDisk;
-use super::{attendant, shim};
+use super::volatile_disk::VolatileDisk;
+use super::{helper_process, shim};
 
 /// Internal command: `bakeoff __probe PARENT DISK DIR`.
 pub(super) const COMMAND: &str = "__probe";
@@ -37,7 +37,7 @@ const PROBE_BYTES: usize = 4096;
 /// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Probed {
+enum ProbeResult {
     /// The write and its sync took this many seconds.
     Synced(f64),
     /// The disk has no space.
@@ -48,12 +48,12 @@ enum Probed {
 
 /// Fault of a disk, and the probe that it holds.
 #[derive(Default)]
-pub(super) struct Broken {
+pub(super) struct FaultyDisk {
     fault: Option<DiskFault>,
     held: Option<Probe>,
 }
 
-impl ForgetfulDisk {
+impl VolatileDisk {
     /// Breaks the disk, and returns the proof.
     pub(super) fn break_by(&self, fault: DiskFault) -> Result<String, String> {
         self.broken().fault = Some(fault);
@@ -61,7 +61,7 @@ impl ForgetfulDisk {
         let mut probe = Probe::begin(self)?;
         match fault {
             DiskFault::Slow { sync_delay } => match probe.answer(sync_delay + FOLLOWED_WITHIN)? {
-                Some(Probed::Synced(took)) if took >= sync_delay.as_secs_f64() => {
+                Some(ProbeResult::Synced(took)) if took >= sync_delay.as_secs_f64() => {
                     Ok(format!("a sync took {}", took_text(took)))
                 }
                 other => Err(unproven(other.as_ref())),
@@ -75,7 +75,9 @@ impl ForgetfulDisk {
                 other => Err(unproven(other.as_ref())),
             },
             DiskFault::Full => match probe.answer(FOLLOWED_WITHIN)? {
-                Some(Probed::NoSpace) => Ok("a new file found no space left on the disk".into()),
+                Some(ProbeResult::NoSpace) => {
+                    Ok("a new file found no space left on the disk".into())
+                }
                 other => Err(unproven(other.as_ref())),
             },
         }
@@ -83,11 +85,11 @@ impl ForgetfulDisk {
 
     /// Heals the disk, and returns the proof.
     pub(super) fn heal(&self) -> Result<String, String> {
-        let Broken { fault: was, held } = std::mem::take(&mut *self.broken());
+        let FaultyDisk { fault: was, held } = std::mem::take(&mut *self.broken());
         self.obey(Order::Fault(None))?;
         let returned = match held.map(|mut probe| probe.answer(FOLLOWED_WITHIN)) {
             None => "",
-            Some(Ok(Some(Probed::Synced(_)))) => "the held sync returned, and ",
+            Some(Ok(Some(ProbeResult::Synced(_)))) => "the held sync returned, and ",
             Some(other) => return Err(unproven(other?.as_ref())),
         };
         let limit = match was {
@@ -97,11 +99,11 @@ impl ForgetfulDisk {
         let deadline = clock::now() + FOLLOWED_WITHIN;
         loop {
             match Probe::begin(self)?.answer(FOLLOWED_WITHIN)? {
-                Some(Probed::Synced(took)) if took < limit.as_secs_f64() => {
+                Some(ProbeResult::Synced(took)) if took < limit.as_secs_f64() => {
                     return Ok(format!("{returned}a sync took {}", took_text(took)));
                 }
                 // A busy machine may be slow for a moment.
-                Some(Probed::Synced(_)) if clock::now() < deadline => {}
+                Some(ProbeResult::Synced(_)) if clock::now() < deadline => {}
                 other => return Err(unproven(other.as_ref())),
             }
         }
@@ -128,26 +130,26 @@ fn took_text(seconds: f64) -> String {
     }
 }
 
-fn unproven(probed: Option<&Probed>) -> String {
+fn unproven(probed: Option<&ProbeResult>) -> String {
     match probed {
         None => "a sync of its disk did not return".to_owned(),
-        Some(Probed::Synced(took)) => format!("a sync of its disk took {}", took_text(*took)),
-        Some(Probed::NoSpace) => "its disk has no space".to_owned(),
-        Some(Probed::Failed(why)) => format!("its disk could not be probed: {why}"),
+        Some(ProbeResult::Synced(took)) => format!("a sync of its disk took {}", took_text(*took)),
+        Some(ProbeResult::NoSpace) => "its disk has no space".to_owned(),
+        Some(ProbeResult::Failed(why)) => format!("its disk could not be probed: {why}"),
     }
 }
 
 /// A process that writes to a node's disk. Dropping it kills the process.
 struct Probe {
     child: Child,
-    answer: mpsc::Receiver<Option<Probed>>,
+    answer: mpsc::Receiver<Option<ProbeResult>>,
 }
 
 impl Probe {
-    fn begin(disk: &ForgetfulDisk) -> Result<Self, String> {
+    fn begin(disk: &VolatileDisk) -> Result<Self, String> {
         let (within, dir) = (disk.pid().to_string(), disk.dir());
         let args = [OsStr::new(&within), dir.as_os_str()];
-        let mut child = attendant::start_ours(COMMAND, args, Stdio::null())?;
+        let mut child = helper_process::start_ours(COMMAND, args, Stdio::null())?;
         let stdout = child.stdout.take().expect("was piped");
         let (sender, answer) = mpsc::channel();
         let probe = Self { child, answer };
@@ -163,7 +165,7 @@ impl Probe {
     }
 
     /// Waits for the result; `None` if it does not come in time.
-    fn answer(&mut self, within: Duration) -> Result<Option<Probed>, String> {
+    fn answer(&mut self, within: Duration) -> Result<Option<ProbeResult>, String> {
         match self.answer.recv_timeout(within) {
             Ok(Some(probed)) => Ok(Some(probed)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -176,13 +178,13 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        attendant::end_ours(&mut self.child);
+        helper_process::end_ours(&mut self.child);
     }
 }
 
-/// Runs the command: prints a [`Probed`].
+/// Runs the command: prints a [`ProbeResult`].
 pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let probed = probe(&args.collect::<Vec<_>>()).unwrap_or_else(Probed::Failed);
+    let probed = probe(&args.collect::<Vec<_>>()).unwrap_or_else(ProbeResult::Failed);
     let line = serde_json::to_string(&probed).unwrap_or_default();
     let mut out = std::io::stdout();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
@@ -191,7 +193,7 @@ pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn probe(args: &[OsString]) -> Result<Probed, String> {
+fn probe(args: &[OsString]) -> Result<ProbeResult, String> {
     let [parent, disk, dir] = args else { return Err("needs a parent, a disk and a path".into()) };
     let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
     shim::within(disk).map_err(|error| format!("cannot enter its mount namespace: {error}"))?;
@@ -205,8 +207,10 @@ fn probe(args: &[OsString]) -> Result<Probed, String> {
     let synced = synced(&path);
     fs::remove_file(&path).ok();
     match synced {
-        Ok(took) => Ok(Probed::Synced(took.as_secs_f64())),
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOSPC) => Ok(Probed::NoSpace),
+        Ok(took) => Ok(ProbeResult::Synced(took.as_secs_f64())),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOSPC) => {
+            Ok(ProbeResult::NoSpace)
+        }
         Err(error) => Err(error.to_string()),
     }
 }
@@ -226,8 +230,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::forgetful::tests::{breakable, is_lacking};
     use crate::tests::{launch, wait_for};
+    use crate::volatile_disk::tests::{breakable, is_lacking};
     use crate::{NodeSpec, Process};
 
     const DELAY: Duration = Duration::from_millis(300);

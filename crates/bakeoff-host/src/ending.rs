@@ -14,7 +14,7 @@ use super::child::Exit;
 
 /// How a server ended, with the cause if known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct ServerEnding {
     /// Exit code or signal.
     pub exit: Exit,
     /// Cause; `None` if unknown.
@@ -35,7 +35,7 @@ pub enum EndingCause {
     FullDisk,
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for ServerEnding {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { exit, cause } = self;
         match (exit, cause) {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_ending_names_the_limit_or_the_disk_behind_it() {
-        let text = |exit, cause| Ending { exit, cause }.to_string();
+        let text = |exit, cause| ServerEnding { exit, cause }.to_string();
         let memory = Some(EndingCause::MemoryLimit { limit: ByteCount(64 << 20), kills: 1 });
         assert_eq!(
             text(Exit::Signal(9), memory),

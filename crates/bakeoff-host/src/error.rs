@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_core::units::SERVER_TEXT_MAX;
 use serde::{Deserialize, Serialize};
 
-use super::ending::{Ending, EndingCause, Life};
+use super::ending::{EndingCause, Life, ServerEnding};
 
 /// The reason why a server could not be run.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub enum HostError {
         /// Time that bakeoff had waited for it.
         after: Duration,
         /// Exit and its cause.
-        ending: Box<Ending>,
+        ending: Box<ServerEnding>,
         /// Stage of its life.
         life: Life,
         /// Effect of its limits; `None` if they hardly mattered.
@@ -226,7 +226,7 @@ impl fmt::Display for HostError {
 }
 
 /// Returns the hint for a server that exited.
-fn died_hint(ending: &Ending, is_held: bool, log: &LogTail) -> &'static str {
+fn died_hint(ending: &ServerEnding, is_held: bool, log: &LogTail) -> &'static str {
     match ending.cause {
         Some(EndingCause::MemoryLimit { .. }) => LIMITS_HINT,
         Some(EndingCause::FullDisk) => {

@@ -38,7 +38,7 @@ pub struct Flip {
 }
 
 /// A file that can be damaged.
-struct Found {
+struct FlipTarget {
     path: PathBuf,
     size: u64,
     written: SystemTime,
@@ -71,7 +71,7 @@ pub fn flip_a_bit(
 }
 
 /// Flips a bit of a byte that is not zero. Returns the place of both; `None` if there is no such byte.
-fn flip(Found { path, size, .. }: &Found, seed: u64) -> io::Result<Option<(u64, u8)>> {
+fn flip(FlipTarget { path, size, .. }: &FlipTarget, seed: u64) -> io::Result<Option<(u64, u8)>> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut bytes = vec![0; usize::try_from((*size).min(READ_MAX)).unwrap_or(0)];
     file.read_exact_at(&mut bytes, 0)?;
@@ -88,7 +88,7 @@ fn flip(Found { path, size, .. }: &Found, seed: u64) -> io::Result<Option<(u64, 
 }
 
 /// Adds all files below `dir` that are not empty.
-fn find(dir: &Path, spared: &[PathBuf], found: &mut Vec<Found>) -> io::Result<()> {
+fn find(dir: &Path, spared: &[PathBuf], found: &mut Vec<FlipTarget>) -> io::Result<()> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
@@ -99,7 +99,7 @@ fn find(dir: &Path, spared: &[PathBuf], found: &mut Vec<Found>) -> io::Result<()
         if metadata.is_dir() {
             find(&path, spared, found)?;
         } else if metadata.is_file() && metadata.len() > 0 {
-            found.push(Found { path, size: metadata.len(), written: metadata.modified()? });
+            found.push(FlipTarget { path, size: metadata.len(), written: metadata.modified()? });
         }
     }
     Ok(())

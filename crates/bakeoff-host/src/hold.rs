@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{Before, Host, HostError, NodeSpec, OnFailure, launcher};
+use super::{Host, HostError, NodeSpec, OnFailure, SetupCommand, launcher};
 
 pub(super) const COMMAND: &str = "__hold";
 
@@ -41,7 +41,7 @@ fn hold(args: &[OsString]) -> Result<(), HostError> {
             program: if how == "before" { "true".into() } else { program.into() },
             args: args.to_vec(),
             before: match how {
-                "before" => vec![Before {
+                "before" => vec![SetupCommand {
                     program: program.into(),
                     args: args.to_vec(),
                     within: Duration::from_secs(60),

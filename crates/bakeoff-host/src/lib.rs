@@ -11,9 +11,7 @@
 //!
 //! Not here: programs and readiness probes (`bakeoff_systems`), the load (`engine`).
 
-mod attendant;
-mod before;
-pub mod beside;
+mod busy_time;
 mod census;
 mod cgroup;
 mod child;
@@ -23,9 +21,11 @@ mod disk_fault;
 mod ending;
 mod error;
 mod flip;
-mod forgetful;
+mod foreign_processes;
 pub mod hardware;
+mod helper_process;
 mod hold;
+pub mod instance_lock;
 mod launcher;
 mod listening;
 pub mod logs;
@@ -38,15 +38,15 @@ pub mod ports;
 mod process;
 mod procfs;
 mod ready;
-mod running;
 pub mod seat;
 mod server;
+mod setup_commands;
 mod shim;
 mod sockets;
-mod strangers;
 mod syncs;
 mod unprivileged;
 pub mod usage;
+mod volatile_disk;
 mod warden;
 mod warden_line;
 pub mod watch;
@@ -69,17 +69,17 @@ use self::server::LocalServer;
 pub use bakeoff_disk::{Dropped, Unsynced};
 pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
-pub use ending::{Ending, EndingCause, Life};
+pub use ending::{EndingCause, Life, ServerEnding};
 pub use error::{HostError, LogTail};
 pub use flip::{Flip, FlipIn, flip_a_bit};
-pub use forgetful::support as forgetful_disk_support;
 pub use launcher::{end_if_stopped, own_program};
 pub use process::{Process, Server, kill_all, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
-pub use server::Stopped;
+pub use server::StopResult;
 pub use sockets::{SocketOwner, socket_owner};
 pub use syncs::SyncsSeen;
+pub use volatile_disk::support as volatile_disk_support;
 
 /// Describes one server process to run.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,7 @@ pub struct NodeSpec {
     /// Resource limits; `None` for no limits.
     pub limits: Option<Limits>,
     /// Commands to run before the first start, in order. A restart does not run them.
-    pub before: Vec<Before>,
+    pub before: Vec<SetupCommand>,
     /// True if the server refuses to run as root. It and its `before` commands then run as another user, who owns this
     /// run's files (`unprivileged`).
     pub never_root: bool,
@@ -155,7 +155,7 @@ pub enum NodeDisk {
 ///
 /// Runs with the server's directory, environment, limits and log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Before {
+pub struct SetupCommand {
     /// Path, or a name to look up on `PATH`.
     pub program: PathBuf,
     /// Arguments, without the program's name.

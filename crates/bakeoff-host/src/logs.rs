@@ -162,8 +162,8 @@ mod tests {
         write("a.log", "[error] in it 1\nall is well\n[error] in it 2\n");
         write("error.log", "[crit] of a file that was not there\u{ff}\n");
         std::fs::write(path("turned"), "[warn] new\n").unwrap();
-        type Said = (String, u64, Vec<(String, u64)>);
-        let message = |marks: &Marks| -> Vec<Said> {
+        type LogSummary = (String, u64, Vec<(String, u64)>);
+        let message = |marks: &Marks| -> Vec<LogSummary> {
             let kinds = |log: &NodeLog| {
                 log.kinds.iter().map(|kind| (kind.what.clone(), kind.count)).collect()
             };

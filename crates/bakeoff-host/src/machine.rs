@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use bakeoff_core::observed::{BusyBy, Column};
 
+use super::busy_time::BusyTimeSource;
 use super::procfs;
-use super::running::Running;
 
 /// The machine, and the disk below one directory.
 pub(super) struct Machine {
     data: PathBuf,
     /// Device number of the disk that holds `data`; `None` if there is no single disk (tmpfs, overlay, btrfs).
     device: Option<(u32, u32)>,
-    running: Running,
+    running: BusyTimeSource,
 }
 
 /// Sector size in `/proc/diskstats`, independent of the disk's own.
@@ -27,7 +27,7 @@ impl Machine {
         let device = device.map(|of| (rustix::fs::major(of.st_dev), rustix::fs::minor(of.st_dev)));
         // Major number 0 is not a device.
         let device = device.filter(|&(major, _)| major != 0);
-        Self { data: data.to_owned(), device, running: Running::find() }
+        Self { data: data.to_owned(), device, running: BusyTimeSource::find() }
     }
 
     /// Returns the source of the busy time.

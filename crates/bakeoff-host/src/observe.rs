@@ -34,15 +34,15 @@ use super::NodeSpec;
 use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
 use super::disk;
+use super::foreign_processes::Scan;
 use super::machine::Machine;
 use super::sockets::{Counts, Owner, Sockets};
-use super::strangers::Scan;
 
 /// Name of the machine's series.
 const MACHINE: &str = "machine";
 
 /// A node or bakeoff itself, as the sampler sees it.
-pub struct Watched {
+pub struct SampledProcess {
     name: String,
     family: Family,
     ports: Vec<u16>,
@@ -51,17 +51,17 @@ pub struct Watched {
     dir: Option<PathBuf>,
     group: Option<Group>,
     /// One counter for each value of [`Group::throttled`].
-    throttled: [Continued; 3],
+    throttled: [ContinuedCounter; 3],
 }
 
 /// A counter of a node's cgroup that continues over restarts, although each restart creates a new group.
 #[derive(Debug, Clone, Copy, Default)]
-struct Continued {
+struct ContinuedCounter {
     before: f64,
     last: f64,
 }
 
-impl Continued {
+impl ContinuedCounter {
     /// Adds a value read from the current group and returns the total.
     fn take(&mut self, seen: f64) -> f64 {
         if seen < self.last {
@@ -72,7 +72,7 @@ impl Continued {
     }
 }
 
-impl Watched {
+impl SampledProcess {
     /// Watches a node of this machine over all its restarts. `pid`: its process ID, 0 while it does not run.
     pub(super) fn node(spec: &NodeSpec, pid: Arc<AtomicI32>, group: Option<Group>) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Sampler {
     pub fn start(data: &Path, interval: Duration, began: Instant) -> Self {
         let interval = interval.max(INTERVAL_MIN);
         let mut observer = Observer::new(data, interval, began);
-        observer.watch(Watched::ourselves());
+        observer.watch(SampledProcess::ourselves());
         observer.sample(Occasion::Grid);
         let observer = Arc::new(Mutex::new(observer));
         let (tell, marks) = mpsc::channel();
@@ -158,7 +158,7 @@ impl Sampler {
     }
 
     /// Adds nodes to the samples.
-    pub fn watch(&self, nodes: impl IntoIterator<Item = Watched>) {
+    pub fn watch(&self, nodes: impl IntoIterator<Item = SampledProcess>) {
         let mut observer = lock(&self.observer);
         nodes.into_iter().for_each(|node| observer.watch(node));
         observer.sample(Occasion::Asked);
@@ -298,7 +298,7 @@ struct Observer {
     /// Processes that bakeoff has started besides the nodes.
     helpers: Vec<Family>,
     /// State before the current measurement.
-    before: Option<Before>,
+    before: Option<Baseline>,
     strangers: Vec<Strangers>,
     turnover: Vec<Turnover>,
     proportional: Pace,
@@ -311,7 +311,7 @@ struct Observer {
 }
 
 /// The state before measuring began.
-struct Before {
+struct Baseline {
     at: f64,
     processes: Scan,
     /// Processes that had joined each node. `strangers`: processes outside all nodes.
@@ -321,7 +321,7 @@ struct Before {
 }
 
 struct Node {
-    watched: Watched,
+    watched: SampledProcess,
     series: Series,
 }
 
@@ -377,7 +377,7 @@ impl Observer {
         }
     }
 
-    fn watch(&mut self, watched: Watched) {
+    fn watch(&mut self, watched: SampledProcess) {
         let series = Series { name: watched.name.clone(), ..Series::default() };
         self.nodes.push(Node { watched, series });
     }
@@ -425,7 +425,7 @@ impl Observer {
             self.take_census(leaders);
         }
         for node in &mut self.nodes {
-            let Watched { family, group, throttled, .. } = &mut node.watched;
+            let SampledProcess { family, group, throttled, .. } = &mut node.watched;
             let mut row = family.sample(thoroughly);
             if let Some(group) = group {
                 let columns =
@@ -460,7 +460,7 @@ impl Observer {
         self.take_census(self.leaders());
         self.sample_sockets(clock::now(), true);
         let at = self.at(clock::now());
-        self.before = Some(Before {
+        self.before = Some(Baseline {
             at,
             processes: Scan::take(at),
             joined: self.nodes.iter().map(|node| node.watched.family.joined()).collect(),
@@ -504,7 +504,7 @@ impl Observer {
     }
 
     /// Returns the processes and connections that have begun since then, as far as they were seen.
-    fn turnover(&self, before: &Before, at: f64) -> Turnover {
+    fn turnover(&self, before: &Baseline, at: f64) -> Turnover {
         let name = |place: usize| self.nodes.get(place).map(|node| node.series.name.clone());
         let joined = self.nodes.iter().zip(&before.joined).filter_map(|(node, before)| {
             let new = node.watched.family.joined() - before;

@@ -17,11 +17,11 @@ use bakeoff_core::study::DiskFault;
 use rustix::process::Signal;
 
 use super::child::Exit;
-use super::ending::{Ending, Life};
+use super::ending::{Life, ServerEnding};
 use super::error::LogTail;
-use super::observe::Watched;
+use super::observe::SampledProcess;
 use super::seat::Seat;
-use super::server::Stopped;
+use super::server::StopResult;
 use super::syncs::SyncsSeen;
 use super::{Dropped, HostError, LimitsApplied, NodeSpec, Unsynced};
 
@@ -33,7 +33,7 @@ pub trait Server: Send + Sync {
     /// Returns its description.
     fn spec(&self) -> &NodeSpec;
     /// Returns how it ended, with the cause if known; `None` while it runs.
-    fn ending(&self) -> Option<Ending>;
+    fn ending(&self) -> Option<ServerEnding>;
     /// Returns how it ended; `None` while it runs.
     fn exit(&self) -> Option<Exit> {
         self.ending().map(|ending| ending.exit)
@@ -119,7 +119,7 @@ pub trait Server: Send + Sync {
     /// Sends its group the stop signal.
     fn ask_to_end(&self);
     /// Waits up to `grace` for its exit, then kills what is left.
-    fn finish_within(&self, grace: Duration) -> Stopped;
+    fn finish_within(&self, grace: Duration) -> StopResult;
     /// Returns the last lines of output since its launch, without control characters.
     fn log_tail(&self, lines: usize) -> LogTail;
 
@@ -140,7 +140,7 @@ pub trait Server: Send + Sync {
         Vec::new()
     }
     /// Returns the inputs of a sampler, valid over all restarts; `None` on another machine.
-    fn watched(&self) -> Option<Watched> {
+    fn watched(&self) -> Option<SampledProcess> {
         None
     }
 }
@@ -220,7 +220,7 @@ impl Process {
     }
 
     /// Sends the stop signal, waits up to `grace`, then kills what is left.
-    pub fn terminate(&self, grace: Duration) -> Stopped {
+    pub fn terminate(&self, grace: Duration) -> StopResult {
         self.ask_to_end();
         self.finish_within(grace)
     }
@@ -240,7 +240,7 @@ impl Process {
 pub fn terminate_all<'p>(
     processes: impl IntoIterator<Item = &'p Process> + Clone,
     grace: Duration,
-) -> Vec<Stopped> {
+) -> Vec<StopResult> {
     processes.clone().into_iter().for_each(|process| process.ask_to_end());
     let deadline = clock::now() + grace;
     let left = || deadline.saturating_duration_since(clock::now());

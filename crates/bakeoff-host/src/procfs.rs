@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// CPU time and page faults of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct ProcessUsage {
     /// Clock ticks in user mode.
     pub(super) user_ticks: u64,
     pub(super) system_ticks: u64,
@@ -17,7 +17,7 @@ pub(super) struct Used {
     pub(super) faults_major: u64,
 }
 
-impl Used {
+impl ProcessUsage {
     /// Returns the clock ticks of both kinds together.
     pub(super) fn ticks(&self) -> u64 {
         self.user_ticks + self.system_ticks
@@ -62,9 +62,9 @@ pub(super) struct Stat {
     /// True for a kernel thread.
     pub(super) is_kernel: bool,
     /// Usage of the process itself.
-    pub(super) own: Used,
+    pub(super) own: ProcessUsage,
     /// Usage of children that it has waited for, including theirs.
-    pub(super) waited: Used,
+    pub(super) waited: ProcessUsage,
     pub(super) threads: u64,
     /// Start time, in clock ticks since boot.
     pub(super) start_ticks: u64,
@@ -108,13 +108,13 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
         parent: number(4)? as i32,
         group: number(5)? as i32,
         is_kernel: number(9)? & KERNEL_THREAD != 0,
-        own: Used {
+        own: ProcessUsage {
             faults_minor: number(10)?,
             faults_major: number(12)?,
             user_ticks: number(14)?,
             system_ticks: number(15)?,
         },
-        waited: Used {
+        waited: ProcessUsage {
             faults_minor: number(11)?,
             faults_major: number(13)?,
             user_ticks: number(16)?,
@@ -309,7 +309,7 @@ mod tests {
             b"42 (a) b (c) S 7 42 1 0 -1 4194304 11 12 13 14 15 16 17 18 20 0 19 0 21 1000 23 9\n";
         let stat = parse_stat(line).unwrap();
         assert_eq!((stat.pid, stat.state, stat.parent, stat.group), (42, b'S', 7, 42));
-        let used = |faults_minor, faults_major, user_ticks, system_ticks| Used {
+        let used = |faults_minor, faults_major, user_ticks, system_ticks| ProcessUsage {
             faults_minor,
             faults_major,
             user_ticks,

@@ -25,15 +25,16 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Group;
 use super::child::{Exit, end, peek};
-use super::ending::{Ending, EndingCause};
+use super::ending::{EndingCause, ServerEnding};
 use super::error::LogTail;
-use super::forgetful::ForgetfulDisk;
-use super::observe::Watched;
+use super::observe::SampledProcess;
 use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
+use super::volatile_disk::VolatileDisk;
 use super::{
-    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, Upgrade, before,
-    disk, launcher, listening, logs, pause, procfs, shim, unprivileged, warden, warden_line,
+    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, Upgrade, disk,
+    launcher, listening, logs, pause, procfs, setup_commands, shim, unprivileged, warden,
+    warden_line,
 };
 
 /// A launched server. Dropping it kills the server.
@@ -55,7 +56,7 @@ pub(super) struct LocalServer {
     /// True once it starts with the other version of its program.
     upgraded: AtomicBool,
     /// Holds its directory, if that can lose what was not synced.
-    disk: Option<ForgetfulDisk>,
+    disk: Option<VolatileDisk>,
     /// Listeners on the ports that the node must find in use.
     _held: Vec<TcpListener>,
 }
@@ -78,7 +79,7 @@ const STRAYS_PAUSE: Duration = Duration::from_millis(10);
 
 /// Result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct StopResult {
     /// How it ended.
     pub exit: Exit,
     /// True if it did not exit within the grace period and was killed.
@@ -106,7 +107,7 @@ impl LocalServer {
         let disk = match spec.disk {
             NodeDisk::Machine => None,
             NodeDisk::Forgetful | NodeDisk::Breakable => {
-                Some(ForgetfulDisk::mount(&spec.dir).map_err(|problem| HostError::Launch {
+                Some(VolatileDisk::mount(&spec.dir).map_err(|problem| HostError::Launch {
                     node: spec.name.clone(),
                     program: "__disk".into(),
                     problem,
@@ -143,7 +144,7 @@ impl LocalServer {
     }
 
     /// Returns the file system of bakeoff's own that holds its directory.
-    fn own_disk(&self) -> Result<&ForgetfulDisk, String> {
+    fn own_disk(&self) -> Result<&VolatileDisk, String> {
         let disk = self.disk.as_ref();
         disk.ok_or_else(|| "its directory is on the machine's file system".to_owned())
     }
@@ -211,7 +212,7 @@ impl LocalServer {
     fn prepare(&self, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
         self.spec.before.iter().try_for_each(|command| {
             let begin = || self.fork(&command.program, &command.args, enter, log);
-            before::run(command, begin)?.map_err(|unprepared| HostError::Before {
+            setup_commands::run(command, begin)?.map_err(|unprepared| HostError::Before {
                 node: self.spec.name.clone(),
                 program: command.program.clone(),
                 how: unprepared.to_string(),
@@ -293,7 +294,7 @@ impl Server for LocalServer {
         &self.spec
     }
 
-    fn ending(&self) -> Option<Ending> {
+    fn ending(&self) -> Option<ServerEnding> {
         let exit = self.exit()?;
         let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
         let kills = self.group().map_or(0, |group| group.memory_kills());
@@ -306,7 +307,7 @@ impl Server for LocalServer {
             }
             _ => None,
         };
-        Some(Ending { exit, cause })
+        Some(ServerEnding { exit, cause })
     }
 
     fn exit(&self) -> Option<Exit> {
@@ -402,7 +403,7 @@ impl Server for LocalServer {
 
     fn restart(&self) -> Result<(), HostError> {
         self.kill9();
-        let broken = self.disk.as_ref().map_or(Ok(()), ForgetfulDisk::break_again);
+        let broken = self.disk.as_ref().map_or(Ok(()), VolatileDisk::break_again);
         broken.map_err(|problem| HostError::Launch {
             node: self.spec.name.clone(),
             program: "__disk".into(),
@@ -450,18 +451,18 @@ impl Server for LocalServer {
         self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
     }
 
-    fn finish_within(&self, grace: Duration) -> Stopped {
+    fn finish_within(&self, grace: Duration) -> StopResult {
         let deadline = clock::now() + grace;
         let mut pause = Duration::from_millis(1);
         while self.exit().is_none() {
             let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
-                return Stopped { exit: self.kill9(), forced: true };
+                return StopResult { exit: self.kill9(), forced: true };
             }
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(Duration::from_millis(20));
         }
-        Stopped { exit: self.kill9(), forced: false }
+        StopResult { exit: self.kill9(), forced: false }
     }
 
     fn log_tail(&self, lines: usize) -> LogTail {
@@ -483,8 +484,8 @@ impl Server for LocalServer {
         std::iter::once(self.log.clone()).chain(further).collect()
     }
 
-    fn watched(&self) -> Option<Watched> {
-        Some(Watched::node(&self.spec, Arc::clone(&self.pid), self.group()))
+    fn watched(&self) -> Option<SampledProcess> {
+        Some(SampledProcess::node(&self.spec, Arc::clone(&self.pid), self.group()))
     }
 }
 

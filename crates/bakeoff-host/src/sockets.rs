@@ -30,7 +30,7 @@ use rustix::net::{
 use super::procfs;
 
 /// Bytes sent and acknowledged, and bytes received.
-pub(super) type Moved = (u64, u64);
+pub(super) type TransferredBytes = (u64, u64);
 
 /// A node whose sockets are counted.
 #[derive(Default)]
@@ -53,9 +53,9 @@ impl Owner {
 pub(super) struct Sockets {
     kernel: Kernel,
     /// Open sockets by cookie, which the kernel never reuses.
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, TrackedConnection>,
     /// Bytes of closed sockets, by owner.
-    gone: Vec<Moved>,
+    gone: Vec<TransferredBytes>,
     opened: Counts,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Counts {
     pub(super) others: u64,
 }
 
-struct Known {
+struct TrackedConnection {
     owner: Option<usize>,
     /// Owner of the other end's port, until the connection is counted.
     opens: Option<usize>,
@@ -76,7 +76,7 @@ struct Known {
     searches: u8,
     inode: u32,
     ends: Ends,
-    moved: Moved,
+    moved: TransferredBytes,
     seen: u32,
 }
 
@@ -94,7 +94,7 @@ impl Sockets {
     }
 
     /// Returns the bytes that each owner has moved since the first sample; `None` if the kernel no longer answers.
-    pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
+    pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<TransferredBytes>> {
         let found = self.kernel.dump(OPEN)?;
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
         let round = self.kernel.sequence;
@@ -108,7 +108,7 @@ impl Sockets {
             {
                 self.opened.others += 1;
             }
-            let known = self.known.entry(socket.cookie).or_insert_with(|| Known {
+            let known = self.known.entry(socket.cookie).or_insert_with(|| TrackedConnection {
                 owner: has(here),
                 opens: has(there).filter(|_| has(here).is_none()),
                 searches: 0,
@@ -151,7 +151,7 @@ impl Sockets {
         if self.known.values().all(|known| known.seen == round) {
             return;
         }
-        let ends: HashMap<Ends, Moved> =
+        let ends: HashMap<Ends, TransferredBytes> =
             found.iter().map(|socket| (socket.ends, socket.moved)).collect();
         for known in self.known.values_mut().filter(|known| known.seen != round) {
             let (here, there) = known.ends;
@@ -269,13 +269,13 @@ impl Kernel {
     }
 }
 
-impl Known {
+impl TrackedConnection {
     fn is_sought(&self) -> bool {
         self.owner.is_none() && self.inode != 0 && self.searches < SEARCHES_MAX
     }
 }
 
-fn add(to: &mut Moved, more: Moved) {
+fn add(to: &mut TransferredBytes, more: TransferredBytes) {
     *to = (to.0 + more.0, to.1 + more.1);
 }
 
@@ -284,7 +284,7 @@ struct Socket {
     cookie: u64,
     inode: u32,
     ends: Ends,
-    moved: Moved,
+    moved: TransferredBytes,
 }
 
 /// `TCPDIAG_GETSOCK`: requests sockets of all address families.

@@ -134,19 +134,19 @@ enum Call {
 
 /// Why tracing stopped.
 #[derive(Debug)]
-enum Lost {
+enum TraceEnd {
     /// The server exited.
     Ended,
     Kernel(Errno),
 }
 
-impl From<Errno> for Lost {
+impl From<Errno> for TraceEnd {
     fn from(error: Errno) -> Self {
         Self::Kernel(error)
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for TraceEnd {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => to.write_str("it exited while it was traced"),
@@ -233,7 +233,7 @@ impl Tracing {
     }
 
     /// Handles the next stop or exit of any thread, or sleeps briefly.
-    fn handle_next(&mut self) -> Result<(), Lost> {
+    fn handle_next(&mut self) -> Result<(), TraceEnd> {
         // Peek first: the thread that waits for the server must reap it.
         let flags = WaitPidFlag::WSTOPPED
             | WaitPidFlag::WEXITED
@@ -257,7 +257,7 @@ impl Tracing {
         if let WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, ..) = seen {
             let ended = ended.as_raw();
             if ended == self.group {
-                return Err(Lost::Ended);
+                return Err(TraceEnd::Ended);
             }
             self.pending.remove(&ended);
             self.calls.remove(&ended);

@@ -9,7 +9,7 @@ use bakeoff_core::record::durability::UnsafeSetting;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::Stopped;
+use super::StopResult;
 use super::*;
 
 pub(super) fn sh(dir: &TempDir, script: &str) -> NodeSpec {
@@ -247,7 +247,7 @@ fn a_node_that_ends_on_sigterm_is_not_forced() {
     let process = launch(sh(&dir, "trap 'exit 5' TERM; echo set; while :; do sleep 0.01; done"));
     let process = process.unwrap();
     wait_for("the trap", || log_has(&process, "set"));
-    assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(5), forced: false });
+    assert_eq!(process.terminate(LONG), StopResult { exit: Exit::Code(5), forced: false });
     assert_eq!(process.pid(), None);
 }
 
@@ -259,7 +259,7 @@ fn a_node_that_ignores_sigterm_is_killed_after_the_grace() {
     wait_for("the trap", || log_has(&process, "set"));
     let began = clock::now();
     let stopped = process.terminate(Duration::from_millis(200));
-    assert_eq!(stopped, Stopped { exit: Exit::Signal(9), forced: true });
+    assert_eq!(stopped, StopResult { exit: Exit::Signal(9), forced: true });
     assert!(began.elapsed() >= Duration::from_millis(200));
     assert_eq!(stopped.exit.to_string(), "was killed by SIGKILL");
 }
@@ -373,7 +373,7 @@ fn a_stopped_node_can_still_be_killed() {
     let pid = process.pid().unwrap();
     wait_for("the stop", || procfs::stat(pid).is_some_and(|stat| stat.state == b'T'));
     let stopped = process.terminate(Duration::from_millis(50));
-    assert_eq!(stopped, Stopped { exit: Exit::Signal(9), forced: true });
+    assert_eq!(stopped, StopResult { exit: Exit::Signal(9), forced: true });
 }
 
 #[test]
@@ -443,8 +443,8 @@ fn only_files_of_its_description_are_replaced() {
     }
 }
 
-fn before(script: &str) -> Before {
-    Before {
+fn before(script: &str) -> SetupCommand {
+    SetupCommand {
         program: "sh".into(),
         args: vec!["-c".into(), script.into()],
         within: LONG,
@@ -517,7 +517,7 @@ fn failing_preparation_is_retried_until_it_succeeds() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "exec sleep 60");
     let tries = "echo x >> tries; test $(wc -l < tries) = 3";
-    spec.before = vec![Before { failure: OnFailure::TryAgain, ..before(tries) }];
+    spec.before = vec![SetupCommand { failure: OnFailure::TryAgain, ..before(tries) }];
     let _process = launch(spec).unwrap();
     assert_eq!(std::fs::read_to_string(dir.path().join("node-1/tries")).unwrap(), "x\nx\nx\n");
 }
@@ -529,7 +529,7 @@ fn slow_preparation_is_killed_with_its_children() {
         let mut spec = sh(&dir, "");
         let script = "setsid sleep 60 & echo $! > ids; echo $$ >> ids; wait";
         let within = Duration::from_millis(300);
-        spec.before = vec![Before { within, failure, ..before(script) }];
+        spec.before = vec![SetupCommand { within, failure, ..before(script) }];
         let text = launch(spec).err().expect("must fail").to_string();
         assert!(text.contains("` had not ended after 300ms and was killed"), "{text}");
         let ids = std::fs::read_to_string(dir.path().join("node-1/ids")).unwrap();
@@ -576,7 +576,7 @@ fn node_that_refuses_root_is_signalled_killed_and_restarted() {
     assert!(!runs(first[0]));
     process.restart().unwrap();
     let ids = printed_ids(&process, 2);
-    assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(5), forced: false });
+    assert_eq!(process.terminate(LONG), StopResult { exit: Exit::Code(5), forced: false });
     assert!(!runs(ids[1]));
 }
 
@@ -611,7 +611,7 @@ fn node_is_stopped_by_its_own_signal() {
     let spec = NodeSpec { stop_signal: Some(Signal::USR2), ..sh(&dir, script) };
     let process = launch(spec).unwrap();
     wait_for("the trap", || log_has(&process, "set"));
-    assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(6), forced: false });
+    assert_eq!(process.terminate(LONG), StopResult { exit: Exit::Code(6), forced: false });
 }
 
 #[test]

@@ -166,9 +166,9 @@ mod tests {
     }
 
     /// Kills a test's processes, even if the test panics.
-    struct Ended(Child);
+    struct KillOnDrop(Child);
 
-    impl Drop for Ended {
+    impl Drop for KillOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn stopped_process_is_killed_only_with_a_time_limit() {
         let guarded = |seconds: &[&str]| {
-            let sleeper = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+            let sleeper = KillOnDrop(Command::new("sleep").arg("60").spawn().unwrap());
             let start = procfs::stat(sleeper.0.id() as i32).unwrap().start_ticks;
             let mut warden = launcher::ourselves();
             warden.args([warden_line::COMMAND, &format!("{}.{start}", sleeper.0.id())]);
             // Its input stays open, as that of a stopped agent does.
             warden.args(seconds).stdin(Stdio::piped()).stdout(Stdio::null());
-            (sleeper, Ended(warden.spawn().unwrap()))
+            (sleeper, KillOnDrop(warden.spawn().unwrap()))
         };
         let mut all = [guarded(&["1"]), guarded(&[]), guarded(&["1"])];
         for (sleeper, _) in &all[..2] {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use bakeoff_core::study::{Study, System};
 use bakeoff_fleet::error::FleetError;
-use bakeoff_host::beside::Presence;
+use bakeoff_host::instance_lock::Presence;
 
 /// Environment variable that has the effect of `--shared-machine` if it is `1`. Tests run beside each other with it.
 const SHARED_MACHINE: &str = "BAKEOFF_SHARED_MACHINE";

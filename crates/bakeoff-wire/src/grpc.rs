@@ -10,7 +10,7 @@ mod stream;
 use std::borrow::Cow;
 use std::fmt;
 
-use self::stream::Incoming;
+use self::stream::MessageCollector;
 use crate::http2::{self, Connection, Event, GoAway, Headers, HeadersId, Response, StreamId};
 use crate::{Busy, ProtocolError};
 
@@ -121,13 +121,13 @@ impl fmt::Display for Status<'_> {
 }
 
 /// Answer to a unary call: its message, or the failure.
-pub type Answered<'a> = Result<&'a [u8], Status<'a>>;
+pub type UnaryResult<'a> = Result<&'a [u8], Status<'a>>;
 
 /// Holds a part of the answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallReply<'a> {
     /// A unary call has ended.
-    Answer(Answered<'a>),
+    Answer(UnaryResult<'a>),
     /// Message of a streaming call, which continues.
     Message(&'a [u8]),
     /// A streaming call has ended, with success or a failure.
@@ -139,7 +139,7 @@ pub enum CallReply<'a> {
 pub struct Client {
     connection: Connection,
     /// Streaming calls in flight.
-    streaming: Vec<Incoming>,
+    streaming: Vec<MessageCollector>,
     message_max: usize,
     authority: String,
     scheme: &'static str,
@@ -245,7 +245,7 @@ impl Client {
     ) -> Result<CallId, Busy> {
         let call = self.call(method, message, out)?;
         self.connection.in_pieces(call.0);
-        self.streaming.push(Incoming::new(call.0, self.message_max));
+        self.streaming.push(MessageCollector::new(call.0, self.message_max));
         Ok(call)
     }
 
@@ -279,7 +279,7 @@ impl Client {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut dyn FnMut(CallId, Answered<'_>),
+        on: &mut dyn FnMut(CallId, UnaryResult<'_>),
     ) -> Result<(), ProtocolError> {
         self.receive_replies(input, out, &mut |call, reply| {
             if let CallReply::Answer(result) = reply {
@@ -363,7 +363,7 @@ pub fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
     Ok(())
 }
 
-fn answer<'a>(response: &Response<'a>) -> Answered<'a> {
+fn answer<'a>(response: &Response<'a>) -> UnaryResult<'a> {
     ended(response)?;
     let Some((&[compressed, a, b, c, d], message)) = response.body.split_first_chunk::<5>() else {
         return Err(failed(code::INTERNAL, "success without a message"));

@@ -25,7 +25,7 @@ use crate::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use crate::overhead::Overhead;
 use frame::*;
 use receiving::BlockStart;
-use sending::Prepared;
+use sending::PreparedHeaders;
 use stream::Stream;
 
 /// Names error codes of RST_STREAM and GOAWAY (RFC 9113 section 7) that matter to a client.
@@ -159,7 +159,7 @@ pub struct Connection {
     settings: Settings,
     encoder: Encoder,
     decoder: Decoder,
-    prepared: Vec<Prepared>,
+    prepared: Vec<PreparedHeaders>,
 
     /// Streams; the length is a power of two, and stream n is at n / 2 modulo the length.
     streams: Box<[Stream]>,

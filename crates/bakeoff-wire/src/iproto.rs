@@ -435,7 +435,7 @@ impl Session {
         if self.state == State::Waiting {
             return self.greeted(packet, out, on);
         }
-        let malformed = |why: msgpack::Malformed| why.to_string();
+        let malformed = |why: msgpack::DecodeError| why.to_string();
         let (_, packet) = msgpack::read(packet).map_err(malformed)?; // its length
         let (header, body) = msgpack::read(packet).map_err(malformed)?;
         let Value::Map(header) = header else {

@@ -40,7 +40,7 @@ pub enum Request<'a> {
         /// Value of any bytes.
         value: &'a [u8],
         /// Condition for the write.
-        when: When,
+        when: StoreCondition,
     },
     /// Deletes a key.
     Delete(&'a [u8]),
@@ -54,7 +54,7 @@ pub enum Request<'a> {
 
 /// Sets the condition under which a value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum StoreCondition {
     /// No condition.
     Always,
     /// Only if the key does not exist.
@@ -121,9 +121,9 @@ impl Session {
             Request::Set { key, .. } if carried(key).is_empty() => line(&[b"ms"], out),
             Request::Set { key, value, when } => {
                 let condition = match when {
-                    When::Always => String::new(),
-                    When::Absent => " ME".to_owned(),
-                    When::Version(version) => format!(" C{version}"),
+                    StoreCondition::Always => String::new(),
+                    StoreCondition::Absent => " ME".to_owned(),
+                    StoreCondition::Version(version) => format!(" C{version}"),
                 };
                 let length = format!("{}{condition}", value.len());
                 line(&[b"ms", key, length.as_bytes()], out);
@@ -259,9 +259,9 @@ mod tests {
         assert_eq!(written(Request::Get { key: b"k", versioned: false }), r"mg k v\r\n");
         assert_eq!(written(Request::Get { key: b"k", versioned: true }), r"mg k v c\r\n");
         let set = |when| written(Request::Set { key: b"k", value: b"\r\n", when });
-        assert_eq!(set(When::Always), r"ms k 2\r\n\r\n\r\n");
-        assert_eq!(set(When::Absent), r"ms k 2 ME\r\n\r\n\r\n");
-        assert_eq!(set(When::Version(7)), r"ms k 2 C7\r\n\r\n\r\n");
+        assert_eq!(set(StoreCondition::Always), r"ms k 2\r\n\r\n\r\n");
+        assert_eq!(set(StoreCondition::Absent), r"ms k 2 ME\r\n\r\n\r\n");
+        assert_eq!(set(StoreCondition::Version(7)), r"ms k 2 C7\r\n\r\n\r\n");
         assert_eq!(written(Request::Delete(b"k")), r"md k\r\n");
         assert_eq!(written(Request::Stats("settings")), r"stats settings\r\n");
     }
@@ -270,7 +270,7 @@ mod tests {
     fn value_of_an_invalid_key_is_never_sent() {
         let long = [b'k'; KEY_MAX + 1];
         for key in [&long[..], b"a b", b"a\r\nflush_all", b"", b"\x80"] {
-            let set = Request::Set { key, value: b"flush_all", when: When::Always };
+            let set = Request::Set { key, value: b"flush_all", when: StoreCondition::Always };
             assert_eq!(written(set), r"ms\r\n");
         }
         assert_eq!(written(Request::Delete(b"a\r\nflush_all")), r"md \r\n");

@@ -107,7 +107,7 @@ impl ExactSizeIterator for Map<'_> {}
 
 /// Explains why bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Malformed {
+pub enum DecodeError {
     /// The bytes end before the value does.
     Truncated,
     /// No value begins with this byte.
@@ -116,7 +116,7 @@ pub enum Malformed {
     TooDeep,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "a truncated value",
@@ -130,7 +130,7 @@ impl fmt::Display for Malformed {
 ///
 /// # Errors
 /// Fails if the bytes do not start with a complete value.
-pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), Malformed> {
+pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), DecodeError> {
     let (head, rest) = head(input)?;
     Ok(match head {
         Head::Value(value) => (value, rest),
@@ -152,8 +152,8 @@ enum Head<'a> {
     Map(u32),
 }
 
-fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), Malformed> {
-    let (&first, rest) = input.split_first().ok_or(Malformed::Truncated)?;
+fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), DecodeError> {
+    let (&first, rest) = input.split_first().ok_or(DecodeError::Truncated)?;
     let (value, rest) = match Marker::from_u8(first) {
         Marker::Null => (Value::Nil, rest),
         Marker::False => (Value::Bool(false), rest),
@@ -192,7 +192,7 @@ fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), Malformed> {
         Marker::Array32 => return unsigned(rest, 4).map(|(n, rest)| (Head::Array(n as u32), rest)),
         Marker::Map16 => return unsigned(rest, 2).map(|(n, rest)| (Head::Map(n as u32), rest)),
         Marker::Map32 => return unsigned(rest, 4).map(|(n, rest)| (Head::Map(n as u32), rest)),
-        Marker::Reserved => return Err(Malformed::Reserved),
+        Marker::Reserved => return Err(DecodeError::Reserved),
     };
     Ok((Head::Value(value), rest))
 }
@@ -202,7 +202,7 @@ fn whole_number(number: i64) -> Value<'static> {
 }
 
 /// Splits off `count` values, which may be nested.
-fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
+fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), DecodeError> {
     // Values still missing at each depth. The first list or map counts as one level.
     let mut due = [0_u64; DEPTH_MAX as usize];
     due[0] = count;
@@ -224,42 +224,42 @@ fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
             Head::Map(count) => 2 * u64::from(count),
         };
         depth += 1;
-        *due.get_mut(depth).ok_or(Malformed::TooDeep)? = inside;
+        *due.get_mut(depth).ok_or(DecodeError::TooDeep)? = inside;
     }
 }
 
 /// Decoded value and the remaining bytes.
-type Read<'a> = Result<(Value<'a>, &'a [u8]), Malformed>;
+type DecodeResult<'a> = Result<(Value<'a>, &'a [u8]), DecodeError>;
 
 /// Decodes a number of `width` bytes; `make` converts its bits.
-fn number<'a>(input: &'a [u8], width: usize, make: fn(u64) -> Value<'static>) -> Read<'a> {
+fn number<'a>(input: &'a [u8], width: usize, make: fn(u64) -> Value<'static>) -> DecodeResult<'a> {
     unsigned(input, width).map(|(bits, rest)| (make(bits), rest))
 }
 
-fn bytes<'a>(input: &'a [u8], length: u64, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
+fn bytes<'a>(input: &'a [u8], length: u64, make: fn(&'a [u8]) -> Value<'a>) -> DecodeResult<'a> {
     split(input, length).map(|(bytes, rest)| (make(bytes), rest))
 }
 
 /// Decodes a length of `width` bytes, and that many bytes.
-fn counted<'a>(input: &'a [u8], width: usize, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
+fn counted<'a>(input: &'a [u8], width: usize, make: fn(&'a [u8]) -> Value<'a>) -> DecodeResult<'a> {
     unsigned(input, width).and_then(|(length, rest)| bytes(rest, length, make))
 }
 
 /// Decodes an extension's type, and `length` bytes.
-fn extension(input: &[u8], length: u64) -> Read<'_> {
-    let (&kind, rest) = input.split_first().ok_or(Malformed::Truncated)?;
+fn extension(input: &[u8], length: u64) -> DecodeResult<'_> {
+    let (&kind, rest) = input.split_first().ok_or(DecodeError::Truncated)?;
     let (bytes, rest) = split(rest, length)?;
     Ok((Value::Extension(kind as i8, bytes), rest))
 }
 
-fn split(input: &[u8], length: u64) -> Result<(&[u8], &[u8]), Malformed> {
-    let length = usize::try_from(length).map_err(|_| Malformed::Truncated)?;
-    input.split_at_checked(length).ok_or(Malformed::Truncated)
+fn split(input: &[u8], length: u64) -> Result<(&[u8], &[u8]), DecodeError> {
+    let length = usize::try_from(length).map_err(|_| DecodeError::Truncated)?;
+    input.split_at_checked(length).ok_or(DecodeError::Truncated)
 }
 
 /// Decodes a big-endian number of 1, 2, 4 or 8 bytes.
-fn unsigned(input: &[u8], width: usize) -> Result<(u64, &[u8]), Malformed> {
-    let (bytes, rest) = input.split_at_checked(width).ok_or(Malformed::Truncated)?;
+fn unsigned(input: &[u8], width: usize) -> Result<(u64, &[u8]), DecodeError> {
+    let (bytes, rest) = input.split_at_checked(width).ok_or(DecodeError::Truncated)?;
     Ok((bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
 }
 
@@ -337,7 +337,7 @@ mod tests {
         digits.chunks(2).map(|digits| digits[0] << 4 | digits[1]).collect()
     }
 
-    fn check(hex: &str, expected: Result<Value<'_>, Malformed>) {
+    fn check(hex: &str, expected: Result<Value<'_>, DecodeError>) {
         let input = bytes(hex);
         let read = read(&input).map(|(value, rest)| {
             assert!(rest.is_empty(), "{hex}: {} bytes are left", rest.len());
@@ -400,74 +400,74 @@ mod tests {
 
     #[test]
     fn rejects_malformed_values() {
-        check("", Err(Malformed::Truncated));
-        check("c1", Err(Malformed::Reserved));
-        check("92 01", Err(Malformed::Truncated));
-        check("92 01 c1", Err(Malformed::Reserved));
-        check("81 01", Err(Malformed::Truncated));
-        check("cd ff", Err(Malformed::Truncated));
-        check("a3 6162", Err(Malformed::Truncated));
-        check("d4 01", Err(Malformed::Truncated));
+        check("", Err(DecodeError::Truncated));
+        check("c1", Err(DecodeError::Reserved));
+        check("92 01", Err(DecodeError::Truncated));
+        check("92 01 c1", Err(DecodeError::Reserved));
+        check("81 01", Err(DecodeError::Truncated));
+        check("cd ff", Err(DecodeError::Truncated));
+        check("a3 6162", Err(DecodeError::Truncated));
+        check("d4 01", Err(DecodeError::Truncated));
         // Claimed lengths reserve no memory.
-        check("dd ffffffff", Err(Malformed::Truncated));
-        check("df ffffffff 01", Err(Malformed::Truncated));
-        check("c6 ffffffff", Err(Malformed::Truncated));
+        check("dd ffffffff", Err(DecodeError::Truncated));
+        check("df ffffffff 01", Err(DecodeError::Truncated));
+        check("c6 ffffffff", Err(DecodeError::Truncated));
     }
 
     #[test]
     fn nesting_has_a_limit() {
         let nested = |depth: usize| [vec![0x91; depth], vec![0xc0]].concat();
         assert!(read(&nested(DEPTH_MAX as usize)).is_ok());
-        assert_eq!(read(&nested(DEPTH_MAX as usize + 1)), Err(Malformed::TooDeep));
-        assert_eq!(read(&nested(1_000_000)), Err(Malformed::TooDeep));
+        assert_eq!(read(&nested(DEPTH_MAX as usize + 1)), Err(DecodeError::TooDeep));
+        assert_eq!(read(&nested(1_000_000)), Err(DecodeError::TooDeep));
     }
 
     /// Generates a value that owns its content.
     #[derive(Debug, Clone)]
-    enum Owned {
+    enum OwnedValue {
         Plain(i128),
         Float(f64),
         Text(Vec<u8>),
         Bytes(Vec<u8>),
         Extension(i8, Vec<u8>),
-        Array(Vec<Owned>),
-        Map(Vec<(Owned, Owned)>),
+        Array(Vec<OwnedValue>),
+        Map(Vec<(OwnedValue, OwnedValue)>),
     }
 
-    fn owned() -> impl Strategy<Value = Owned> {
+    fn owned() -> impl Strategy<Value = OwnedValue> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
         let leaf = prop_oneof![
-            any::<u64>().prop_map(|number| Owned::Plain(number.into())),
-            any::<i64>().prop_map(|number| Owned::Plain(number.into())),
-            (-200_i128..70_000).prop_map(Owned::Plain),
-            any::<f64>().prop_filter("is itself", |n| !n.is_nan()).prop_map(Owned::Float),
-            bytes().prop_map(Owned::Text),
-            bytes().prop_map(Owned::Bytes),
-            (any::<i8>(), bytes()).prop_map(|(kind, bytes)| Owned::Extension(kind, bytes)),
+            any::<u64>().prop_map(|number| OwnedValue::Plain(number.into())),
+            any::<i64>().prop_map(|number| OwnedValue::Plain(number.into())),
+            (-200_i128..70_000).prop_map(OwnedValue::Plain),
+            any::<f64>().prop_filter("is itself", |n| !n.is_nan()).prop_map(OwnedValue::Float),
+            bytes().prop_map(OwnedValue::Text),
+            bytes().prop_map(OwnedValue::Bytes),
+            (any::<i8>(), bytes()).prop_map(|(kind, bytes)| OwnedValue::Extension(kind, bytes)),
         ];
         leaf.prop_recursive(4, 64, 20, |inner| {
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..20).prop_map(Owned::Array),
-                proptest::collection::vec((inner.clone(), inner), 0..20).prop_map(Owned::Map),
+                proptest::collection::vec(inner.clone(), 0..20).prop_map(OwnedValue::Array),
+                proptest::collection::vec((inner.clone(), inner), 0..20).prop_map(OwnedValue::Map),
             ]
         })
     }
 
-    fn written(value: &Owned, out: &mut Vec<u8>) {
+    fn written(value: &OwnedValue, out: &mut Vec<u8>) {
         match value {
-            Owned::Plain(number) => match u64::try_from(*number) {
+            OwnedValue::Plain(number) => match u64::try_from(*number) {
                 Ok(number) => put(&Value::Unsigned(number), out),
                 Err(_) => put(&Value::Signed(*number as i64), out),
             },
-            Owned::Float(number) => put(&Value::Float(*number), out),
-            Owned::Text(text) => put(&Value::Text(text), out),
-            Owned::Bytes(bytes) => put(&Value::Bytes(bytes), out),
-            Owned::Extension(kind, bytes) => put(&Value::Extension(*kind, bytes), out),
-            Owned::Array(values) => {
+            OwnedValue::Float(number) => put(&Value::Float(*number), out),
+            OwnedValue::Text(text) => put(&Value::Text(text), out),
+            OwnedValue::Bytes(bytes) => put(&Value::Bytes(bytes), out),
+            OwnedValue::Extension(kind, bytes) => put(&Value::Extension(*kind, bytes), out),
+            OwnedValue::Array(values) => {
                 put_array(values.len() as u32, out);
                 values.iter().for_each(|value| written(value, out));
             }
-            Owned::Map(entries) => {
+            OwnedValue::Map(entries) => {
                 put_map(entries.len() as u32, out);
                 entries.iter().for_each(|(key, value)| {
                     written(key, out);
@@ -477,21 +477,21 @@ mod tests {
         }
     }
 
-    fn is(value: &Value<'_>, expected: &Owned) -> bool {
+    fn is(value: &Value<'_>, expected: &OwnedValue) -> bool {
         match (value, expected) {
-            (Value::Unsigned(number), Owned::Plain(other)) => i128::from(*number) == *other,
-            (Value::Signed(number), Owned::Plain(other)) => i128::from(*number) == *other,
-            (Value::Float(number), Owned::Float(other)) => number == other,
-            (Value::Text(bytes), Owned::Text(other)) => bytes == other,
-            (Value::Bytes(bytes), Owned::Bytes(other)) => bytes == other,
-            (Value::Extension(kind, bytes), Owned::Extension(other, others)) => {
+            (Value::Unsigned(number), OwnedValue::Plain(other)) => i128::from(*number) == *other,
+            (Value::Signed(number), OwnedValue::Plain(other)) => i128::from(*number) == *other,
+            (Value::Float(number), OwnedValue::Float(other)) => number == other,
+            (Value::Text(bytes), OwnedValue::Text(other)) => bytes == other,
+            (Value::Bytes(bytes), OwnedValue::Bytes(other)) => bytes == other,
+            (Value::Extension(kind, bytes), OwnedValue::Extension(other, others)) => {
                 kind == other && bytes == others
             }
-            (Value::Array(values), Owned::Array(others)) => {
+            (Value::Array(values), OwnedValue::Array(others)) => {
                 values.len() == others.len()
                     && values.clone().zip(others).all(|(value, other)| is(&value, other))
             }
-            (Value::Map(entries), Owned::Map(others)) => {
+            (Value::Map(entries), OwnedValue::Map(others)) => {
                 entries.len() == others.len()
                     && entries.clone().zip(others).all(|((key, value), (other, others))| {
                         is(&key, other) && is(&value, others)

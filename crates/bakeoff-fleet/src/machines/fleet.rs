@@ -14,7 +14,7 @@ use bakeoff_core::record::{BaselineAppends, Environment, GeneratorPart, MachineT
 use bakeoff_core::study::{self, Study};
 use bakeoff_engine::open_files;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Host, HostError, NodeSpec, Process, forgetful_disk_support};
+use bakeoff_host::{Host, HostError, NodeSpec, Process, volatile_disk_support};
 use bakeoff_install::Installed;
 use bakeoff_systems::seating::Seating;
 
@@ -146,7 +146,7 @@ impl Fleet {
     /// When a machine is lost.
     pub fn lacks_own_disks(&self) -> Result<Option<String>, AgentError> {
         match self {
-            Self::Local => Ok(forgetful_disk_support().err()),
+            Self::Local => Ok(volatile_disk_support().err()),
             Self::Placed(machines) => machines.lack_own_disks(),
         }
     }

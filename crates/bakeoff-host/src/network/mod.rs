@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::attendant::Attendant;
+use super::helper_process::HelperProcess;
 
 pub use self::delay::PathDelay;
 pub(super) use self::enter::{COMMAND as ENTER_COMMAND, run as enter};
@@ -72,7 +72,7 @@ enum NetworkReply {
 
 /// Addresses on this machine with paths that can be cut. Dropping it ends them.
 pub struct Network {
-    attendant: Attendant,
+    attendant: HelperProcess,
     addresses: Vec<Ipv4Addr>,
     /// Descriptors of the addresses' namespaces, in the process that holds them; empty for relays.
     descriptors: Vec<i32>,
@@ -100,7 +100,7 @@ impl Network {
 
     fn start(command: &str, addresses: Vec<Ipv4Addr>, args: &[Ipv4Addr]) -> Result<Self, String> {
         let args = args.iter().map(Ipv4Addr::to_string);
-        let attendant = Attendant::start("the network of the nodes", command, args)?;
+        let attendant = HelperProcess::start("the network of the nodes", command, args)?;
         match attendant.answer()? {
             NetworkReply::Ready(descriptors) => Ok(Self { attendant, addresses, descriptors }),
             NetworkReply::Done(text) | NetworkReply::Failed(text) => Err(text),

@@ -139,7 +139,7 @@ fn disk_space_of_a_node_includes_all_its_files() {
 fn grid_sample_gives_way_to_a_requested_one() {
     let dir = TempDir::new().unwrap();
     let mut observer = Observer::new(dir.path(), Duration::from_secs(3600), clock::now());
-    observer.watch(Watched::ourselves());
+    observer.watch(SampledProcess::ourselves());
     observer.sample(Occasion::Grid);
     observer.sample(Occasion::Grid);
     assert_eq!(observer.machine_series.at.len(), 1, "too soon");
@@ -172,7 +172,7 @@ fn samples_when_measuring_begins_and_ends() {
 
 #[test]
 fn throttled_time_continues_over_restarts() {
-    let mut throttled = Continued::default();
+    let mut throttled = ContinuedCounter::default();
     let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
     assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
 }

@@ -10,7 +10,7 @@ use bakeoff_core::study::Operation;
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::memcached::{self as wire, Reply, When};
+use bakeoff_wire::memcached::{self as wire, Reply, StoreCondition};
 
 /// One connection to a server.
 #[derive(Default)]
@@ -32,14 +32,18 @@ impl KvSession for MemcachedSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         let &Request { operation, key, value, compare, .. } = request;
         let command = match (operation, compare) {
-            (Operation::Put, _) => wire::Request::Set { key, value, when: When::Always },
+            (Operation::Put, _) => wire::Request::Set { key, value, when: StoreCondition::Always },
             (Operation::Delete, _) => wire::Request::Delete(key),
             (Operation::Get, _) => wire::Request::Get { key, versioned: false },
             (Operation::CompareAndSet, Compare::Read) => {
                 wire::Request::Get { key, versioned: true }
             }
             (Operation::CompareAndSet, Compare::Replace(version)) => {
-                let when = if version == 0 { When::Absent } else { When::Version(version) };
+                let when = if version == 0 {
+                    StoreCondition::Absent
+                } else {
+                    StoreCondition::Version(version)
+                };
                 wire::Request::Set { key, value, when }
             }
             (operation, _) => crate::never_planned(operation),

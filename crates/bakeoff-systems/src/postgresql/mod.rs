@@ -24,7 +24,7 @@ use std::time::Duration;
 use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, OnFailure, SetupCommand};
 use bakeoff_install::Installed;
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
@@ -265,7 +265,7 @@ fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
     })
 }
 
-fn initdb(server: &Installed, credentials: &Credentials) -> Result<Before, HostError> {
+fn initdb(server: &Installed, credentials: &Credentials) -> Result<SetupCommand, HostError> {
     let args = [
         "--pgdata=data",
         &format!("--username={}", credentials.user),
@@ -274,7 +274,7 @@ fn initdb(server: &Installed, credentials: &Credentials) -> Result<Before, HostE
         "--encoding=UTF8",
         "--locale=C",
     ];
-    Ok(Before {
+    Ok(SetupCommand {
         program: beside(server, "initdb")?,
         args: args.map(Into::into).to_vec(),
         within: INIT_WITHIN,
@@ -299,7 +299,7 @@ impl Standby {
         &self,
         server: &Installed,
         credentials: &Credentials,
-    ) -> Result<Vec<Before>, HostError> {
+    ) -> Result<Vec<SetupCommand>, HostError> {
         let args = [
             "--pgdata=data",
             &format!("--host={}", self.primary.ip()),
@@ -310,14 +310,14 @@ impl Standby {
             "--create-slot",
             &format!("--slot={}", self.name()),
         ];
-        let copy = Before {
+        let copy = SetupCommand {
             program: beside(server, "pg_basebackup")?,
             args: args.map(Into::into).to_vec(),
             within: COPY_WITHIN,
             // The primary has only just been started.
             failure: OnFailure::TryAgain,
         };
-        let mark = Before {
+        let mark = SetupCommand {
             program: "touch".into(),
             args: vec!["data/standby.signal".into()],
             within: Duration::from_secs(5),

@@ -30,7 +30,7 @@ use bakeoff_core::study::fault::{
 use bakeoff_core::study::{Fault, FaultAction, FaultNode, Maintenance};
 use bakeoff_core::units::plural;
 use bakeoff_host::network::Network;
-use bakeoff_host::{Exit, Process, Stopped, kill_all, terminate_all};
+use bakeoff_host::{Exit, Process, StopResult, kill_all, terminate_all};
 
 use self::sequence::Step;
 use super::audit;
@@ -432,7 +432,7 @@ fn kill(processes: &[&Process]) -> Result<String, String> {
 /// Asks nodes to end, and kills those that still run after `within`.
 fn stop(processes: &[&Process], within: Duration) -> Result<String, String> {
     let stopped = terminate_all(processes.iter().copied(), within);
-    let text = |Stopped { exit, forced }: Stopped| {
+    let text = |StopResult { exit, forced }: StopResult| {
         format!("{exit}{}", if forced { " after it had not ended by itself" } else { "" })
     };
     Ok(endings(processes, stopped.into_iter().map(text)))

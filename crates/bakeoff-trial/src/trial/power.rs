@@ -15,7 +15,7 @@ use bakeoff_core::study::{PowerCutOf, PowerCuts};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
-use bakeoff_host::{Dropped, NodeDisk, Unsynced, forgetful_disk_support};
+use bakeoff_host::{Dropped, NodeDisk, Unsynced, volatile_disk_support};
 
 use super::audit;
 use super::ended::Ended;
@@ -41,7 +41,7 @@ impl TrialRunner<'_, '_> {
         if self.context.fleet.placed().is_some() {
             return not_checked("power cuts work without a places file only".into());
         }
-        if let Err(why) = forgetful_disk_support() {
+        if let Err(why) = volatile_disk_support() {
             return not_checked(format!("this machine cannot mount a file system for it: {why}"));
         }
         self.phase(PhaseName::CuttingPower);

@@ -2,9 +2,9 @@
 //! makes every other call a streaming one.
 #![no_main]
 
-#[path = "../../tests/transcripts/asked.rs"]
+#[path = "../../tests/transcripts/requests.rs"]
 #[allow(dead_code)]
-mod asked;
+mod requests;
 mod cuts;
 
 use bakeoff_wire::grpc::{CallReply, Client};
@@ -15,7 +15,7 @@ fn outcome<'a>(streaming: bool, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<
     let mut out = Vec::new();
     client.open(&mut out);
     let mut streams = Vec::new();
-    for (place, (path, message)) in asked::etcd().into_iter().enumerate() {
+    for (place, (path, message)) in requests::etcd().into_iter().enumerate() {
         let method = client.method(path);
         if streaming && place % 2 == 0 {
             streams.push(client.call_streaming(method, &message, &mut out).unwrap());

@@ -2,9 +2,9 @@
 //! bytes to the MessagePack decoder. The requests are sent after the greeting and one more packet.
 #![no_main]
 
-#[path = "../../tests/transcripts/asked.rs"]
+#[path = "../../tests/transcripts/requests.rs"]
 #[allow(dead_code)]
-mod asked;
+mod requests;
 mod cuts;
 
 use bakeoff_wire::iproto::{Event, Request};
@@ -12,7 +12,7 @@ use bakeoff_wire::msgpack;
 use libfuzzer_sys::fuzz_target;
 
 fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
-    let mut session = asked::iproto();
+    let mut session = requests::iproto();
     let mut out = Vec::new();
     let mut seen = Vec::new();
     let mut on = |event: Event<'_>| {
@@ -27,7 +27,7 @@ fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Str
     if session.receive(first, &mut out, &mut on).is_err() {
         return (seen, false);
     }
-    for (place, request) in asked::iproto_asks().into_iter().enumerate() {
+    for (place, request) in requests::iproto_asks().into_iter().enumerate() {
         if let Ok(sync) = session.request(request, &mut out)
             && place % 5 == 4
         {
@@ -63,7 +63,7 @@ fn walk(value: msgpack::Value<'_>) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let (first, rest) = input.split_at(asked::iproto_begins(input));
+    let (first, rest) = input.split_at(requests::iproto_begins(input));
     assert_eq!(outcome(first, [rest].into_iter()), outcome(first, cuts::cuts(rest)));
     if let Ok((value, rest)) = msgpack::read(input) {
         let mut again = Vec::new();

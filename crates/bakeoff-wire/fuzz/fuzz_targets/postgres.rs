@@ -2,9 +2,9 @@
 //! is the transcripts', so that the server's proof is valid.
 #![no_main]
 
-#[path = "../../tests/transcripts/asked.rs"]
+#[path = "../../tests/transcripts/requests.rs"]
 #[allow(dead_code)]
-mod asked;
+mod requests;
 mod cuts;
 
 use bakeoff_wire::postgres::Event;
@@ -15,12 +15,12 @@ fn outcome<'a, P: Iterator<Item = &'a [u8]>>(
     input: &'a [u8],
     cut: impl Fn(&'a [u8]) -> P,
 ) -> (Vec<String>, Vec<u8>, bool) {
-    let mut session = asked::postgres();
+    let mut session = requests::postgres();
     let mut out = Vec::new();
     session.open(&mut out);
     let mut seen = Vec::new();
-    let mut questions = asked::POSTGRES.iter();
-    for turn in asked::postgres_turns(input) {
+    let mut questions = requests::POSTGRES.iter();
+    for turn in requests::postgres_turns(input) {
         for piece in cut(turn) {
             let taken = session.receive(piece, &mut out, &mut |event| {
                 seen.push(match event {

@@ -1,9 +1,9 @@
 //! Feeds the decoder a Redis server's answers to the commands of the transcript, whole and in pieces.
 #![no_main]
 
-#[path = "../../tests/transcripts/asked.rs"]
+#[path = "../../tests/transcripts/requests.rs"]
 #[allow(dead_code)]
-mod asked;
+mod requests;
 mod cuts;
 
 use bakeoff_wire::resp::{Reply, Session};
@@ -20,7 +20,7 @@ fn walk(reply: &Reply<'_>) {
 fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let mut session = Session::default();
     let mut out = Vec::new();
-    for words in asked::RESP {
+    for words in requests::RESP {
         let _ = session.request(words, &mut out);
     }
     let mut seen = Vec::new();

@@ -2,9 +2,9 @@
 //! requests are sent after the first 41 bytes, normally the reply to the connection request.
 #![no_main]
 
-#[path = "../../tests/transcripts/asked.rs"]
+#[path = "../../tests/transcripts/requests.rs"]
 #[allow(dead_code)]
-mod asked;
+mod requests;
 mod cuts;
 
 use bakeoff_wire::zookeeper::{Event, Reply, Session};
@@ -27,7 +27,7 @@ fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Str
     if session.receive(first, &mut out, &mut on).is_err() {
         return (seen, false);
     }
-    for request in asked::zookeeper() {
+    for request in requests::zookeeper() {
         match request {
             Some(request) => _ = session.request(request, &mut out),
             None => session.ping(&mut out),

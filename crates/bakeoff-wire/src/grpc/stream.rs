@@ -14,14 +14,14 @@ const KEPT_BUFFER: usize = 64 * 1024;
 
 /// Collects the messages of one call.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(super) struct MessageCollector {
     pub(super) stream: StreamId,
     message_max: usize,
     /// Start of an incomplete message, with its prefix.
     partial: Vec<u8>,
 }
 
-impl Incoming {
+impl MessageCollector {
     pub(super) fn new(stream: StreamId, message_max: usize) -> Self {
         Self { stream, message_max, partial: Vec::new() }
     }

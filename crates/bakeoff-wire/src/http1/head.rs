@@ -29,14 +29,14 @@ pub(super) enum Framing {
 }
 
 /// Length of the head, and the head or the reason why it is invalid.
-pub(super) type Parsed = (usize, Result<Head, ProtocolError>);
+pub(super) type HeadResult = (usize, Result<Head, ProtocolError>);
 
 /// Parses a complete head at the start of `input`.
 ///
 /// # Errors
 /// Fails if it is incomplete or not a head.
 #[inline]
-pub(super) fn parse(input: &[u8], is_head: bool) -> Result<Parsed, ProtocolError> {
+pub(super) fn parse(input: &[u8], is_head: bool) -> Result<HeadResult, ProtocolError> {
     // The parser itself would skip leading blank lines.
     if !input.starts_with(b"HTTP/1.") {
         return Err(not_http(input));
@@ -57,7 +57,7 @@ fn parse_as<'b>(
     input: &'b [u8],
     is_head: bool,
     fields: &mut [MaybeUninit<httparse::Header<'b>>],
-) -> Result<Option<Parsed>, httparse::Error> {
+) -> Result<Option<HeadResult>, httparse::Error> {
     let mut response = httparse::Response::new(&mut []);
     let parsed = config.parse_response_with_uninit_headers(&mut response, input, fields)?;
     let httparse::Status::Complete(length) = parsed else { return Ok(None) };
@@ -72,7 +72,7 @@ fn parse_tolerantly(
     input: &[u8],
     is_head: bool,
     error: httparse::Error,
-) -> Result<Parsed, ProtocolError> {
+) -> Result<HeadResult, ProtocolError> {
     let malformed = |error| Err(ProtocolError::new(format!("a malformed head: {error}")));
     let many = error == httparse::Error::TooManyHeaders;
     if !many && error != httparse::Error::HeaderName {

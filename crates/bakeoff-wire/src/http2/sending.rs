@@ -6,7 +6,7 @@ use crate::hpack::Encoder;
 use crate::{Busy, ProtocolError};
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedHeaders {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     is_head: bool,
     /// Rendered block, valid while the encoder has this version.
@@ -14,7 +14,7 @@ pub(super) struct Prepared {
     version: Option<u64>,
 }
 
-impl Prepared {
+impl PreparedHeaders {
     /// Renders the block again, and keeps it if all its fields were already in the encoder's table.
     fn render(&mut self, encoder: &mut Encoder, more: &[(&[u8], &[u8])], block: &mut Vec<u8>) {
         block.clear();
@@ -47,7 +47,7 @@ impl Connection {
     /// first and names must be in lower case (RFC 9113 section 8.2); neither is checked.
     pub fn prepare(&mut self, headers: &[(&str, &str)]) -> HeadersId {
         let fields = headers.iter().map(|(n, v)| (n.as_bytes().into(), v.as_bytes().into()));
-        self.prepared.push(Prepared {
+        self.prepared.push(PreparedHeaders {
             fields: fields.collect(),
             is_head: headers.contains(&(":method", "HEAD")),
             block: Vec::new(),

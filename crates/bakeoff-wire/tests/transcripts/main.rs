@@ -1,11 +1,11 @@
 //! Replays transcripts of real servers, cut in every way, and expects the same events.
 //!
-//! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds the requests. The expectations
+//! A transcript holds all bytes that a server sent on one connection; `requests.rs` holds the requests. The expectations
 //! come from the servers' own tools and documentation.
 //!
 //! Not here: input that no real server sends (the tests beside the code, and `fuzz`).
 
-mod asked;
+mod requests;
 
 use bakeoff_wire::protobuf::{Fields, Value};
 use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
@@ -81,7 +81,7 @@ fn replay_etcd(pieces: &[&[u8]]) -> Vec<String> {
     let mut client = grpc::Client::new("localhost", false, &[]);
     let mut out = Vec::new();
     client.open(&mut out);
-    let calls: Vec<_> = asked::etcd()
+    let calls: Vec<_> = requests::etcd()
         .into_iter()
         .map(|(path, message)| {
             let method = client.method(path);
@@ -169,7 +169,7 @@ fn replay_zookeeper(mut session: Session, pieces: &[&[u8]]) -> Vec<String> {
     let (connected, _) = bytes.split_at(41);
     session.receive(connected, &mut out, &mut |event| seen.push(zookeeper_event(event))).unwrap();
     if session.capacity() > 0 {
-        for request in asked::zookeeper() {
+        for request in requests::zookeeper() {
             match request {
                 Some(request) => assert!(session.request(request, &mut out).is_ok()),
                 None => session.ping(&mut out),
@@ -275,8 +275,8 @@ fn http_1_servers_are_decoded() {
         "200 application/json: 4229 bytes",
         "400 application/json: 54 bytes",
     ];
-    assert_eq!(asked::HTTP1.len(), expected.len());
-    for ((name, request), expected) in asked::HTTP1.iter().zip(expected) {
+    assert_eq!(requests::HTTP1.len(), expected.len());
+    for ((name, request), expected) in requests::HTTP1.iter().zip(expected) {
         check(&format!("http1-{name}"), |pieces| replay_http1(request, pieces), &[expected]);
     }
 }
@@ -286,7 +286,7 @@ fn replay_http2(pieces: &[&[u8]]) -> Vec<String> {
     let mut connection = http2::Connection::new(http2::Settings::default());
     let mut out = Vec::new();
     connection.open(&mut out);
-    for (method, path, body) in asked::HTTP2 {
+    for (method, path, body) in requests::HTTP2 {
         let headers = connection.prepare(&[
             (":method", method),
             (":scheme", "http"),
@@ -342,7 +342,7 @@ fn every_transcript_is_replayed() {
     names.sort_unstable();
     // `check` names every replayed file, and an unknown name fails.
     let tests = include_str!("main.rs");
-    let http1 = |name: &str| asked::HTTP1.iter().any(|(one, _)| name == format!("http1-{one}"));
+    let http1 = |name: &str| requests::HTTP1.iter().any(|(one, _)| name == format!("http1-{one}"));
     let named = |name: &String| tests.contains(&format!("\"{name}\"")) || http1(name);
     names.retain(|name| !named(name));
     assert!(names.is_empty(), "no test replays {names:?}");
@@ -355,13 +355,13 @@ fn replay_postgres(pieces: &[&[u8]]) -> Vec<String> {
     for piece in pieces {
         cuts.push(cuts.last().unwrap_or(&0) + piece.len());
     }
-    let mut session = asked::postgres();
+    let mut session = requests::postgres();
     let mut out = Vec::new();
     session.open(&mut out);
-    let mut questions = asked::POSTGRES.iter();
+    let mut questions = requests::POSTGRES.iter();
     let mut seen = Vec::new();
     let mut at = 0;
-    for turn in asked::postgres_turns(&bytes) {
+    for turn in requests::postgres_turns(&bytes) {
         let mut begin = at;
         at += turn.len();
         let within = cuts.iter().copied().filter(|cut| (begin..at).contains(cut));
@@ -458,12 +458,12 @@ fn iproto_values(values: msgpack::Array<'_>) -> String {
 
 /// Sends all requests as soon as possible. Answers are named by their requests, in the order of arrival.
 fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
-    let mut session = asked::iproto();
+    let mut session = requests::iproto();
     let mut out = Vec::new();
     let mut seen = Vec::new();
     let mut syncs: Vec<iproto::SyncId> = Vec::new();
     let bytes = pieces.concat();
-    let begins = asked::iproto_begins(&bytes);
+    let begins = requests::iproto_begins(&bytes);
     let mut at = 0;
     for piece in pieces {
         // Send possible requests before reading the rest.
@@ -485,7 +485,7 @@ fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
             };
             session.receive(piece, &mut out, &mut on).unwrap();
             if syncs.is_empty() && session.capacity() > 0 {
-                let asks = asked::iproto_asks();
+                let asks = requests::iproto_asks();
                 syncs.extend(asks.iter().map(|&ask| session.request(ask, &mut out).unwrap()));
             }
         }
@@ -589,7 +589,7 @@ fn redis_session_is_decoded() {
         "-7",
         "OK",
     ];
-    check("redis-7.0.15-session", |pieces| replay_resp(asked::RESP, pieces), &expected);
+    check("redis-7.0.15-session", |pieces| replay_resp(requests::RESP, pieces), &expected);
 }
 
 #[test]
@@ -603,7 +603,7 @@ fn redis_reports_missing_permissions() {
         "error: NOPERM this user has no permissions to access one of the keys used as arguments",
         r"error: NOPERM this user has no permissions to run the \'del\' command",
     ];
-    let replay = |pieces: &[&[u8]]| replay_resp(asked::RESP_SIGNED_IN, pieces);
+    let replay = |pieces: &[&[u8]]| replay_resp(requests::RESP_SIGNED_IN, pieces);
     check("redis-7.0.15-signed-in", replay, &expected);
 }
 
@@ -611,8 +611,8 @@ fn redis_reports_missing_permissions() {
 fn replay_nats(pieces: &[&[u8]]) -> Vec<String> {
     let mut session = nats::Session::default();
     let (mut out, mut sent) = (Vec::new(), Vec::new());
-    session.connect(asked::NATS_CONNECT, &mut sent);
-    let asked = asked::nats();
+    session.connect(requests::NATS_CONNECT, &mut sent);
+    let asked = requests::nats();
     let answered = |subject: &[u8]| {
         let number = std::str::from_utf8(subject.strip_prefix(b"inbox.")?).ok()?;
         Some(asked.get(number.parse::<usize>().ok()?)?.0.to_owned())

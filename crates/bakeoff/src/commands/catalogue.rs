@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Study, shipped};
-use bakeoff_host::{forgetful_disk_support, network};
+use bakeoff_host::{network, volatile_disk_support};
 use bakeoff_install::{self as install, Availability, Cache, InstallMessage, Program};
 use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
@@ -271,10 +271,10 @@ fn missing(study: &Study, place: Where, cache: &Cache) -> Result<Vec<Lack>, Fail
             lacks("network faults", NAMESPACES, network::support());
         }
         if study.with_disk_faults().is_some() {
-            lacks("disk faults", DISKS_HINT, forgetful_disk_support());
+            lacks("disk faults", DISKS_HINT, volatile_disk_support());
         }
         if study.power_cuts.is_some() {
-            lacks("power cuts", NAMESPACES, forgetful_disk_support());
+            lacks("power cuts", NAMESPACES, volatile_disk_support());
         }
     }
     let started = study.systems.iter().filter(|system| system.is_started());

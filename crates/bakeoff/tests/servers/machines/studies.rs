@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use bakeoff_host::forgetful_disk_support;
+use bakeoff_host::volatile_disk_support;
 use libtest_mimic::Trial;
 
 use super::{left_on, run, run_folder, text, trials};
@@ -241,7 +241,7 @@ fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
 
 /// Breaks nodes and their disks over SSH. A network that is not bakeoff's is not cut.
 fn faults() -> Result<(), Lacking> {
-    forgetful_disk_support().map_err(Lacking::Machine)?;
+    volatile_disk_support().map_err(Lacking::Machine)?;
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let study =

@@ -1,6 +1,6 @@
 //! Starts processes of ours that take orders: a line of JSON for each order, a line for each answer.
 //!
-//! An attendant ends like any server: by the kernel, by the warden, and because its input closes.
+//! A helper ends like any server: by the kernel, by the warden, and because its input closes.
 //!
 //! Not here: the orders (`bakeoff_disk`, `network`).
 
@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::{child, launcher, procfs};
 
-/// A running attendant. Dropping it ends its process.
-pub(super) struct Attendant {
+/// A running helper process. Dropping it ends its process.
+pub(super) struct HelperProcess {
     /// Its service in messages: `its file system`.
     name: &'static str,
     child: Mutex<Child>,
@@ -23,7 +23,7 @@ pub(super) struct Attendant {
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
 }
 
-impl Attendant {
+impl HelperProcess {
     /// Starts one of bakeoff's internal commands, with the ID of this process as its first argument.
     pub(super) fn start(
         name: &'static str,
@@ -65,7 +65,7 @@ impl Attendant {
     }
 }
 
-impl Drop for Attendant {
+impl Drop for HelperProcess {
     fn drop(&mut self) {
         end_ours(self.child.get_mut().unwrap_or_else(PoisonError::into_inner));
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 
 use super::child::{Exit, end, peek};
-use super::{Before, OnFailure, launcher};
+use super::{OnFailure, SetupCommand, launcher};
 
 /// Interval between checks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -20,14 +20,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How a command failed.
-pub(super) struct Unprepared {
+pub(super) struct SetupFailure {
     /// Exit of the last attempt; `None` if it exceeded the time limit and was killed.
     exit: Option<Exit>,
     /// Time of all attempts, or the time limit.
     after: Duration,
 }
 
-impl fmt::Display for Unprepared {
+impl fmt::Display for SetupFailure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.exit {
             Some(exit) => write!(to, "{exit} after {:.1?}", self.after),
@@ -38,9 +38,9 @@ impl fmt::Display for Unprepared {
 
 /// Runs a command, started by `begin`, until it succeeds or its time is over. The outer error is that of `begin`.
 pub(super) fn run<E>(
-    command: &Before,
+    command: &SetupCommand,
     mut begin: impl FnMut() -> Result<Child, E>,
-) -> Result<Result<(), Unprepared>, E> {
+) -> Result<Result<(), SetupFailure>, E> {
     let began = clock::now();
     let deadline = began + command.within;
     loop {
@@ -54,7 +54,7 @@ pub(super) fn run<E>(
             continue;
         }
         let after = if exit.is_some() { began.elapsed() } else { command.within };
-        return Ok(Err(Unprepared { exit, after }));
+        return Ok(Err(SetupFailure { exit, after }));
     }
 }
 

@@ -9,31 +9,29 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bakeoff_disk::{DiskReply, Dropped, Order, Unsynced};
 
-use super::attendant::Attendant;
-use super::disk_fault::Broken;
+use super::disk_fault::FaultyDisk;
+use super::helper_process::HelperProcess;
 
 /// A mounted file system. Dropping it ends its process, and with the last process of the node the mount.
-pub(super) struct ForgetfulDisk {
-    attendant: Attendant,
+pub(super) struct VolatileDisk {
+    helper: HelperProcess,
     dir: PathBuf,
-    broken: Mutex<Broken>,
+    broken: Mutex<FaultyDisk>,
 }
 
-impl ForgetfulDisk {
+impl VolatileDisk {
     /// Mounts a file system on a directory, with the files that are there.
     pub(super) fn mount(dir: &Path) -> Result<Self, String> {
-        let attendant = Attendant::start("its file system", bakeoff_disk::COMMAND, [dir])?;
-        match attendant.answer()? {
-            DiskReply::Ready => {
-                Ok(Self { attendant, dir: dir.to_owned(), broken: Mutex::default() })
-            }
+        let helper = HelperProcess::start("its file system", bakeoff_disk::COMMAND, [dir])?;
+        match helper.answer()? {
+            DiskReply::Ready => Ok(Self { helper, dir: dir.to_owned(), broken: Mutex::default() }),
             other => Err(reason(other)),
         }
     }
 
     /// Returns the process whose mount namespace has the file system.
     pub(super) fn pid(&self) -> i32 {
-        self.attendant.pid()
+        self.helper.pid()
     }
 
     /// Returns the directory that it is mounted on.
@@ -42,7 +40,7 @@ impl ForgetfulDisk {
     }
 
     /// Returns what is broken of it.
-    pub(super) fn broken(&self) -> MutexGuard<'_, Broken> {
+    pub(super) fn broken(&self) -> MutexGuard<'_, FaultyDisk> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +66,7 @@ impl ForgetfulDisk {
     }
 
     fn order(&self, order: Order) -> Result<DiskReply, String> {
-        self.attendant.order(&order)
+        self.helper.order(&order)
     }
 }
 
@@ -87,7 +85,7 @@ pub fn support() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     let attempt = || {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
-        ForgetfulDisk::mount(dir.path()).map(drop)
+        VolatileDisk::mount(dir.path()).map(drop)
     };
     TRIED.get_or_init(attempt).clone()
 }

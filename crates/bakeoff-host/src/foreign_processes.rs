@@ -23,19 +23,19 @@ const COMMANDS: usize = 3;
 pub(super) struct Scan {
     at: f64,
     /// Earlier usage, by process ID and start time.
-    processes: HashMap<(i32, u64), Before>,
+    processes: HashMap<(i32, u64), EarlierCpuTime>,
 }
 
 /// CPU time, in clock ticks, that a process had used by the scan.
 #[derive(Debug, Clone, Copy, Default)]
-struct Before {
+struct EarlierCpuTime {
     own: u64,
     /// Time of children that it had waited for.
     waited: u64,
     parent: i32,
 }
 
-impl Before {
+impl EarlierCpuTime {
     fn new(stat: &Stat) -> Self {
         Self { own: stat.own.ticks(), waited: stat.waited.ticks(), parent: stat.parent }
     }
@@ -45,14 +45,14 @@ impl Scan {
     /// Scans all processes. `at`: seconds since the trial began.
     pub(super) fn take(at: f64) -> Self {
         let stats = procfs::pids().into_iter().filter_map(procfs::stat);
-        let one = |stat: Stat| ((stat.pid, stat.start_ticks), Before::new(&stat));
+        let one = |stat: Stat| ((stat.pid, stat.start_ticks), EarlierCpuTime::new(&stat));
         Self { at, processes: stats.map(one).collect() }
     }
 
     /// Returns, by process ID, the CPU time from before the scan that processes have since taken over from gone
     /// descendants. The time of a gone process is in its parent's count, or in that of the next living ancestor.
     fn inherited(&self, there: &HashSet<(i32, u64)>) -> HashMap<i32, u64> {
-        let gone: HashMap<i32, &Before> = (self.processes.iter())
+        let gone: HashMap<i32, &EarlierCpuTime> = (self.processes.iter())
             .filter(|(id, _)| !there.contains(id))
             .map(|((pid, _), before)| (*pid, before))
             .collect();
@@ -147,7 +147,7 @@ mod tests {
     /// As after an hour of a build: the shell waits for `make`, which had waited for a compiler.
     #[test]
     fn time_inherited_from_before_the_scan_does_not_count() {
-        let before = |parent, own, waited| Before { own, waited, parent };
+        let before = |parent, own, waited| EarlierCpuTime { own, waited, parent };
         let processes = HashMap::from([
             ((10, 1), before(1, 5, 0)),
             ((11, 2), before(10, 20, 300)),

@@ -6,7 +6,7 @@
 //! (`cpuacct.usage`) and in `/proc/schedstat`. `cpu.stat` of the v2 root does not help: the kernel fills it from the
 //! ticks of `/proc/stat`.
 //!
-//! Not here: the processes that used the time (`census`, `strangers`).
+//! Not here: the processes that used the time (`census`, `foreign_processes`).
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use bakeoff_core::observed::BusyBy;
 
 /// Source of the machine's busy time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Running {
+pub(super) enum BusyTimeSource {
     /// The file `cpuacct.usage` of the v1 root group.
     Cgroup(PathBuf),
     /// `/proc/schedstat`.
@@ -23,7 +23,7 @@ pub(super) enum Running {
     Ticks,
 }
 
-impl Running {
+impl BusyTimeSource {
     /// Returns this machine's most exact source.
     pub(super) fn find() -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn own_cpu_time_is_in_the_machines_running_time() {
-        let source = Running::find();
+        let source = BusyTimeSource::find();
         let Some(before) = source.seconds() else { return };
         let cpu = bakeoff_clock::process_cpu();
         while bakeoff_clock::process_cpu() - cpu < std::time::Duration::from_millis(50) {}

@@ -246,14 +246,14 @@ pub(crate) const RESP_SIGNED_IN: &[&[&[u8]]] = &[
 ];
 
 /// Subject, headers and payload of a message to NATS. The reply subject is `inbox.` and its number.
-type Published = (&'static str, &'static [(&'static str, &'static str)], Vec<u8>);
+type PublishedMessage = (&'static str, &'static [(&'static str, &'static str)], Vec<u8>);
 
 /// Options with which the NATS client connects.
 pub(crate) const NATS_CONNECT: &str = r#"{"verbose":true,"pedantic":false,"headers":true,"no_responders":true,"lang":"bakeoff","version":"1","protocol":1}"#;
 
 /// Returns messages to NATS. They follow `NATS_CONNECT`, a subscription to `inbox.>` under the number 7, one to
 /// `a..b`, and a `PING`.
-pub(crate) fn nats() -> Vec<Published> {
+pub(crate) fn nats() -> Vec<PublishedMessage> {
     let bucket = r#"{"name":"KV_bakeoff","subjects":["$KV.bakeoff.>"],"max_msgs_per_subject":1,"discard":"new","allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1}"#;
     let list = r#"{"stream_name":"KV_bakeoff","config":{"name":"list","deliver_policy":"last_per_subject","ack_policy":"none","filter_subject":"$KV.bakeoff.d.>","headers_only":true,"mem_storage":true}}"#;
     let last = r#"{"last_by_subj":"$KV.bakeoff.d.a"}"#;
