@@ -59,7 +59,7 @@ pub enum Carrier {
 
 /// An executable for machines of one platform.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct AgentExecutable {
     /// Path on this machine.
     pub path: PathBuf,
     /// Size in bytes.
@@ -69,14 +69,14 @@ pub struct Sent {
     /// Platform it runs on: `Linux x86_64`.
     pub machine: String,
     /// Compressed executable, made for the first machine that lacks it.
-    packed: Packed,
+    packed: CompressedFile,
 }
 
 /// A compressed file, shared by all copies of its description.
 #[derive(Clone, Default)]
-struct Packed(Arc<Mutex<Option<Arc<Vec<u8>>>>>);
+struct CompressedFile(Arc<Mutex<Option<Arc<Vec<u8>>>>>);
 
-impl std::fmt::Debug for Packed {
+impl std::fmt::Debug for CompressedFile {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.write_str("Packed")
     }
@@ -91,7 +91,7 @@ const BEFORE_MAX: u64 = 64 << 10;
 const FOUND_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 
 /// A running carrier: its process and both ends of the pipe.
-pub(crate) struct Carried {
+pub(crate) struct CarrierProcess {
     pub(crate) child: Child,
     pub(crate) to: ChildStdin,
     pub(crate) from: BufReader<ChildStdout>,
@@ -108,7 +108,11 @@ impl Carrier {
     }
 
     /// Starts the carrier and sends the executable if needed. Does not wait for the agent's hello.
-    pub(crate) fn start(&self, machine: &str, sent: &[Sent]) -> Result<Carried, AgentError> {
+    pub(crate) fn start(
+        &self,
+        machine: &str,
+        sent: &[AgentExecutable],
+    ) -> Result<CarrierProcess, AgentError> {
         let mut command = self.command(sent);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = self.program().to_owned();
@@ -118,7 +122,7 @@ impl Carrier {
             .map_err(|error| AgentError::NoCarrier { program, why: error.to_string() })?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (to, from) = (to.expect("it is piped"), from.expect("it is piped"));
-        let mut carried = Carried { child, to, from: BufReader::new(from) };
+        let mut carried = CarrierProcess { child, to, from: BufReader::new(from) };
         if self.is_scripted()
             && let Err(failure) = send(&mut carried, machine, sent)
         {
@@ -165,7 +169,7 @@ impl Carrier {
         }
     }
 
-    fn command(&self, sent: &[Sent]) -> Command {
+    fn command(&self, sent: &[AgentExecutable]) -> Command {
         match self {
             Self::Child { enter } => {
                 let own = own_machine();
@@ -204,10 +208,10 @@ impl Carrier {
 
 /// Returns the script that reports the platform, receives the executable if it is missing, and becomes the agent. The
 /// script contains no single quote, so it can be put between single quotes.
-fn script(sent: &[Sent]) -> String {
+fn script(sent: &[AgentExecutable]) -> String {
     let cases: String = sent
         .iter()
-        .map(|Sent { size, sha256, machine, .. }| {
+        .map(|AgentExecutable { size, sha256, machine, .. }| {
             format!("\"{machine}\") f=\"bakeoff-{sha256}\"; n={size} ;;\n")
         })
         .collect();
@@ -272,7 +276,11 @@ impl NotSent {
 }
 
 /// Reads the platform that the script reports and sends the executable if it is missing.
-fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSent> {
+fn send(
+    carried: &mut CarrierProcess,
+    machine: &str,
+    sent: &[AgentExecutable],
+) -> Result<(), NotSent> {
     let mut before = String::new();
     // Reads have no timeout. Killing the carrier ends them.
     let (is_found, waits) = mpsc::channel::<()>();
@@ -324,7 +332,12 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
 const PART: usize = 64 << 10;
 
 /// Sends an executable as the script asks: nothing, its bytes, or the size of the compressed file and that file.
-fn upload(sent: &Sent, machine: &str, asked: &str, to: &mut impl Write) -> io::Result<()> {
+fn upload(
+    sent: &AgentExecutable,
+    machine: &str,
+    asked: &str,
+    to: &mut impl Write,
+) -> io::Result<()> {
     if asked == "has" {
         return Ok(());
     }
@@ -410,7 +423,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     clean
 }
 
-impl Sent {
+impl AgentExecutable {
     /// Reads an executable's size, SHA-256 and platform.
     ///
     /// # Errors
@@ -421,7 +434,7 @@ impl Sent {
         File::open(path)?.take(HEADER).read_to_end(&mut header)?;
         let machine = machine_of(&header).ok_or_else(|| io::Error::other("not an executable"))?;
         let sha256 = bakeoff_install::sha256_of(path)?;
-        Ok(Self { path: path.to_owned(), size, sha256, machine, packed: Packed::default() })
+        Ok(Self { path: path.to_owned(), size, sha256, machine, packed: CompressedFile::default() })
     }
 
     /// Returns the executable, compressed by gzip.
@@ -465,13 +478,13 @@ pub fn own_machine() -> String {
 mod tests {
     use super::*;
 
-    fn sent() -> Sent {
-        Sent {
+    fn sent() -> AgentExecutable {
+        AgentExecutable {
             path: "/bin/true".into(),
             size: 4,
             sha256: "abc".to_owned(),
             machine: "Linux x86_64".to_owned(),
-            packed: Packed::default(),
+            packed: CompressedFile::default(),
         }
     }
 
@@ -527,8 +540,9 @@ mod tests {
         let agent = b"#!/bin/sh\nread -r rest\necho \"agent $1 begins and reads $rest\"\n";
         let path = folder.path().join("bakeoff");
         std::fs::write(&path, agent).unwrap();
-        let other = Sent { machine: "Linux riscv64".to_owned(), size: 1, ..sent() };
-        let own = Sent { machine: own_machine(), size: agent.len() as u64, path, ..sent() };
+        let other = AgentExecutable { machine: "Linux riscv64".to_owned(), size: 1, ..sent() };
+        let own =
+            AgentExecutable { machine: own_machine(), size: agent.len() as u64, path, ..sent() };
         let sent = [other, own];
         // A machine without gzip has the programs of these names only.
         let bare = folder.path().join("bin");
@@ -572,7 +586,7 @@ mod tests {
     #[test]
     fn damaged_upload_starts_nothing_and_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let own = Sent { machine: own_machine(), ..sent() };
+        let own = AgentExecutable { machine: own_machine(), ..sent() };
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script(&[own])]).env("HOME", home.path());
         command.env_remove("XDG_CACHE_HOME").stdin(Stdio::piped()).stderr(Stdio::piped());
@@ -590,7 +604,7 @@ mod tests {
     #[test]
     fn unsupported_platform_is_reported_and_nothing_is_stored() {
         let home = tempfile::tempdir().unwrap();
-        let other = Sent { machine: "Linux riscv64".to_owned(), ..sent() };
+        let other = AgentExecutable { machine: "Linux riscv64".to_owned(), ..sent() };
         let mut command = Command::new("sh");
         command.args(["-c", &script(&[other])]).env("HOME", home.path());
         let out = command.env_remove("XDG_CACHE_HOME").stdin(Stdio::null()).output().unwrap();
@@ -613,7 +627,7 @@ mod tests {
         for none in ["", "\x7fELF", "root:x:0:0"] {
             assert_eq!(machine_of(none.as_bytes()), None);
         }
-        let own = Sent::read(&std::env::current_exe().unwrap()).unwrap();
+        let own = AgentExecutable::read(&std::env::current_exe().unwrap()).unwrap();
         assert_eq!(own.machine, own_machine());
     }
 }

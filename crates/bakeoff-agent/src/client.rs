@@ -3,7 +3,7 @@
 //! One thread reads frames and passes each to the caller that waits for it. Another sends a time request every two
 //! seconds. A machine that stays silent is lost, and every waiting caller gets that error. A lost machine stays lost.
 //!
-//! Not here: reaching an agent (`carrier`), the requests an agent serves (`workshop`).
+//! Not here: reaching an agent (`carrier`), the requests an agent serves (`agent_state`).
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader};
@@ -18,12 +18,12 @@ use bakeoff_clock::wall;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::carrier::{self, Carrier, Sent};
+use super::carrier::{self, AgentExecutable, Carrier};
 use super::clocks::Offset;
 use super::error::{AgentError, AgentRefusal};
 use super::frame::{self, DATA_MAX, Frame, Kind, read_json};
+use super::frame_sender::FrameSender;
 use super::message::{ClockReading, DialLine, Hello, PROTOCOL, Request};
-use super::way::Way;
 
 /// Interval between keep-alive requests.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const SAID_LINES: usize = 10;
 
 /// One decoded frame of a request.
 #[derive(Debug)]
-pub enum Incoming {
+pub enum IncomingFrame {
     /// Note, as the JSON bytes received; decode it with [`read_json`].
     Note(Vec<u8>),
     /// Plain bytes.
@@ -52,7 +52,7 @@ pub enum Incoming {
     Refusal(AgentRefusal),
 }
 
-impl Incoming {
+impl IncomingFrame {
     /// Decodes a frame.
     ///
     /// # Errors
@@ -68,10 +68,10 @@ impl Incoming {
     }
 }
 
-struct Shared {
+struct ClientState {
     machine: String,
     to: Mutex<Option<ChildStdin>>,
-    waiting: Mutex<HashMap<u32, Sender<Incoming>>>,
+    waiting: Mutex<HashMap<u32, Sender<IncomingFrame>>>,
     next: AtomicU32,
     /// Cause of the loss; unset while the agent is reachable.
     lost: OnceLock<AgentError>,
@@ -87,7 +87,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl ClientState {
     fn send(&self, frame: &Frame) -> Result<(), AgentError> {
         let mut to = locked(&self.to);
         let Some(pipe) = to.as_mut() else { return Err(self.loss()) };
@@ -124,7 +124,7 @@ impl Shared {
 
 /// An agent on a machine. Dropping it ends everything that the agent started.
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     hello: Hello,
 }
 
@@ -133,7 +133,11 @@ impl Agent {
     ///
     /// # Errors
     /// When the machine cannot be reached, has another architecture, or its agent uses another protocol version.
-    pub fn begin(machine: &str, carrier: &Carrier, sent: &[Sent]) -> Result<Self, AgentError> {
+    pub fn begin(
+        machine: &str,
+        carrier: &Carrier,
+        sent: &[AgentExecutable],
+    ) -> Result<Self, AgentError> {
         let carried = carrier.start(machine, sent)?;
         let (mut child, to, mut from) = (carried.child, carried.to, carried.from);
         let (received, hears) = mpsc::channel();
@@ -178,7 +182,7 @@ impl Agent {
         }
         let hello: Hello = read_json(&frame.body).map_err(|error| garbled(error.to_string()))?;
         let stderr = child.stderr.take();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientState {
             machine: name,
             to: Mutex::new(Some(to)),
             waiting: Mutex::default(),
@@ -272,7 +276,7 @@ impl Drop for Agent {
 
 /// Opens connections from an agent's machine and tunnels them to this process.
 pub struct Dialer {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
 }
 
 impl Dialer {
@@ -282,7 +286,7 @@ impl Dialer {
     }
 }
 
-fn open(shared: &Arc<Shared>, request: &Request) -> Result<Exchange, AgentError> {
+fn open(shared: &Arc<ClientState>, request: &Request) -> Result<Exchange, AgentError> {
     if let Some(lost) = shared.lost.get() {
         return Err(lost.clone());
     }
@@ -301,7 +305,7 @@ fn open(shared: &Arc<Shared>, request: &Request) -> Result<Exchange, AgentError>
 /// A request whose answer has not been read yet. Dropping it discards what still arrives.
 pub struct Exchange {
     to: Speaker,
-    received: Receiver<Incoming>,
+    received: Receiver<IncomingFrame>,
 }
 
 impl Exchange {
@@ -309,7 +313,7 @@ impl Exchange {
     ///
     /// # Errors
     /// When the machine is lost.
-    pub fn next(&self) -> Result<Incoming, AgentError> {
+    pub fn next(&self) -> Result<IncomingFrame, AgentError> {
         self.received.recv().map_err(|_| self.to.shared.loss())
     }
 
@@ -317,7 +321,7 @@ impl Exchange {
     ///
     /// # Errors
     /// When the machine is lost.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentError> {
+    pub fn next_within(&self, time: Duration) -> Result<Option<IncomingFrame>, AgentError> {
         match self.received.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -332,9 +336,9 @@ impl Exchange {
     pub fn answer<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
         loop {
             match self.next()? {
-                Incoming::Answer(body) => return self.read_answer(&body),
-                Incoming::Refusal(refusal) => return Err(self.refused(refusal)),
-                Incoming::Note(_) | Incoming::Data(_) | Incoming::End => {}
+                IncomingFrame::Answer(body) => return self.read_answer(&body),
+                IncomingFrame::Refusal(refusal) => return Err(self.refused(refusal)),
+                IncomingFrame::Note(_) | IncomingFrame::Data(_) | IncomingFrame::End => {}
             }
         }
     }
@@ -391,7 +395,7 @@ impl Exchange {
     }
 
     /// Returns a handle that only sends, for other threads.
-    pub(crate) fn way(&self) -> impl Way + use<> {
+    pub(crate) fn way(&self) -> impl FrameSender + use<> {
         self.to.clone()
     }
 }
@@ -399,7 +403,7 @@ impl Exchange {
 /// Sends frames of one request.
 #[derive(Clone)]
 struct Speaker {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     number: u32,
 }
 
@@ -409,7 +413,7 @@ impl Speaker {
     }
 }
 
-impl Way for Speaker {
+impl FrameSender for Speaker {
     fn data(&self, bytes: &[u8]) -> io::Result<()> {
         self.send(Kind::Data, bytes.to_vec()).map_err(io::Error::other)
     }
@@ -430,7 +434,7 @@ impl Drop for Exchange {
 }
 
 /// Delivers frames to the waiting callers until the pipe closes.
-fn read_on(shared: &Shared, mut from: impl std::io::Read) {
+fn read_on(shared: &ClientState, mut from: impl std::io::Read) {
     let error = loop {
         let frame = match Frame::read(&mut from) {
             Ok(Some(frame)) => frame,
@@ -439,7 +443,7 @@ fn read_on(shared: &Shared, mut from: impl std::io::Read) {
         };
         *locked(&shared.heard) = clock::now();
         let number = frame.number;
-        match Incoming::read(frame) {
+        match IncomingFrame::read(frame) {
             // The caller may have gone; its frame is dropped then.
             Ok(incoming) => {
                 let waiting = locked(&shared.waiting).get(&number).cloned();
@@ -461,7 +465,7 @@ fn read_on(shared: &Shared, mut from: impl std::io::Read) {
 }
 
 /// Sends keep-alive requests until the agent ends or is lost.
-fn ask_on(shared: &Arc<Shared>) {
+fn ask_on(shared: &Arc<ClientState>) {
     let is_over = || shared.ended.load(Ordering::Acquire) || shared.lost.get().is_some();
     while !is_over() {
         std::thread::sleep(ASK_EVERY);
@@ -473,7 +477,7 @@ fn ask_on(shared: &Arc<Shared>) {
 }
 
 /// Declares a silent machine lost and kills the carrier. That also unblocks threads that write to the pipe.
-fn watch_silence(shared: &Arc<Shared>) {
+fn watch_silence(shared: &Arc<ClientState>) {
     while !shared.ended.load(Ordering::Acquire) && shared.lost.get().is_none() {
         std::thread::sleep(ASK_EVERY);
         if locked(&shared.heard).elapsed() > LOST_AFTER {
@@ -484,7 +488,7 @@ fn watch_silence(shared: &Arc<Shared>) {
 }
 
 /// Keeps the last lines of the carrier's standard error.
-fn keep_complaints(shared: &Shared, from: impl std::io::BufRead) {
+fn keep_complaints(shared: &ClientState, from: impl std::io::BufRead) {
     for line in from.split(b'\n').map_while(Result::ok) {
         for line in carrier::shown(&line).lines() {
             let mut said = locked(&shared.said);

@@ -11,32 +11,32 @@
 //!
 //! Not here: which machines a run uses (`bakeoff_core::places`), loads (the binary's `generators`).
 
+mod agent_state;
 mod carrier;
 mod client;
 mod clocks;
 mod distant;
 mod error;
 mod frame;
+mod frame_sender;
 mod line;
 mod message;
 mod order;
+mod round_trips;
 mod serve;
 pub mod transfer;
-mod trips;
 mod tunnel;
-mod way;
-mod workshop;
 
-pub use carrier::{Carrier, Sent, own_machine};
-pub use client::{Agent, Dialer, Exchange, Incoming};
+pub use agent_state::AgentState;
+pub use carrier::{AgentExecutable, Carrier, own_machine};
+pub use client::{Agent, Dialer, Exchange, IncomingFrame};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};
 pub use frame::read_json;
-pub use line::{Back, Line};
+pub use line::{Line, ReplySender};
 pub use message::{
     ClockReading, DialLine, FileStamp, Hello, LoadLine, NodeRequest, PROTOCOL, Request, TripTimes,
     WatchRequest,
 };
 pub use order::LaunchOrder;
 pub use serve::{Duties, serve};
-pub use workshop::Workshop;

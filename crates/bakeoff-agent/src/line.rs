@@ -7,11 +7,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::client::Incoming;
+use super::client::IncomingFrame;
 use super::error::AgentRefusal;
 use super::frame::{DATA_MAX, Frame, Kind};
+use super::frame_sender::FrameSender;
 use super::message::DialLine;
-use super::way::Way;
 
 /// The pipe to the coordinator, shared by all requests.
 pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;
@@ -19,24 +19,24 @@ pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;
 /// Connects a running request to the coordinator that made it.
 pub struct Line {
     /// Sends notes and data to the coordinator.
-    pub back: Back,
-    received: Receiver<Incoming>,
+    pub back: ReplySender,
+    received: Receiver<IncomingFrame>,
 }
 
 /// Sends notes and data of one request to the coordinator.
 #[derive(Clone)]
-pub struct Back {
+pub struct ReplySender {
     number: u32,
     to: Outlet,
 }
 
 impl Line {
-    pub(crate) fn new(back: Back, received: Receiver<Incoming>) -> Self {
+    pub(crate) fn new(back: ReplySender, received: Receiver<IncomingFrame>) -> Self {
         Self { back, received }
     }
 
     /// Waits for the next frame of this request. Returns `None` if the coordinator is gone.
-    pub fn next(&self) -> Option<Incoming> {
+    pub fn next(&self) -> Option<IncomingFrame> {
         self.received.recv().ok()
     }
 
@@ -44,7 +44,7 @@ impl Line {
     ///
     /// # Errors
     /// When the coordinator is gone.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentRefusal> {
+    pub fn next_within(&self, time: Duration) -> Result<Option<IncomingFrame>, AgentRefusal> {
         match self.received.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
@@ -55,7 +55,7 @@ impl Line {
     }
 }
 
-impl Back {
+impl ReplySender {
     pub(crate) fn new(number: u32, to: &Outlet) -> Self {
         Self { number, to: Arc::clone(to) }
     }
@@ -91,9 +91,9 @@ impl Back {
     }
 }
 
-impl Way for Back {
+impl FrameSender for ReplySender {
     fn data(&self, bytes: &[u8]) -> io::Result<()> {
-        Back::data(self, bytes)
+        ReplySender::data(self, bytes)
     }
 
     fn tell(&self, note: &DialLine) -> io::Result<()> {
@@ -101,7 +101,7 @@ impl Way for Back {
     }
 
     fn end(&self) -> io::Result<()> {
-        Back::end(self)
+        ReplySender::end(self)
     }
 }
 

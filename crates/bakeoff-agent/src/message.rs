@@ -2,7 +2,7 @@
 //!
 //! Requests, answers and notes are JSON. Times are nanoseconds of the agent's monotonic clock since it started.
 //!
-//! Not here: frames (`frame`), the handling of requests (`workshop`).
+//! Not here: frames (`frame`), the handling of requests (`agent_state`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

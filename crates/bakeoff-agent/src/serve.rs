@@ -4,7 +4,7 @@
 //! the pipe closes, or stays silent for 30 s, the agent ends everything it started and removes its folder. If the agent
 //! itself is killed or stopped, the host's warden does both.
 //!
-//! Not here: the requests (`workshop`), driving loads (the binary).
+//! Not here: the requests (`agent_state`), driving loads (the binary).
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,26 +16,26 @@ use bakeoff_clock as clock;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::client::Incoming;
+use super::agent_state::AgentState;
+use super::client::IncomingFrame;
 use super::error::AgentRefusal;
 use super::frame::{Frame, Kind, PREAMBLE, read_json};
-use super::line::{Back, Line, Outlet, send};
+use super::line::{Line, Outlet, ReplySender, send};
 use super::message::{GONE_AFTER, Hello, Request};
-use super::workshop::Workshop;
 
 /// Handles the orders that need more than the host.
 pub trait Duties: Send + Sync + 'static {
     /// Type of the coordinator's orders.
     type Order: DeserializeOwned;
 
-    /// Carries out an order. `workshop` is the agent's host; `line` connects to the coordinator.
+    /// Carries out an order. `agent` is the state of the agent; `line` connects to the coordinator.
     ///
     /// # Errors
     /// A refusal with the reason.
     fn perform(
         &self,
         order: Self::Order,
-        workshop: &Workshop,
+        agent: &AgentState,
         line: &Line,
     ) -> Result<Value, AgentRefusal>;
 
@@ -57,24 +57,24 @@ pub fn serve<D: Duties>(
     let to: Outlet = Arc::new(Mutex::new(to));
     to.lock().unwrap_or_else(PoisonError::into_inner).write_all(PREAMBLE)?;
     send(&to, &Frame { kind: Kind::Note, number: 0, body: serde_json::to_vec(hello)? })?;
-    let workshop = Arc::new(Workshop::default());
+    let agent = Arc::new(AgentState::default());
     let heard = Arc::new(Mutex::new(clock::now()));
-    let (watched, silent) = (Arc::clone(&workshop), Arc::clone(&heard));
+    let (watched, silent) = (Arc::clone(&agent), Arc::clone(&heard));
     let last = Arc::clone(&duties);
     std::thread::spawn(move || end_when_silent(&watched, &silent, &*last));
-    let served = read_on(from, &to, &workshop, &duties, &heard);
-    workshop.end_all();
+    let served = read_on(from, &to, &agent, &duties, &heard);
+    agent.end_all();
     duties.coordinator_gone();
     served
 }
 
 /// Ends the process after a long silence: a connection can die without closing.
-fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &impl Duties) {
+fn end_when_silent(agent: &AgentState, heard: &Mutex<Instant>, duties: &impl Duties) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         if silent > GONE_AFTER {
-            workshop.end_all();
+            agent.end_all();
             duties.coordinator_gone();
             std::process::exit(1);
         }
@@ -82,16 +82,16 @@ fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &impl Du
 }
 
 /// Channels of the open requests, by number.
-type Waiting = Arc<Mutex<HashMap<u32, mpsc::Sender<Incoming>>>>;
+type OpenRequests = Arc<Mutex<HashMap<u32, mpsc::Sender<IncomingFrame>>>>;
 
 fn read_on<D: Duties>(
     mut from: impl Read,
     to: &Outlet,
-    workshop: &Arc<Workshop>,
+    agent: &Arc<AgentState>,
     duties: &Arc<D>,
     heard: &Mutex<Instant>,
 ) -> io::Result<()> {
-    let waiting: Waiting = Arc::default();
+    let waiting: OpenRequests = Arc::default();
     while let Some(frame) = Frame::read(&mut from)? {
         *heard.lock().unwrap_or_else(PoisonError::into_inner) = clock::now();
         let number = frame.number;
@@ -100,7 +100,7 @@ fn read_on<D: Duties>(
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
             // A frame for a finished request is dropped.
             if let Some(hears) = hears {
-                hears.send(Incoming::read(frame)?).ok();
+                hears.send(IncomingFrame::read(frame)?).ok();
             }
             continue;
         }
@@ -112,20 +112,20 @@ fn read_on<D: Duties>(
             }
         };
         if request == Request::Now {
-            answer(to, number, Ok(json!(workshop.read_clocks())))?;
+            answer(to, number, Ok(json!(agent.read_clocks())))?;
             continue;
         }
         let (tells, hears) = mpsc::channel();
         waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tells);
-        let line = Line::new(Back::new(number, to), hears);
-        let (workshop, duties) = (Arc::clone(workshop), Arc::clone(duties));
+        let line = Line::new(ReplySender::new(number, to), hears);
+        let (agent, duties) = (Arc::clone(agent), Arc::clone(duties));
         let waiting = Arc::clone(&waiting);
         std::thread::Builder::new().name(format!("request-{number}")).spawn(move || {
             let done = match request {
                 Request::Duty { order } => serde_json::from_value(order)
                     .map_err(|error| AgentRefusal::new(format!("invalid order: {error}")))
-                    .and_then(|order| duties.perform(order, &workshop, &line)),
-                request => workshop.perform(request, &line),
+                    .and_then(|order| duties.perform(order, &agent, &line)),
+                request => agent.perform(request, &line),
             };
             waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
             answer(line.back.outlet(), number, done).ok();

@@ -16,12 +16,12 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use serde_json::Value;
 
-use super::client::{Dialer, Exchange, Incoming};
+use super::client::{Dialer, Exchange, IncomingFrame};
 use super::error::{AgentError, AgentRefusal};
 use super::frame::read_json;
+use super::frame_sender::FrameSender;
 use super::line::Line;
 use super::message::{DialLine, Request};
-use super::way::Way;
 
 /// Most bytes per direction that are sent but not yet written on the other side.
 const WINDOW: usize = 256 << 10;
@@ -34,27 +34,30 @@ const STRANGERS_MAX: usize = 16;
 
 /// Send window: the bytes that may still be sent.
 struct Window {
-    left: Mutex<Left>,
+    left: Mutex<OutgoingBytes>,
     changed: Condvar,
 }
 
-struct Left {
+struct OutgoingBytes {
     bytes: usize,
     over: bool,
 }
 
 impl Window {
     fn new() -> Self {
-        Self { left: Mutex::new(Left { bytes: WINDOW, over: false }), changed: Condvar::new() }
+        Self {
+            left: Mutex::new(OutgoingBytes { bytes: WINDOW, over: false }),
+            changed: Condvar::new(),
+        }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Left> {
+    fn locked(&self) -> MutexGuard<'_, OutgoingBytes> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the window is open and returns its size. Returns `None` once the tunnel is over.
     fn open(&self) -> Option<usize> {
-        let shut = |left: &mut Left| left.bytes == 0 && !left.over;
+        let shut = |left: &mut OutgoingBytes| left.bytes == 0 && !left.over;
         let left = self.changed.wait_while(self.locked(), shut);
         let left = left.unwrap_or_else(PoisonError::into_inner);
         (!left.over).then_some(left.bytes)
@@ -79,9 +82,9 @@ impl Window {
 }
 
 /// Bytes received but not yet written.
-struct Waiting(Mutex<usize>);
+struct UnwrittenBytes(Mutex<usize>);
 
-impl Waiting {
+impl UnwrittenBytes {
     fn add(&self, bytes: usize) -> usize {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *waiting += bytes;
@@ -100,10 +103,10 @@ impl Waiting {
 /// When the other end exceeds the window.
 pub(crate) fn carry(
     stream: &TcpStream,
-    way: &impl Way,
-    mut next: impl FnMut() -> Option<Incoming>,
+    way: &impl FrameSender,
+    mut next: impl FnMut() -> Option<IncomingFrame>,
 ) -> Result<(), AgentRefusal> {
-    let (window, waiting) = (Window::new(), Waiting(Mutex::new(0)));
+    let (window, waiting) = (Window::new(), UnwrittenBytes(Mutex::new(0)));
     let (come, comes) = mpsc::channel();
     let (is_over, over) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -115,7 +118,7 @@ pub(crate) fn carry(
         });
         let carried = loop {
             match next() {
-                Some(Incoming::Data(bytes)) => {
+                Some(IncomingFrame::Data(bytes)) => {
                     if waiting.add(bytes.len()) > WINDOW {
                         let incoming = "the other end exceeded the tunnel's window";
                         break Err(AgentRefusal::new(incoming));
@@ -123,12 +126,12 @@ pub(crate) fn carry(
                     // The writer may have ended with its connection; the bytes are dropped then.
                     come.send(bytes).ok();
                 }
-                Some(Incoming::Note(note)) => {
+                Some(IncomingFrame::Note(note)) => {
                     if let Ok(DialLine::Taken(bytes)) = read_json(&note) {
                         window.give(bytes);
                     }
                 }
-                Some(Incoming::End | Incoming::Answer(_) | Incoming::Refusal(_)) => {
+                Some(IncomingFrame::End | IncomingFrame::Answer(_) | IncomingFrame::Refusal(_)) => {
                     drop(come);
                     over.recv_timeout(LAST_WITHIN).ok();
                     break Ok(());
@@ -143,7 +146,7 @@ pub(crate) fn carry(
 }
 
 /// Sends the bytes read from the connection.
-fn hand_over(mut stream: &TcpStream, way: &impl Way, window: &Window) {
+fn hand_over(mut stream: &TcpStream, way: &impl FrameSender, window: &Window) {
     let mut part = vec![0; READ];
     while let Some(most) = window.open() {
         let most = most.min(part.len());
@@ -163,7 +166,12 @@ fn hand_over(mut stream: &TcpStream, way: &impl Way, window: &Window) {
 }
 
 /// Writes received bytes to the connection and acknowledges them.
-fn take(mut stream: &TcpStream, way: &impl Way, comes: &Receiver<Vec<u8>>, waiting: &Waiting) {
+fn take(
+    mut stream: &TcpStream,
+    way: &impl FrameSender,
+    comes: &Receiver<Vec<u8>>,
+    waiting: &UnwrittenBytes,
+) {
     while let Ok(bytes) = comes.recv() {
         if stream.write_all(&bytes).is_err() {
             // Also wakes the thread that reads from the connection.
@@ -231,7 +239,7 @@ fn await_connected(exchange: &Exchange, within: Duration) -> io::Result<()> {
         let lost = |error| io::Error::new(io::ErrorKind::ConnectionAborted, format!("{error}"));
         match exchange.next_within(left).map_err(lost)? {
             None => return Err(io::ErrorKind::TimedOut.into()),
-            Some(Incoming::Note(note)) => match read_json(&note) {
+            Some(IncomingFrame::Note(note)) => match read_json(&note) {
                 Ok(DialLine::Connected) => return Ok(()),
                 Ok(DialLine::Failed(Some(number))) => {
                     return Err(io::Error::from_raw_os_error(number));
@@ -239,7 +247,7 @@ fn await_connected(exchange: &Exchange, within: Duration) -> io::Result<()> {
                 Ok(DialLine::Failed(None)) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(DialLine::Taken(_)) | Err(_) => {}
             },
-            Some(Incoming::Refusal(refusal)) => return Err(io::Error::other(refusal.text)),
+            Some(IncomingFrame::Refusal(refusal)) => return Err(io::Error::other(refusal.text)),
             Some(_) => return Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
@@ -267,13 +275,13 @@ mod tests {
 
     /// Test double of the other end: records what was sent and whether it ended.
     #[derive(Default)]
-    struct Seen {
+    struct RecordingEnd {
         bytes: Mutex<usize>,
         taken: Mutex<u64>,
         ended: Mutex<bool>,
     }
 
-    impl Way for Seen {
+    impl FrameSender for RecordingEnd {
         fn data(&self, bytes: &[u8]) -> io::Result<()> {
             *self.bytes.lock().unwrap() += bytes.len();
             Ok(())
@@ -310,7 +318,7 @@ mod tests {
     fn sending_stops_when_the_window_is_full() {
         let (mut far, carried) = pair().unwrap();
         let (tell, incoming) = mpsc::channel();
-        let way = Seen::default();
+        let way = RecordingEnd::default();
         std::thread::scope(|scope| {
             let tell = tell; // dropped with this thread, so a panic ends the others
             let way = &way;
@@ -322,11 +330,12 @@ mod tests {
             });
             assert_eq!(settled(&way.bytes), WINDOW);
             // Neither an inflated nor a partial acknowledgement opens more than the window.
-            tell.send(Incoming::Note(br#"{"taken": 5}"#.to_vec())).unwrap();
+            tell.send(IncomingFrame::Note(br#"{"taken": 5}"#.to_vec())).unwrap();
             assert_eq!(settled(&way.bytes), WINDOW + 5);
-            tell.send(Incoming::Note(format!("{{\"taken\": {}}}", u64::MAX).into_bytes())).unwrap();
+            tell.send(IncomingFrame::Note(format!("{{\"taken\": {}}}", u64::MAX).into_bytes()))
+                .unwrap();
             assert_eq!(settled(&way.bytes), 2 * WINDOW + 5);
-            tell.send(Incoming::End).unwrap();
+            tell.send(IncomingFrame::End).unwrap();
         });
         assert!(*way.ended.lock().unwrap());
     }
@@ -334,9 +343,10 @@ mod tests {
     #[test]
     fn exceeding_the_window_closes_the_tunnel() {
         let (far, carried) = pair().unwrap();
-        let way = Seen::default();
+        let way = RecordingEnd::default();
         // Nothing reads at the far end, so the kernel's buffers fill, then the window.
-        let incoming = carry(&carried, &way, || Some(Incoming::Data(vec![0; READ]))).unwrap_err();
+        let incoming =
+            carry(&carried, &way, || Some(IncomingFrame::Data(vec![0; READ]))).unwrap_err();
         assert!(incoming.text.starts_with("the other end exceeded"), "{}", incoming.text);
         drop(far);
     }
@@ -344,8 +354,8 @@ mod tests {
     #[test]
     fn last_bytes_arrive_before_the_end() {
         let (mut far, carried) = pair().unwrap();
-        let way = Seen::default();
-        let mut come = vec![Incoming::End, Incoming::Data(vec![7; 100_000])];
+        let way = RecordingEnd::default();
+        let mut come = vec![IncomingFrame::End, IncomingFrame::Data(vec![7; 100_000])];
         carry(&carried, &way, || come.pop()).unwrap();
         let mut all = Vec::new();
         far.read_to_end(&mut all).unwrap();
@@ -366,8 +376,8 @@ mod tests {
         bakeoff_fuzz::run("frames of a tunnel", &[&seed], &["{\"taken\":0}"], |bytes| {
             let (far, carried) = pair().unwrap();
             far.set_nonblocking(true).unwrap();
-            let (way, mut from) = (Seen::default(), bytes);
-            let mut next = || Incoming::read(Frame::read(&mut from).ok()??).ok();
+            let (way, mut from) = (RecordingEnd::default(), bytes);
+            let mut next = || IncomingFrame::read(Frame::read(&mut from).ok()??).ok();
             carry(&carried, &way, &mut next).ok();
             assert!(*way.taken.lock().unwrap() <= bytes.len() as u64);
             assert!(*way.ended.lock().unwrap());

@@ -20,7 +20,8 @@ use bakeoff_engine::works::keyed::KeyedState;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start, Unread,
+    Control, Fill, Generator, GeneratorResult, ReadBackRequest, StageRequest, StageResult, Start,
+    Unread,
 };
 use super::history_file::HistoryFile;
 use super::local::LocalGenerator;
@@ -40,7 +41,7 @@ pub struct Generators<'a> {
 }
 
 /// Callbacks to the coordinator while generators work.
-pub struct Meanwhile<'a> {
+pub struct StageCallbacks<'a> {
     /// Returns true if all generators must stop. Called every 20 ms.
     pub stop: &'a dyn Fn() -> bool,
     /// Receives the combined figures of each second.
@@ -50,7 +51,7 @@ pub struct Meanwhile<'a> {
 }
 
 /// A stage as all generators drove it.
-pub struct StageDriven {
+pub struct StageTotal {
     /// Sum of all generators' measurements.
     pub measurement: Measurement,
     /// Number of the first operation that was not begun.
@@ -96,7 +97,7 @@ impl<'a> Generators<'a> {
     pub fn fill(
         &self,
         fill: &Fill<'_>,
-        meanwhile: Meanwhile<'_>,
+        meanwhile: StageCallbacks<'_>,
     ) -> Result<Measurement, GeneratorError> {
         let results = together(self.count(), self.fleet, meanwhile, &|place, _, control| {
             self.each[place].fill(fill, control)
@@ -112,21 +113,21 @@ impl<'a> Generators<'a> {
     /// When a machine is lost, a client cannot connect, or the user interrupts before the stage begins.
     pub fn stage(
         &self,
-        stage: &StageAsk<'_>,
-        meanwhile: Meanwhile<'_>,
-    ) -> Result<StageDriven, GeneratorError> {
+        stage: &StageRequest<'_>,
+        meanwhile: StageCallbacks<'_>,
+    ) -> Result<StageTotal, GeneratorError> {
         refuse_few(stage.stage.clients, self.each.len())?;
         let results = together(self.count(), self.fleet, meanwhile, &|place, start, control| {
             self.each[place].stage(stage, start, control)
         })?;
         let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
         for one in results {
-            let Driven { measurement, next_ticket: next, part } = one()?;
+            let StageResult { measurement, next_ticket: next, part } = one()?;
             parts.push(part);
             next_ticket = next_ticket.max(next);
             all.add(measurement)?;
         }
-        Ok(StageDriven { measurement: all.whole(), next_ticket, parts })
+        Ok(StageTotal { measurement: all.whole(), next_ticket, parts })
     }
 
     /// Returns the number of keys with acknowledged writes.
@@ -181,11 +182,11 @@ impl<'a> Generators<'a> {
     /// When a machine is lost, or nothing can be read.
     pub fn read_back(
         &self,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError> {
         let of = self.count();
-        let meanwhile = Meanwhile {
+        let meanwhile = StageCallbacks {
             stop: &|| stop.load(Ordering::Relaxed),
             progress: &mut |_| {},
             begun: &mut |_| {},
@@ -193,7 +194,7 @@ impl<'a> Generators<'a> {
         let results = together(of, self.fleet, meanwhile, &|place, _, control| {
             let keys_max = LoadShare { index: place as u32, of }.count(ask.keys_max);
             let read =
-                self.each[place].read_back(&ReadBackAsk { keys_max, ..*ask }, control.stop)?;
+                self.each[place].read_back(&ReadBackRequest { keys_max, ..*ask }, control.stop)?;
             Ok(Box::new(move || Ok(read)) as Unread<ReadBack>)
         })?;
         let mut all = ReadBack::default();
@@ -231,7 +232,7 @@ enum Line {
 fn together<T: Send>(
     generators: u32,
     fleet: &Fleet,
-    meanwhile: Meanwhile<'_>,
+    meanwhile: StageCallbacks<'_>,
     each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> GeneratorResult<T> + Sync),
 ) -> Result<Vec<Unread<T>>, GeneratorError> {
     let of = generators as usize;
@@ -239,7 +240,7 @@ fn together<T: Send>(
     let (to_begin, begins) = channel();
     let start = &Arc::new(Start::new(of, to_begin));
     let (tell, lines) = channel();
-    let Meanwhile { stop: is_to_stop, progress, begun } = meanwhile;
+    let StageCallbacks { stop: is_to_stop, progress, begun } = meanwhile;
     std::thread::scope(|scope| {
         let driving: Vec<_> = (0..of)
             .map(|place| {

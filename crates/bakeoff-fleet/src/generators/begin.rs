@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Back, Incoming, Line, LoadLine, Workshop, read_json};
+use bakeoff_agent::{
+    AgentRefusal, AgentState, IncomingFrame, Line, LoadLine, ReplySender, read_json,
+};
 use bakeoff_clock as clock;
 use bakeoff_engine::Live;
 use bakeoff_engine::start_barrier::StartGate;
@@ -50,7 +52,7 @@ pub(super) fn hearing<T: Send>(
         while !worker.is_finished() {
             match line.next_within(LOOK_EVERY) {
                 Ok(None) => {}
-                Ok(Some(Incoming::Note(note))) => match read_json(&note) {
+                Ok(Some(IncomingFrame::Note(note))) => match read_json(&note) {
                     Ok(LoadLine::Begin(at)) => drop(begin.send(Some(at))),
                     Ok(LoadLine::Stop) => {
                         stop.store(true, Ordering::Relaxed);
@@ -71,7 +73,7 @@ pub(super) fn hearing<T: Send>(
 }
 
 /// Requested and actual start of a load, in nanoseconds of this machine's clock.
-pub(super) struct Begun {
+pub(super) struct LoadStart {
     pub(super) asked: u64,
     pub(super) began: u64,
 }
@@ -80,22 +82,22 @@ pub(super) struct Begun {
 /// `drive` gets the start gate, the stop flag and the callback for each second.
 pub(super) fn start_on_signal<T: Send>(
     line: &Line,
-    workshop: &Workshop,
+    agent: &AgentState,
     drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&Live)) -> T + Send,
-) -> (T, Begun) {
+) -> (T, LoadStart) {
     let (begin, begins) = mpsc::channel();
     let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
-    let gate = gate(line, begins, workshop, Arc::clone(&times));
+    let gate = gate(line, begins, agent, Arc::clone(&times));
     let stop = AtomicBool::new(false);
     let back = &line.back;
     let driven =
         hearing(line, &begin, &stop, || drive(gate, &stop, &mut |live| send_second(back, live)));
     let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
-    (driven, Begun { asked, began })
+    (driven, LoadStart { asked, began })
 }
 
 /// Reports one second of a load to the coordinator.
-pub(super) fn send_second(back: &Back, live: &Live) {
+pub(super) fn send_second(back: &ReplySender, live: &Live) {
     if let Ok(live) = serde_json::to_value(live) {
         back.tell(&LoadLine::Live(live));
     }
@@ -105,12 +107,12 @@ pub(super) fn send_second(back: &Back, live: &Live) {
 fn gate(
     line: &Line,
     begins: mpsc::Receiver<Option<u64>>,
-    workshop: &Workshop,
+    agent: &AgentState,
     times: Arc<(AtomicU64, AtomicU64)>,
 ) -> StartGate {
     let back = line.back.clone();
     let begins = Mutex::new(begins);
-    let clock = workshop.clock();
+    let clock = agent.clock();
     Box::new(move || {
         back.tell(&LoadLine::Connected);
         let begins = begins.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,10 +32,10 @@ pub(crate) trait Generator: Sync {
     /// Drives its share of a stage, from the moment that `start` sets.
     fn stage(
         &self,
-        stage: &StageAsk<'_>,
+        stage: &StageRequest<'_>,
         start: &Arc<Start>,
         control: Control<'_>,
-    ) -> GeneratorResult<Driven>;
+    ) -> GeneratorResult<StageResult>;
 
     /// Returns the number of its keys with acknowledged writes.
     fn acknowledged(&self) -> Result<LedgerSize, GeneratorError>;
@@ -43,7 +43,7 @@ pub(crate) trait Generator: Sync {
     /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
     fn read_back(
         &self,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError>;
 
@@ -62,7 +62,7 @@ pub(crate) type GeneratorResult<T> = Result<Unread<T>, GeneratorError>;
 
 /// The target that clients connect to.
 #[derive(Clone, Copy)]
-pub struct Loaded<'a> {
+pub struct StageTarget<'a> {
     /// System under load.
     pub system: &'static dyn System,
     /// Access to each of its nodes.
@@ -76,7 +76,7 @@ pub struct Loaded<'a> {
 /// Keys to write before a load.
 pub struct Fill<'a> {
     /// Target of the clients.
-    pub to: Loaded<'a>,
+    pub to: StageTarget<'a>,
     /// Clients of all generators together.
     pub clients: u32,
     /// Timeout of each write.
@@ -84,9 +84,9 @@ pub struct Fill<'a> {
 }
 
 /// A stage of a load to drive.
-pub struct StageAsk<'a> {
+pub struct StageRequest<'a> {
     /// Target of writes, and of reads if `reads_to` is `None`.
-    pub to: Loaded<'a>,
+    pub to: StageTarget<'a>,
     /// Nodes that reads go to; `None` for those of `to`.
     pub reads_to: Option<&'a [Access]>,
     /// Requests to send instead of the workload's. They contain their own addresses.
@@ -110,9 +110,9 @@ pub struct StageAsk<'a> {
 }
 
 /// Keys to read back.
-pub struct ReadBackAsk<'a> {
+pub struct ReadBackRequest<'a> {
     /// Target of the clients.
-    pub to: Loaded<'a>,
+    pub to: StageTarget<'a>,
     /// Most keys to read.
     pub keys_max: u64,
     /// Seed of the sample if there are more keys.
@@ -120,7 +120,7 @@ pub struct ReadBackAsk<'a> {
 }
 
 /// A stage as one generator drove it.
-pub(crate) struct Driven {
+pub(crate) struct StageResult {
     pub(crate) measurement: Measurement,
     /// Number of the first operation that was not begun.
     pub(crate) next_ticket: u64,

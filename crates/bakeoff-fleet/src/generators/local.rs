@@ -27,7 +27,7 @@ use bakeoff_systems::declaration::fitting_clients;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start,
+    Control, Fill, Generator, GeneratorResult, ReadBackRequest, StageRequest, StageResult, Start,
 };
 use super::http;
 use super::split_load::{self, SplitLoad};
@@ -101,7 +101,7 @@ impl LocalGenerator {
     /// first operation that was not begun.
     pub(super) fn drive(
         &self,
-        of: &StageAsk<'_>,
+        of: &StageRequest<'_>,
         gate: StartGate,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
@@ -192,7 +192,7 @@ impl LocalGenerator {
     /// is read again, as long as others can be read.
     pub(super) fn read_keys(
         &self,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, EngineError> {
         let ledger = &self.keyed.ledger;
@@ -236,7 +236,7 @@ impl LocalGenerator {
         &self,
         keys: &[u64],
         findings: &Arc<Mutex<Findings>>,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<Measurement, EngineError> {
         let readers = fitting_clients(ask.to.system, ask.to.nodes, READERS_MAX);
@@ -263,10 +263,10 @@ impl Generator for LocalGenerator {
 
     fn stage(
         &self,
-        of: &StageAsk<'_>,
+        of: &StageRequest<'_>,
         start: &Arc<Start>,
         control: Control<'_>,
-    ) -> GeneratorResult<Driven> {
+    ) -> GeneratorResult<StageResult> {
         let all = Arc::clone(start);
         let gate = Box::new(move || all.ready(LEAD));
         let (measurement, next_ticket) = self.drive(of, gate, control.stop, control.live)?;
@@ -278,7 +278,7 @@ impl Generator for LocalGenerator {
             busiest: measurement.generator_busiest,
             ..GeneratorPart::default()
         };
-        Ok(Box::new(move || Ok(Driven { measurement, next_ticket, part })))
+        Ok(Box::new(move || Ok(StageResult { measurement, next_ticket, part })))
     }
 
     fn acknowledged(&self) -> Result<LedgerSize, GeneratorError> {
@@ -287,7 +287,7 @@ impl Generator for LocalGenerator {
 
     fn read_back(
         &self,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError> {
         Ok(self.read_keys(ask, stop)?)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{Agent, Exchange, Incoming, LoadLine, Offset, read_json};
+use bakeoff_agent::{Agent, Exchange, IncomingFrame, LoadLine, Offset, read_json};
 use bakeoff_clock as clock;
 use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
@@ -19,10 +19,13 @@ use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, GeneratorResult, Loaded, ReadBackAsk, StageAsk, Start,
+    Control, Fill, Generator, GeneratorResult, ReadBackRequest, StageRequest, StageResult,
+    StageTarget, Start,
 };
 use crate::machines::Machine;
-use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageResult, To};
+use crate::machines::order::{
+    CarriedTarget, KeysOrder, LedgerSize, Order, ReadBack, StageAnswer, StageOrder,
+};
 use crate::machines::requests::RequestsOrder;
 
 /// Interval between checks for a stop request.
@@ -39,7 +42,7 @@ pub(crate) struct RemoteGenerator<'a> {
 }
 
 /// An undecoded answer, and the offset of its machine's clock.
-struct Heard {
+struct RawAnswer {
     exchange: Exchange,
     body: Vec<u8>,
     offset: Option<Offset>,
@@ -60,9 +63,9 @@ impl<'a> RemoteGenerator<'a> {
     }
 
     /// Returns the target of clients in the form for the agent.
-    fn to(&self, of: &Loaded<'_>, nodes: &[Access]) -> Result<To, GeneratorError> {
+    fn to(&self, of: &StageTarget<'_>, nodes: &[Access]) -> Result<CarriedTarget, GeneratorError> {
         let carried = nodes.iter().map(|node| CarriedAccess::new(of.system, node, of.resumed));
-        Ok(To {
+        Ok(CarriedTarget {
             system: of.system.declares().kind.name.to_owned(),
             nodes: carried.collect::<Result<_, _>>().map_err(GeneratorError::Access)?,
             threads: of.threads,
@@ -75,14 +78,14 @@ impl<'a> RemoteGenerator<'a> {
         order: &Order,
         start: Option<&Start>,
         control: Control<'_>,
-    ) -> Result<Heard, GeneratorError> {
+    ) -> Result<RawAnswer, GeneratorError> {
         let exchange = self.agent.open(&order.request())?;
         let heard = self.listen(&exchange, start, control);
         if heard.is_err() {
             exchange.tell(&LoadLine::Stop).ok();
         }
         let (body, offset) = heard?;
-        Ok(Heard { exchange, body, offset })
+        Ok(RawAnswer { exchange, body, offset })
     }
 
     fn listen(
@@ -102,7 +105,7 @@ impl<'a> RemoteGenerator<'a> {
                 return Err(GeneratorError::Interrupted);
             }
             match exchange.next_within(LISTEN_EVERY)? {
-                Some(Incoming::Note(note)) => match (read_json(&note), start) {
+                Some(IncomingFrame::Note(note)) => match (read_json(&note), start) {
                     (Ok(LoadLine::Connected), Some(start)) => {
                         let known = offset.insert(self.agent.offset()?);
                         let at = start.ready(AHEAD + known.error * 8);
@@ -116,9 +119,11 @@ impl<'a> RemoteGenerator<'a> {
                     }
                     _ => {}
                 },
-                Some(Incoming::Answer(body)) => return Ok((body, offset)),
-                Some(Incoming::Refusal(refusal)) => return Err(exchange.refused(refusal).into()),
-                Some(Incoming::Data(_) | Incoming::End) | None => {}
+                Some(IncomingFrame::Answer(body)) => return Ok((body, offset)),
+                Some(IncomingFrame::Refusal(refusal)) => {
+                    return Err(exchange.refused(refusal).into());
+                }
+                Some(IncomingFrame::Data(_) | IncomingFrame::End) | None => {}
             }
         }
     }
@@ -135,10 +140,10 @@ impl Generator for RemoteGenerator<'_> {
 
     fn stage(
         &self,
-        of: &StageAsk<'_>,
+        of: &StageRequest<'_>,
         start: &Arc<Start>,
         control: Control<'_>,
-    ) -> GeneratorResult<Driven> {
+    ) -> GeneratorResult<StageResult> {
         let order = StageOrder {
             workload: of.workload.clone(),
             load: of.load.clone(),
@@ -155,7 +160,7 @@ impl Generator for RemoteGenerator<'_> {
         let heard = self.give(&Order::Stage(Box::new(order)), Some(start), control)?;
         let clients = self.share.count(of.stage.clients.into()) as u32;
         Ok(Box::new(move || {
-            let answer: StageResult = heard.exchange.read_answer(&heard.body)?;
+            let answer: StageAnswer = heard.exchange.read_answer(&heard.body)?;
             Ok(driven(answer, heard.offset, clients))
         }))
     }
@@ -166,13 +171,13 @@ impl Generator for RemoteGenerator<'_> {
 
     fn read_back(
         &self,
-        ask: &ReadBackAsk<'_>,
+        ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError> {
         let to = self.to(&ask.to, ask.to.nodes)?;
         let order = Order::ReadBack { to, keys_max: ask.keys_max, seed: ask.seed };
         let control = Control { stop, live: &mut |_| {} };
-        let Heard { exchange, body, .. } = self.give(&order, None, control)?;
+        let RawAnswer { exchange, body, .. } = self.give(&order, None, control)?;
         Ok(exchange.read_answer(&body)?)
     }
 
@@ -186,18 +191,20 @@ impl Generator for RemoteGenerator<'_> {
         let mut to = to;
         loop {
             match (exchange.next()?, &mut to) {
-                (Incoming::Data(bytes), Some(to)) => {
+                (IncomingFrame::Data(bytes), Some(to)) => {
                     to.write_all(&bytes).map_err(GeneratorError::History)?;
                 }
-                (Incoming::Answer(_), _) => return Ok(()),
-                (Incoming::Refusal(refusal), _) => return Err(exchange.refused(refusal).into()),
+                (IncomingFrame::Answer(_), _) => return Ok(()),
+                (IncomingFrame::Refusal(refusal), _) => {
+                    return Err(exchange.refused(refusal).into());
+                }
                 _ => {}
             }
         }
     }
 }
 
-fn driven(answer: StageResult, offset: Option<Offset>, clients: u32) -> Driven {
+fn driven(answer: StageAnswer, offset: Option<Offset>, clients: u32) -> StageResult {
     let part = GeneratorPart {
         clients,
         verified: answer.measurement.verified(),
@@ -209,5 +216,5 @@ fn driven(answer: StageResult, offset: Option<Offset>, clients: u32) -> Driven {
         cpus: answer.kept.cpus,
         not_apart: answer.kept.not_apart,
     };
-    Driven { measurement: answer.measurement, next_ticket: answer.next_ticket, part }
+    StageResult { measurement: answer.measurement, next_ticket: answer.next_ticket, part }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Back, Duties, Hello, Line, Workshop};
+use bakeoff_agent::{AgentRefusal, AgentState, Duties, Hello, Line, ReplySender};
 use bakeoff_engine::Live;
 use bakeoff_engine::open_files;
 use bakeoff_engine::window_signal::MomentSender;
@@ -19,15 +19,15 @@ use bakeoff_install::VersionRequest;
 use bakeoff_systems::{self as systems, Access, System};
 use serde_json::Value;
 
-use super::begin::{Begun, hearing, send_second, start_on_signal, to_json, until_stopped};
+use super::begin::{LoadStart, hearing, send_second, start_on_signal, to_json, until_stopped};
 use super::error::GeneratorError;
-use super::generator::{Fill, Loaded, ReadBackAsk, StageAsk};
+use super::generator::{Fill, ReadBackRequest, StageRequest, StageTarget};
 use super::local::LocalGenerator;
 use crate::environment;
-use crate::machines::affinity::{Affinity, Kept};
+use crate::machines::affinity::{Affinity, GeneratorCpus};
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
-use crate::machines::order::{Order, StageOrder, StageResult, To};
+use crate::machines::order::{CarriedTarget, Order, StageAnswer, StageOrder};
 use crate::machines::requests::RequestsOrder;
 use crate::warnings;
 
@@ -61,7 +61,7 @@ impl Duties for Generator {
     fn perform(
         &self,
         order: Order,
-        workshop: &Workshop,
+        agent: &AgentState,
         line: &Line,
     ) -> Result<Value, AgentRefusal> {
         match order {
@@ -86,7 +86,7 @@ impl Duties for Generator {
                 let keys = self.keys()?;
                 fill(&keys, to, clients, Duration::from_millis(timeout_ms), line)
             }
-            Order::Stage(order) => stage(&self.keys()?, &order, workshop, line),
+            Order::Stage(order) => stage(&self.keys()?, &order, agent, line),
             Order::Acknowledged => to_json(&self.keys()?.count_acknowledged()),
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
@@ -150,7 +150,7 @@ fn export_history(keys: &LocalGenerator, wanted: bool, line: &Line) -> Result<Va
 }
 
 /// Sends written bytes to the coordinator as data.
-struct HistoryPipe<'a>(&'a Back);
+struct HistoryPipe<'a>(&'a ReplySender);
 
 impl Write for HistoryPipe<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -173,7 +173,7 @@ fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
 }
 
 /// Returns the system and access to its nodes, for sessions on this machine.
-fn reached(to: To) -> Result<(&'static dyn System, Vec<Access>), AgentRefusal> {
+fn reached(to: CarriedTarget) -> Result<(&'static dyn System, Vec<Access>), AgentRefusal> {
     let system = systems::by_kind(&to.system)
         .ok_or_else(|| AgentRefusal::new(format!("unknown kind `{}`", to.system)))?;
     let nodes = to.nodes.into_iter().map(|node| node.access(system));
@@ -194,14 +194,14 @@ fn remember_requests(
 
 fn fill(
     keys: &LocalGenerator,
-    to: To,
+    to: CarriedTarget,
     clients: u32,
     timeout: Duration,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let to = Loaded { system, nodes: &nodes, resumed: true, threads };
+    let to = StageTarget { system, nodes: &nodes, resumed: true, threads };
     let fill = Fill { to, clients, timeout };
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let back = &line.back;
@@ -212,15 +212,15 @@ fn fill(
 fn stage(
     keys: &LocalGenerator,
     order: &StageOrder,
-    workshop: &Workshop,
+    agent: &AgentState,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
     let (system, nodes) = reached(order.to.clone())?;
     let reads = order.reads_to.clone().map(reached).transpose()?.map(|(_, nodes)| nodes);
     remember_requests(system, &nodes, keys)?;
     let requests = order.requests.as_ref().map(RequestsOrder::requests);
-    let ask = StageAsk {
-        to: Loaded { system, nodes: &nodes, resumed: true, threads: order.to.threads },
+    let ask = StageRequest {
+        to: StageTarget { system, nodes: &nodes, resumed: true, threads: order.to.threads },
         reads_to: reads.as_deref(),
         requests: requests.as_ref(),
         workload: &order.workload,
@@ -230,29 +230,28 @@ fn stage(
         first_ticket: order.first_ticket,
         seed: order.seed,
         reading: order.reading,
-        moments: workshop.moments().map(MomentSender::new),
+        moments: agent.moments().map(MomentSender::new),
     };
-    let pinned = workshop.pinned();
+    let pinned = agent.pinned();
     let affinity = Affinity::from(pinned.iter().map(Vec::as_slice));
-    let (driven, begun) = start_on_signal(line, workshop, |gate, stop, progress| {
-        keys.drive(&ask, gate, stop, progress)
-    });
+    let (driven, begun) =
+        start_on_signal(line, agent, |gate, stop, progress| keys.drive(&ask, gate, stop, progress));
     let (measurement, next_ticket) = driven.map_err(refused)?;
-    let Begun { asked, began } = begun;
-    let kept = affinity.as_ref().map(Kept::from).unwrap_or_default();
-    to_json(&StageResult { measurement, next_ticket, asked, began, kept })
+    let LoadStart { asked, began } = begun;
+    let kept = affinity.as_ref().map(GeneratorCpus::from).unwrap_or_default();
+    to_json(&StageAnswer { measurement, next_ticket, asked, began, kept })
 }
 
 fn read_back(
     keys: &LocalGenerator,
-    to: To,
+    to: CarriedTarget,
     keys_max: u64,
     seed: u64,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let to = Loaded { system, nodes: &nodes, resumed: true, threads };
-    let ask = ReadBackAsk { to, keys_max, seed };
+    let to = StageTarget { system, nodes: &nodes, resumed: true, threads };
+    let ask = ReadBackRequest { to, keys_max, seed };
     to_json(&until_stopped(line, |stop| keys.read_keys(&ask, stop))?)
 }

@@ -67,10 +67,10 @@ pub(crate) fn drive(
 }
 
 /// A measurement, and the number of the first operation that was not begun.
-type Driven = Result<(Measurement, u64), EngineError>;
+type HalfResult = Result<(Measurement, u64), EngineError>;
 
 /// Adds up the measurements of both halves. If one half failed, returns its error, not the interrupt of the other.
-fn add_up(one: Driven, other: Driven) -> Driven {
+fn add_up(one: HalfResult, other: HalfResult) -> HalfResult {
     match (one, other) {
         (Ok((mut whole, next)), Ok((measurement, others_next))) => {
             whole.add_beside(&measurement);

@@ -49,14 +49,14 @@ impl Affinity {
 
 /// The CPUs of a generator beside pinned nodes.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Kept {
+pub struct GeneratorCpus {
     /// CPUs that the generator is pinned to, in order; empty if no node is pinned.
     pub cpus: Vec<u32>,
     /// Reason why nodes share CPUs with the generator; `None` if they do not.
     pub not_apart: Option<String>,
 }
 
-impl From<&Result<Affinity, AffinityError>> for Kept {
+impl From<&Result<Affinity, AffinityError>> for GeneratorCpus {
     fn from(affinity: &Result<Affinity, AffinityError>) -> Self {
         match affinity {
             Ok(Affinity { cpus, shared, .. }) => {

@@ -27,7 +27,7 @@ use bakeoff_core::study::{self, Limits, Study};
 use bakeoff_systems as systems;
 use serde_json::Value;
 
-use self::kubectl::{Kubectl, Lacking};
+use self::kubectl::{Kubectl, MissingRights};
 use self::names::Names;
 pub use self::survey::{ClusterTold, survey};
 use super::order::{Order, duty};
@@ -55,7 +55,7 @@ pub struct Pods {
     /// The `kubernetes` section of the places file.
     wanted: Kubernetes,
     /// Limits last given to the pods.
-    given: limits::Given,
+    given: limits::AppliedLimits,
 }
 
 impl Pods {
@@ -80,7 +80,7 @@ impl Pods {
         let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
         let limits_besides =
             studies.iter().any(|study| limits::are_asked(study, systems::goes_beside));
-        let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
+        let MissingRights { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
             warnings::warn(
                 "limits of servers will not be applied: you lack the right to patch pods/resize",
@@ -97,7 +97,7 @@ impl Pods {
             has_agent,
             uids: BTreeMap::new(),
             wanted: wanted.clone(),
-            given: limits::Given::default(),
+            given: limits::AppliedLimits::default(),
         };
         pods.lacks_keeper = match lacks_keeper {
             // In the user's namespace, only the Job's objects are removed, with the Job.

@@ -7,11 +7,11 @@ pub mod baseline;
 pub mod describe;
 pub mod fleet;
 pub mod kubernetes;
+pub mod machine_samples;
 pub mod order;
 mod programs;
 pub mod record;
 pub mod requests;
-pub mod seen;
 pub mod tunnel;
 pub mod watch;
 
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Carrier, LaunchOrder, Request, Sent};
+use bakeoff_agent::{Agent, AgentError, AgentExecutable, Carrier, LaunchOrder, Request};
 use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, Takes};
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::network::Network;
@@ -111,12 +111,13 @@ fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, FleetError> {
 
 /// Returns this executable's path, and the executables to send, at most one per platform. This executable serves its
 /// own platform unless the places file names another.
-pub fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), FleetError> {
+pub fn sent(places: &Places) -> Result<(PathBuf, Vec<AgentExecutable>), FleetError> {
     let own = std::env::current_exe().map_err(|error| {
         FleetError::machine(format!("cannot find bakeoff's own program: {error}"))
     })?;
     let mut all = places.agents.iter().map(named).collect::<Result<Vec<_>, FleetError>>()?;
-    let ours = Sent::read(&own).map_err(|error| FleetError::file("send", &own, &error))?;
+    let ours =
+        AgentExecutable::read(&own).map_err(|error| FleetError::file("send", &own, &error))?;
     if all.iter().all(|one| one.machine != ours.machine) {
         all.push(ours);
     }
@@ -124,14 +125,15 @@ pub fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), FleetError> {
 }
 
 /// Reads an executable that the places file names.
-fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> {
+fn named(AgentFile { processor, path }: &AgentFile) -> Result<AgentExecutable, FleetError> {
     let refused = |why: String| {
         FleetError::input(
             format!("`agent` of the places file cannot be `{path}`: {why}"),
             "set it to a bakeoff built for those machines, or leave `agent` out; this bakeoff is then sent",
         )
     };
-    let sent = Sent::read(Path::new(path)).map_err(|error| refused(error.to_string()))?;
+    let sent =
+        AgentExecutable::read(Path::new(path)).map_err(|error| refused(error.to_string()))?;
     match processor {
         Some(processor) if sent.machine != format!("Linux {processor}") => {
             Err(refused(format!("it is for {}, not {processor}", sent.machine)))
@@ -142,7 +144,7 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> 
 
 /// Surroundings that a run made for its machines.
 #[derive(Clone, Copy, Default)]
-pub struct Within<'a> {
+pub struct RunSurroundings<'a> {
     /// Pods of Kubernetes.
     pub pods: Option<&'a Pods>,
     /// Network of this machine whose paths can be cut.
@@ -156,8 +158,8 @@ pub struct Within<'a> {
 pub fn begin(
     places: &Places,
     machine: &places::Machine,
-    sent: &[Sent],
-    within: Within<'_>,
+    sent: &[AgentExecutable],
+    within: RunSurroundings<'_>,
 ) -> Result<Agent, AgentError> {
     let carrier = match &machine.reach {
         Reach::Here | Reach::Relay { .. } => Carrier::Child { enter: Vec::new() },
@@ -259,7 +261,7 @@ impl Machines {
             places.machines = pods.machines();
         }
         let network = network_of(&places)?;
-        let within = Within { pods: pods.as_ref(), network: network.as_ref() };
+        let within = RunSurroundings { pods: pods.as_ref(), network: network.as_ref() };
         let begun: Vec<Result<Machine, FleetError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines

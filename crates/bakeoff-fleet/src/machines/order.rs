@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Exchange, Incoming, LoadLine, Request};
+use bakeoff_agent::{Agent, AgentError, Exchange, IncomingFrame, LoadLine, Request};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::record::PodLimits;
@@ -21,7 +21,7 @@ use bakeoff_systems::carried::CarriedAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::affinity::Kept;
+use super::affinity::GeneratorCpus;
 use super::baseline::BaselineOrder;
 use super::describe::MachineTold;
 use super::requests::RequestsOrder;
@@ -36,7 +36,7 @@ pub(crate) enum Order {
     Environment { threads: u32, dir: PathBuf },
     /// Writes every key of its share once.
     Fill {
-        to: To,
+        to: CarriedTarget,
         /// Clients of all generators together.
         clients: u32,
         timeout_ms: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Order {
     /// Returns the number of its keys with acknowledged writes.
     Acknowledged,
     /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
-    ReadBack { to: To, keys_max: u64, seed: u64 },
+    ReadBack { to: CarriedTarget, keys_max: u64, seed: u64 },
     /// Judges the history of its keys, and ends recording.
     JudgeHistory,
     /// Sends the judged history as data if it is wanted, and frees its memory.
@@ -148,8 +148,8 @@ pub(crate) fn answers<T: DeserializeOwned, E: From<AgentError>>(
             }
             look()?;
             match exchange.next_within(LISTEN_EVERY)? {
-                Some(Incoming::Answer(body)) => break Ok(exchange.read_answer(&body)?),
-                Some(Incoming::Refusal(refusal)) => break Err(exchange.refused(refusal)),
+                Some(IncomingFrame::Answer(body)) => break Ok(exchange.read_answer(&body)?),
+                Some(IncomingFrame::Refusal(refusal)) => break Err(exchange.refused(refusal)),
                 _ => {}
             }
         })?;
@@ -164,7 +164,7 @@ pub(crate) fn tell_to_stop(open: &[Exchange]) {
 
 /// Target of a generator's clients.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct To {
+pub(crate) struct CarriedTarget {
     /// Kind of the system.
     pub(crate) system: String,
     pub(crate) nodes: Vec<CarriedAccess>,
@@ -200,9 +200,9 @@ pub(crate) struct StageOrder {
     pub(crate) seed: u64,
     pub(crate) reading: Reading,
     /// Target of writes, and of reads if `reads_to` is `None`.
-    pub(crate) to: To,
+    pub(crate) to: CarriedTarget,
     /// Separate target of reads.
-    pub(crate) reads_to: Option<To>,
+    pub(crate) reads_to: Option<CarriedTarget>,
     /// Requests to send instead of the workload's.
     pub(crate) requests: Option<RequestsOrder>,
 }
@@ -215,14 +215,14 @@ impl StageOrder {
 
 /// Result of one generator's stage.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct StageResult {
+pub(crate) struct StageAnswer {
     pub(crate) measurement: Measurement,
     pub(crate) next_ticket: u64,
     /// Requested start time, and the actual one below, in nanoseconds of the generator's clock.
     pub(crate) asked: u64,
     pub(crate) began: u64,
     /// CPUs of the generator beside pinned servers.
-    pub(crate) kept: Kept,
+    pub(crate) kept: GeneratorCpus,
 }
 
 /// Size of a generator's ledger.

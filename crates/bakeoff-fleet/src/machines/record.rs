@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff_agent::{AgentError, Incoming, Request, TripTimes};
+use bakeoff_agent::{AgentError, IncomingFrame, Request, TripTimes};
 use bakeoff_core::places::{Reach, Takes};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
@@ -144,8 +144,8 @@ impl Machines {
             let echo = server.agent.open(&Request::Echo { address: listens })?;
             let mut address: SocketAddr = loop {
                 match echo.next()? {
-                    Incoming::Note(note) => break echo.read(&note)?,
-                    Incoming::Refusal(refusal) => return Err(echo.refused(refusal).into()),
+                    IncomingFrame::Note(note) => break echo.read(&note)?,
+                    IncomingFrame::Refusal(refusal) => return Err(echo.refused(refusal).into()),
                     _ => {}
                 }
             };

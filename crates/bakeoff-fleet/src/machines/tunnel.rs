@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Dialer, Incoming, Request};
+use bakeoff_agent::{Agent, AgentError, Dialer, IncomingFrame, Request};
 use bakeoff_core::places::{self, Reach, Tunnel};
 use bakeoff_core::stats::and;
 use bakeoff_engine::routes::{self, OpenRoute, Route};
@@ -143,8 +143,8 @@ pub fn reaches(agent: &Agent, place: &places::Machine) -> Result<io::Result<()>,
     let echo = agent.open(&Request::Echo { address: place.address })?;
     let address: SocketAddr = loop {
         match echo.next()? {
-            Incoming::Note(note) => break echo.read(&note)?,
-            Incoming::Refusal(refusal) => return Err(echo.refused(refusal)),
+            IncomingFrame::Note(note) => break echo.read(&note)?,
+            IncomingFrame::Refusal(refusal) => return Err(echo.refused(refusal)),
             _ => {}
         }
     };

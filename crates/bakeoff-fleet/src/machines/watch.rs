@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, ClockReading, Incoming, Offset, Request, WatchRequest};
+use bakeoff_agent::{AgentError, ClockReading, IncomingFrame, Offset, Request, WatchRequest};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::{MachineClock, MachineTrial};
@@ -18,7 +18,7 @@ use bakeoff_engine::Window;
 use bakeoff_host::watch::Watch;
 use bakeoff_host::{MachineId, Process};
 
-use super::seen::MachineSeen;
+use super::machine_samples::MachineSamples;
 use super::{Machine, Machines};
 
 /// A watched server.
@@ -89,7 +89,7 @@ impl<'a> RemoteWatch<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
+    pub fn so_far(&self) -> Result<Vec<MachineSamples<'_>>, AgentError> {
         let each = self.machines.each.iter().zip(&self.clocks);
         let seen = each.map(|(machine, (offset, began))| {
             let mut observed: TrialSamples =
@@ -98,7 +98,7 @@ impl<'a> RemoteWatch<'a> {
             Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
         });
         let seen = seen.collect::<Result<Vec<_>, AgentError>>()?;
-        Ok(MachineSeen::so_far(seen, &self.machines.kernels))
+        Ok(MachineSamples::so_far(seen, &self.machines.kernels))
     }
 
     /// Returns the seconds between the trial's beginning and a machine's first sample.
@@ -120,7 +120,7 @@ impl<'a> RemoteWatch<'a> {
         let request = Request::Log { node: *number };
         let Ok(exchange) = self.machines.each[*place].agent.open(&request) else { return };
         let mut log = Vec::new();
-        while let Ok(Incoming::Data(bytes)) = exchange.next() {
+        while let Ok(IncomingFrame::Data(bytes)) = exchange.next() {
             log.extend(bytes);
         }
         bakeoff_files::make_dirs(to).ok();

@@ -12,7 +12,7 @@ use bakeoff_systems::System;
 
 use crate::cluster::ReadyCluster;
 use bakeoff_fleet::generators::all::Generators;
-use bakeoff_fleet::generators::generator::{Loaded, ReadBackAsk};
+use bakeoff_fleet::generators::generator::{ReadBackRequest, StageTarget};
 use bakeoff_fleet::machines::order::ReadBack;
 
 /// Reads back the acknowledged writes of a trial.
@@ -56,8 +56,8 @@ impl Auditor<'_> {
             ));
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
-        let to = Loaded { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
-        let ask = ReadBackAsk { to, keys_max: self.keys_max, seed: self.seed };
+        let to = StageTarget { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
+        let ask = ReadBackRequest { to, keys_max: self.keys_max, seed: self.seed };
         match self.generators.read_back(&ask, self.interrupted) {
             Ok(read) => without_unread(judged(audit, read, unsettled), cluster),
             Err(error) => unreadable(format!("no key could be read back: {error}")),

@@ -17,9 +17,9 @@ use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_systems::{Access, System};
 
-use bakeoff_fleet::generators::all::{Generators, Meanwhile};
+use bakeoff_fleet::generators::all::{Generators, StageCallbacks};
 use bakeoff_fleet::generators::error::GeneratorError;
-use bakeoff_fleet::generators::generator::{Loaded, StageAsk};
+use bakeoff_fleet::generators::generator::{StageRequest, StageTarget};
 use bakeoff_fleet::machines::order::NEWEST;
 
 /// Minimum time of writing before the kill.
@@ -61,8 +61,8 @@ impl Writes<'_> {
             in_flight: of.in_flight,
             ..self.load.clone()
         };
-        let ask = StageAsk {
-            to: Loaded {
+        let ask = StageRequest {
+            to: StageTarget {
                 system: self.system,
                 nodes: self.nodes,
                 resumed: self.load.tls_resumption,
@@ -81,7 +81,11 @@ impl Writes<'_> {
         };
         let driven = self.generators.stage(
             &ask,
-            Meanwhile { stop: &|| enough.load(Ordering::Relaxed), progress: &mut |_| {}, begun },
+            StageCallbacks {
+                stop: &|| enough.load(Ordering::Relaxed),
+                progress: &mut |_| {},
+                begun,
+            },
         )?;
         Ok(driven.measurement.verified())
     }

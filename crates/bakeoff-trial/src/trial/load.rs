@@ -25,8 +25,8 @@ use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::ReadyCluster;
 use crate::cluster::contenders::PreparedSystem;
 use crate::event::{Event, Reporter};
-use bakeoff_fleet::generators::all::{Generators, Meanwhile, StageDriven};
-use bakeoff_fleet::generators::generator::{Fill, Loaded, StageAsk};
+use bakeoff_fleet::generators::all::{Generators, StageCallbacks, StageTotal};
+use bakeoff_fleet::generators::generator::{Fill, StageRequest, StageTarget};
 use bakeoff_fleet::machines::requests::Requests;
 use bakeoff_systems::declaration::fitting_clients;
 
@@ -191,8 +191,8 @@ impl TrialRunner<'_, '_> {
             }
             Towards::Requests(requests) => (&[][..], None, Some(requests)),
         };
-        let ask = StageAsk {
-            to: Loaded {
+        let ask = StageRequest {
+            to: StageTarget {
                 system: contender.system,
                 nodes: writes,
                 resumed: load.tls_resumption,
@@ -214,7 +214,7 @@ impl TrialRunner<'_, '_> {
         let interrupted = self.context.interrupted;
         let driven = generators.stage(
             &ask,
-            Meanwhile {
+            StageCallbacks {
                 stop: &|| interrupted.load(Ordering::Relaxed),
                 progress: &mut |live: &Live| {
                     let nodes = &*sampling.last_samples();
@@ -227,7 +227,7 @@ impl TrialRunner<'_, '_> {
                 },
             },
         )?;
-        let StageDriven { mut measurement, next_ticket, parts } = driven;
+        let StageTotal { mut measurement, next_ticket, parts } = driven;
         if let Towards::Nodes(nodes) = to {
             nodes.name(&mut measurement.staleness);
         }
@@ -249,7 +249,7 @@ pub(super) fn fill(
     generators: &Generators<'_>,
     keys: u64,
 ) -> Result<u64, Ended> {
-    let to = Loaded {
+    let to = StageTarget {
         system: contender.system,
         nodes: &cluster.nodes,
         resumed: true,
@@ -260,7 +260,7 @@ pub(super) fn fill(
     let fill = Fill { to, clients, timeout: FILL_TIMEOUT };
     let measurement = generators.fill(
         &fill,
-        Meanwhile {
+        StageCallbacks {
             // Without a server, each remaining key would wait for its timeout.
             stop: &|| context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty(),
             progress: &mut |live| {

@@ -56,7 +56,7 @@ use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::generators::all::Generators;
 use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_fleet::machines::NodesOf;
-use bakeoff_fleet::machines::affinity::{Affinity, Kept};
+use bakeoff_fleet::machines::affinity::{Affinity, GeneratorCpus};
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::order::KeysOrder;
 use bakeoff_fleet::machines::requests::Requests;
@@ -531,7 +531,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Keeps the generator off the CPUs of pinned nodes, if possible.
     fn set_affinity(&mut self, cluster: &ReadyCluster) -> Option<Affinity> {
         let affinity = Affinity::from(cluster.processes().map(Process::cpus))?;
-        let Kept { cpus, not_apart } = Kept::from(&affinity);
+        let GeneratorCpus { cpus, not_apart } = GeneratorCpus::from(&affinity);
         self.record.generator_cpus = cpus;
         let verdict = not_apart.map_or(Verdict::Passed, Verdict::NotChecked);
         self.record.checks.push(Check::new(CheckName::GeneratorApart, verdict));

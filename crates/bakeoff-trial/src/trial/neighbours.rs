@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use bakeoff_core::check::{Verdict, machine};
 use bakeoff_core::study::{Endpoint, Study};
 
-use bakeoff_fleet::machines::seen::MachineSeen;
+use bakeoff_fleet::machines::machine_samples::MachineSamples;
 
 /// Reason not to check for steal and neighbours.
 pub(super) const SHARED_MACHINE: &str = "machine shared with other work (`--shared-machine`)";
@@ -31,7 +31,7 @@ pub(super) fn loopback(of: &Endpoint) -> Vec<SocketAddr> {
 pub(crate) fn check(
     study: &Study,
     unattributed: Option<&str>,
-    machine: &MachineSeen<'_>,
+    machine: &MachineSamples<'_>,
     windows: &[(f64, f64)],
 ) -> Verdict {
     if let Some(why) = unattributed {
@@ -46,7 +46,7 @@ pub(crate) fn check(
 pub(crate) fn disturbed(
     study: &Study,
     unattributed: Option<&str>,
-    (seen, shared_machine): (&[MachineSeen<'_>], bool),
+    (seen, shared_machine): (&[MachineSamples<'_>], bool),
     window: (f64, f64),
 ) -> Vec<String> {
     let mut disturbed_by = Vec::new();
@@ -96,7 +96,7 @@ mod tests {
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &systems::kinds()).unwrap();
         let of = |shared, second: TrialSamples| {
             let machines = vec![("h1", 2, samples(0.0, 0.0)), ("h2", 2, second)];
-            let seen = MachineSeen::so_far(machines, &[0, 1]);
+            let seen = MachineSamples::so_far(machines, &[0, 1]);
             disturbed(&study, None, (&seen, shared), (1.0, 3.0))
         };
         assert_eq!(of(false, samples(0.0, 0.0)), Vec::<String>::new());

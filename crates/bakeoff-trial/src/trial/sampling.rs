@@ -28,7 +28,7 @@ use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::this_machine;
 use bakeoff_fleet::machines::fleet::Fleet;
-use bakeoff_fleet::machines::seen::{MachineSeen, on_machine};
+use bakeoff_fleet::machines::machine_samples::{MachineSamples, on_machine};
 use bakeoff_fleet::machines::watch::{MachinesWatched, RemoteWatch};
 
 /// Sampling of a trial in progress.
@@ -155,10 +155,10 @@ impl<'a> Sampling<'a> {
     ///
     /// # Errors
     /// Fails if a machine is lost.
-    pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
+    pub(crate) fn so_far(&self) -> Result<Vec<MachineSamples<'_>>, AgentError> {
         match &self.remote {
             Some(watch) => watch.so_far(),
-            None => Ok(vec![MachineSeen::local(Cow::Owned(self.own.so_far()))]),
+            None => Ok(vec![MachineSamples::local(Cow::Owned(self.own.so_far()))]),
         }
     }
 
@@ -230,10 +230,10 @@ impl Sampled {
     }
 
     /// Returns the samples of each machine with servers or generators: this one, or those of the places file.
-    fn seen(&self) -> Vec<MachineSeen<'_>> {
+    fn seen(&self) -> Vec<MachineSamples<'_>> {
         match self.is_local() {
-            true => vec![MachineSeen::local(Cow::Borrowed(&self.observed))],
-            false => MachineSeen::all(&self.machines, &self.kernels),
+            true => vec![MachineSamples::local(Cow::Borrowed(&self.observed))],
+            false => MachineSamples::all(&self.machines, &self.kernels),
         }
     }
 
@@ -245,7 +245,7 @@ impl Sampled {
         let windows = windows(load, &record);
         let seen = self.seen();
         if let Some(phase) = load_phase(&self.observed) {
-            let loaded: Vec<(&MachineSeen<'_>, _)> =
+            let loaded: Vec<(&MachineSamples<'_>, _)> =
                 seen.iter().filter_map(|one| Some((one, load_phase(&one.observed)?))).collect();
             record.usage.extend(loaded.iter().flat_map(|(one, phase)| one.usage(&windows, *phase)));
             if !self.is_local() {
@@ -293,7 +293,7 @@ impl Sampled {
     }
 
     /// Returns the maximum memory of all servers at one time, on all machines and by metrics.
-    fn memory(&self, seen: &[MachineSeen<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
+    fn memory(&self, seen: &[MachineSamples<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
         let mut servers: Vec<MachineServers<'_>> = seen
             .iter()
             .map(|one| MachineServers { observed: &one.observed, names: one.servers })
@@ -309,7 +309,7 @@ impl Sampled {
     /// full disk. The cause is unclear if the nodes filled it.
     pub(crate) fn disk_check(&self, complainant: Option<&str>) -> Check {
         let seen = self.seen();
-        let homes: Vec<&MachineSeen<'_>> =
+        let homes: Vec<&MachineSamples<'_>> =
             seen.iter().filter(|one| one.servers.is_none_or(|names| !names.is_empty())).collect();
         let verdicts = homes.iter().map(|one| {
             let complainant = complainant.filter(|name| one.has_server(name));

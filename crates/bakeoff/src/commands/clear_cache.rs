@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use bakeoff_agent::Request;
 use bakeoff_core::places::{Purpose, Reach};
 use bakeoff_core::units::ByteCount;
-use bakeoff_fleet::machines::{self, Within};
+use bakeoff_fleet::machines::{self, RunSurroundings};
 
 use crate::failure::Failure;
 use crate::messages;
@@ -30,8 +30,8 @@ pub(crate) fn run(on: &Path) -> Result<ExitCode, Failure> {
             messages::output(&format!("{name}: this machine; its cache stays"));
             continue;
         }
-        let cleared =
-            machines::begin(&places, machine, &sent, Within::default()).and_then(|agent| {
+        let cleared = machines::begin(&places, machine, &sent, RunSurroundings::default())
+            .and_then(|agent| {
                 Ok((agent.ask::<u64>(&Request::ClearCache)?, agent.hello().cache.clone()))
             });
         match cleared {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
+use bakeoff_agent::{Agent, AgentError, AgentExecutable, Hello, Request};
 use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};
 use bakeoff_fleet::machines::kubernetes::{self, ClusterTold, Pods};
-use bakeoff_fleet::machines::{self, WALL_MAX, Within, order, tunnel};
+use bakeoff_fleet::machines::{self, RunSurroundings, WALL_MAX, order, tunnel};
 
 /// Width of the first column.
 const NAME: usize = 9;
@@ -236,7 +236,7 @@ impl Needs {
 fn inspect(
     places: &Places,
     (machine, pods): (&Machine, Option<&Pods>),
-    sent: &[Sent],
+    sent: &[AgentExecutable],
     needs: &Needs,
 ) -> Inspection {
     let mut inspection = Inspection { machine: machine.name.clone(), ..Inspection::default() };
@@ -244,8 +244,13 @@ fn inspect(
     if let Some(at) = &machine.listed_at {
         inspection.row("listed", at.clone());
     }
-    let inspected = machines::begin(places, machine, sent, Within { pods, ..Within::default() })
-        .and_then(|agent| inspect_agent(&agent, machine, needs, sent, &mut inspection));
+    let inspected = machines::begin(
+        places,
+        machine,
+        sent,
+        RunSurroundings { pods, ..RunSurroundings::default() },
+    )
+    .and_then(|agent| inspect_agent(&agent, machine, needs, sent, &mut inspection));
     if let Err(error) = inspected {
         let text = error.to_string();
         let hint = text.lines().find_map(|line| line.strip_prefix("hint: "));
@@ -271,7 +276,7 @@ fn inspect_agent(
     agent: &Agent,
     machine: &Machine,
     needs: &Needs,
-    sent: &[Sent],
+    sent: &[AgentExecutable],
     inspection: &mut Inspection,
 ) -> Result<(), AgentError> {
     let hello = agent.hello();
@@ -378,7 +383,7 @@ fn inspect_agent(
     Ok(())
 }
 
-fn version(hello: &Hello, sent: &[Sent]) -> String {
+fn version(hello: &Hello, sent: &[AgentExecutable]) -> String {
     let same = match sent.iter().any(|one| one.sha256 == hello.sha256) {
         true => "the one sent",
         false => "not the one sent",

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_agent::{
-    Agent, AgentError, Carrier, ClockReading, FileStamp, Incoming, LaunchOrder, Request, Sent,
+    Agent, AgentError, AgentExecutable, Carrier, ClockReading, FileStamp, IncomingFrame,
+    LaunchOrder, Request,
 };
 use bakeoff_host::{Exit, NodeSpec, Process};
 use flate2::Compression;
@@ -19,8 +20,8 @@ use crate::support::{close_for_all, listener_apart};
 
 const CHILD: Carrier = Carrier::Child { enter: Vec::new() };
 
-fn sent() -> Sent {
-    Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
+fn sent() -> AgentExecutable {
+    AgentExecutable::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
 }
 
 fn agent() -> Arc<Agent> {
@@ -250,7 +251,7 @@ fn tunnel_carries_both_directions() {
     exchange.data(b"there and back").unwrap();
     let mut back = Vec::new();
     while back.len() < 14 {
-        if let Incoming::Data(bytes) = exchange.next().unwrap() {
+        if let IncomingFrame::Data(bytes) = exchange.next().unwrap() {
             back.extend(bytes);
         }
     }
@@ -259,7 +260,7 @@ fn tunnel_carries_both_directions() {
     exchange.answer::<()>().unwrap();
     echo.join().unwrap();
     let exchange = agent.open(&dial).unwrap();
-    let Incoming::Note(nobody) = exchange.next().unwrap() else { panic!("no note came") };
+    let IncomingFrame::Note(nobody) = exchange.next().unwrap() else { panic!("no note came") };
     assert_eq!(nobody, br#"{"failed":111}"#);
 }
 

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::Sent;
+use bakeoff_agent::AgentExecutable;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
@@ -62,8 +62,9 @@ impl Hosts {
     /// most tests.
     pub(crate) fn new(count: usize) -> Result<Self, Lacking> {
         let hosts = Self::bare(count)?;
-        static SENT: LazyLock<Sent> =
-            LazyLock::new(|| Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap());
+        static SENT: LazyLock<AgentExecutable> = LazyLock::new(|| {
+            AgentExecutable::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
+        });
         let copy = hosts.dir().join("agent");
         fs::copy(&SENT.path, &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();

@@ -42,7 +42,7 @@ pub(super) const RIGHTS_HINT: &str =
     "ask the cluster's administrator for them, or set another `context` in the places file";
 
 /// Missing rights.
-pub(super) struct Lacking {
+pub(super) struct MissingRights {
     /// Rights that a run needs.
     pub(super) needed: Vec<String>,
     /// Rights to have a pod remove the namespace if bakeoff is killed; `None` if complete.
@@ -150,7 +150,7 @@ impl Kubectl {
     ///
     /// # Errors
     /// When needed rights are missing; the error lists them.
-    pub(super) fn demand_rights(&self) -> Result<Lacking, FleetError> {
+    pub(super) fn demand_rights(&self) -> Result<MissingRights, FleetError> {
         let lacking = self.missing_rights()?;
         if lacking.needed.is_empty() {
             return Ok(lacking);
@@ -166,7 +166,7 @@ impl Kubectl {
     ///
     /// # Errors
     /// When the cluster does not answer.
-    pub(super) fn missing_rights(&self) -> Result<Lacking, FleetError> {
+    pub(super) fn missing_rights(&self) -> Result<MissingRights, FleetError> {
         let (needed, keeper) = match self.names.has_own_namespace() {
             true => (&OWN_NAMESPACE[..], &KEEPER_RIGHTS[..]),
             false => (&GIVEN_NAMESPACE[..], &[][..]),
@@ -188,7 +188,7 @@ impl Kubectl {
             lacks.map(|[verb, what]| format!("{verb} {what}")).collect()
         };
         let keeper = of(keeper);
-        Ok(Lacking {
+        Ok(MissingRights {
             needed: of(&needed),
             keeper: (!keeper.is_empty()).then(|| keeper.join(", ")),
             resize: missing.contains(&&RESIZE_RIGHT),

@@ -89,9 +89,9 @@ pub(super) fn resources(own: &Amounts, limits: Option<&Limits>) -> Value {
 
 /// The last limits given to each machine, by name, including failed attempts.
 #[derive(Default)]
-pub(super) struct Given(Mutex<BTreeMap<String, Limits>>);
+pub(super) struct AppliedLimits(Mutex<BTreeMap<String, Limits>>);
 
-impl Given {
+impl AppliedLimits {
     /// Records the limits of a machine. Returns true if they differ from its last ones.
     pub(super) fn is_new(&self, machine: &str, limits: &Limits) -> bool {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn pod_is_resized_only_if_its_limits_change() {
-        let given = Given::default();
+        let given = AppliedLimits::default();
         let limits = Limits { cpu: Some(0.25), ..Limits::default() };
         let own = Limits::default();
         let asked = [(&own, false), (&limits, true), (&limits, false), (&own, true), (&own, false)];

@@ -5,7 +5,7 @@
 use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
-use super::kubectl::{Kubectl, Lacking, RIGHTS_HINT};
+use super::kubectl::{Kubectl, MissingRights, RIGHTS_HINT};
 use super::names::Names;
 use crate::error::FleetError;
 
@@ -61,7 +61,7 @@ pub fn survey(wanted: &Kubernetes) -> Result<ClusterTold, FleetError> {
     Ok(found)
 }
 
-fn rights(lacking: &Lacking, found: &mut ClusterTold) {
+fn rights(lacking: &MissingRights, found: &mut ClusterTold) {
     if lacking.needed.is_empty() {
         found.rows.push(("rights", "everything that a run needs".to_owned()));
     } else {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use serde_json::Value;
 
-use super::client::Incoming;
+use super::client::IncomingFrame;
 use super::error::AgentRefusal;
 use super::line::Line;
 use super::message::TripTimes;
@@ -45,7 +45,7 @@ pub(crate) fn echo(address: IpAddr, line: &Line) -> Result<Value, AgentRefusal> 
             }
             match line.next_within(LOOK_EVERY) {
                 Ok(None) => {}
-                Ok(Some(Incoming::Note(_) | Incoming::Data(_))) => {}
+                Ok(Some(IncomingFrame::Note(_) | IncomingFrame::Data(_))) => {}
                 Ok(Some(_)) | Err(_) => break,
             }
         }

@@ -10,7 +10,7 @@ use bakeoff_core::record::{MachineTrial, Usage};
 use bakeoff_host::{machine, usage};
 
 /// The samples of a machine with servers or generators.
-pub struct MachineSeen<'a> {
+pub struct MachineSamples<'a> {
     /// Name in the places file; `None` for this machine in a run without places.
     name: Option<&'a str>,
     /// CPUs of the machine.
@@ -23,7 +23,7 @@ pub struct MachineSeen<'a> {
     others: Vec<Series>,
 }
 
-impl<'a> MachineSeen<'a> {
+impl<'a> MachineSamples<'a> {
     /// Describes this machine, for a run without places.
     pub fn local(observed: Cow<'a, TrialSamples>) -> Self {
         let cpus = machine::cpus_online().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::io;
 use super::message::DialLine;
 
 /// Sends data and notes of one request to the other end.
-pub(crate) trait Way: Sync {
+pub(crate) trait FrameSender: Sync {
     /// Sends bytes.
     fn data(&self, bytes: &[u8]) -> io::Result<()>;
     /// Sends a note.

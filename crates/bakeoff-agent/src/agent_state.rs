@@ -27,13 +27,13 @@ use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::Incoming;
+use super::client::IncomingFrame;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
 use super::line::Line;
 use super::message::{ClockReading, FileStamp, NodeRequest, Request, WatchRequest};
 use super::order::LaunchOrder;
-use super::{trips, tunnel};
+use super::{round_trips, tunnel};
 
 /// Most bytes of a log to send, counted from its end.
 const LOG_MAX: u64 = 64 << 20;
@@ -41,7 +41,7 @@ const LOG_MAX: u64 = 64 << 20;
 const READ: usize = 64 << 10;
 
 /// The state of an agent.
-pub struct Workshop {
+pub struct AgentState {
     origin: Origin,
     folder: Mutex<Option<Folder>>,
     nodes: Mutex<BTreeMap<u32, Arc<Process>>>,
@@ -71,7 +71,7 @@ impl Folder {
     }
 }
 
-impl Default for Workshop {
+impl Default for AgentState {
     fn default() -> Self {
         Self {
             origin: Origin::now(),
@@ -114,7 +114,7 @@ fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusa
     move |error| AgentRefusal::new(format!("cannot {what}: `{}`: {error}", path.display()))
 }
 
-impl Workshop {
+impl AgentState {
     /// Reads the agent's clock and the machine's wall clock.
     pub(crate) fn read_clocks(&self) -> ClockReading {
         ClockReading { nanos: self.origin.nanos(clock::now()), wall: wall::seconds() }
@@ -203,8 +203,8 @@ impl Workshop {
             Request::Dial { address, within_ms } => {
                 tunnel::dial(address, Duration::from_millis(within_ms), line)
             }
-            Request::Echo { address } => trips::echo(address, line),
-            Request::Trips { address } => as_json(trips::measure(address)?),
+            Request::Echo { address } => round_trips::echo(address, line),
+            Request::Trips { address } => as_json(round_trips::measure(address)?),
             Request::Duty { .. } => Err(AgentRefusal::new("this agent carries out no orders")),
         }
     }
@@ -527,8 +527,8 @@ fn take(path: &Path, mode: u32, line: &Line) -> Result<(), AgentRefusal> {
     let mut file = GzDecoder::new(file);
     loop {
         match line.next() {
-            Some(Incoming::Data(bytes)) => file.write_all(&bytes).map_err(&failed)?,
-            Some(Incoming::End) => break,
+            Some(IncomingFrame::Data(bytes)) => file.write_all(&bytes).map_err(&failed)?,
+            Some(IncomingFrame::End) => break,
             Some(_) => {}
             None => return Err(AgentRefusal::new("the coordinator is gone")),
         }
