@@ -25,14 +25,14 @@ pub(crate) struct CarriedMemory {
 
 /// Trust and identity of clients of a cluster that bakeoff did not start.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Trusted {
+pub struct ClientTrust {
     /// Authorities that clients trust, and their own certificate.
     pub texts: TlsTexts,
     /// Trust to use if no authority is named.
     pub otherwise: Trust,
 }
 
-impl Trusted {
+impl ClientTrust {
     /// Returns the trust of these nodes' clients, if it is known.
     fn known(memory: &Memory) -> Option<Self> {
         memory.get::<Self>().map(|own| (*own).clone()).or_else(|| {
@@ -57,7 +57,7 @@ pub struct CarriedAccess {
 #[derive(Clone, Serialize, Deserialize)]
 struct CarriedTls {
     name: String,
-    trusted: Trusted,
+    trusted: ClientTrust,
     alpn: Vec<Vec<u8>>,
     /// True if connections resume their own earlier TLS sessions.
     resumed: bool,
@@ -72,7 +72,7 @@ impl CarriedAccess {
         let tls = match &node.target.tls {
             None => None,
             Some(tls) => {
-                let trusted = Trusted::known(&node.memory).ok_or_else(|| {
+                let trusted = ClientTrust::known(&node.memory).ok_or_else(|| {
                     format!("the authorities that clients of `{}` trust are unknown", node.name)
                 })?;
                 Some(CarriedTls {
@@ -116,7 +116,7 @@ impl CarriedAccess {
             None => None,
             Some(carried) => {
                 let alpn: Vec<&[u8]> = carried.alpn.iter().map(Vec::as_slice).collect();
-                let Trusted { texts, otherwise } = carried.trusted;
+                let ClientTrust { texts, otherwise } = carried.trusted;
                 let config = texts
                     .options()
                     .client_config(otherwise, &alpn)

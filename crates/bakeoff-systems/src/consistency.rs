@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{ReadConsistency, parse, shipped};
 
-use super::testing::asked;
+use super::testing::study_system;
 use super::{by_kind, kinds, registry, template_http, template_own};
 
 #[test]
@@ -47,7 +47,7 @@ fn every_kind_with_a_load_balancer_has_health_paths() {
 fn freshest_reads_are_linearizable_where_a_kind_has_such_reads() {
     for system in registry() {
         let kind = system.kind();
-        let freshness = system.guarantees(&asked(kind.name, 3, &[])).freshness;
+        let freshness = system.guarantees(&study_system(kind.name, 3, &[])).freshness;
         let freshest = freshness.get(&ReadConsistency::Freshest);
         assert_eq!(freshest.is_some(), !kind.reads.is_empty(), "`{}`", kind.name);
         if kind.reads.contains(&ReadConsistency::Linearizable) {

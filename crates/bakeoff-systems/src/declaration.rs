@@ -114,9 +114,9 @@ impl Origin {
     }
 
     /// Returns the recipe that a system's options select.
-    pub(crate) fn recipe_for(&self, asked: &study::System) -> Option<&'static Recipe> {
+    pub(crate) fn recipe_for(&self, system: &study::System) -> Option<&'static Recipe> {
         let selected = match self {
-            Self::Recipes { select, .. } => select(asked),
+            Self::Recipes { select, .. } => select(system),
             _ => None,
         };
         let named = self.recipes().iter().find(|recipe| Some(recipe.system) == selected);
@@ -271,22 +271,22 @@ impl dyn System + '_ {
     }
 
     /// Returns the guarantees under these options.
-    pub fn guarantees(&self, asked: &study::System) -> Guarantees {
+    pub fn guarantees(&self, system: &study::System) -> Guarantees {
         let Declaration { kind, guarantees, .. } = self.declares();
         let freshest = (!kind.reads.is_empty()).then_some(ReadConsistency::Freshest);
         let reads = kind.reads.iter().copied().chain(freshest);
-        let freshness = reads.map(|reads| (reads, self.freshness(asked, reads))).collect();
-        Guarantees { freshness, ..(guarantees.guarantees)(asked) }
+        let freshness = reads.map(|reads| (reads, self.freshness(system, reads))).collect();
+        Guarantees { freshness, ..(guarantees.guarantees)(system) }
     }
 
     /// Returns the freshness of reads with this consistency.
-    pub fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
-        (self.declares().guarantees.freshness)(asked, reads.of_request())
+    pub fn freshness(&self, system: &study::System, reads: ReadConsistency) -> Freshness {
+        (self.declares().guarantees.freshness)(system, reads.of_request())
     }
 
     /// Returns true if reads may return values older than the last acknowledged write.
-    pub fn may_be_stale(&self, asked: &study::System, reads: ReadConsistency) -> bool {
-        self.freshness(asked, reads) == Freshness::NodeAsked
+    pub fn may_be_stale(&self, system: &study::System, reads: ReadConsistency) -> bool {
+        self.freshness(system, reads) == Freshness::NodeAsked
     }
 
     /// Returns true if its clients speak HTTP/1.1, so that other HTTP tools can load it.

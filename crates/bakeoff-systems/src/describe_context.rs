@@ -13,7 +13,7 @@ use bakeoff_install::Installed;
 use super::{Access, System};
 
 /// A system to be described, with the study's options and the machines of its nodes.
-pub struct Asked<'a> {
+pub struct DescribeContext<'a> {
     /// System as the study declares it.
     pub(crate) system: &'a study::System,
     /// Role in the composite system: `storage`, or [`COMPOSITE`].
@@ -48,7 +48,7 @@ pub struct Neighbour {
 /// Role of the composite system itself among its members.
 pub const COMPOSITE: &str = "system";
 
-impl Asked<'_> {
+impl DescribeContext<'_> {
     /// Returns the names of the nodes: `etcd-1`, ….
     pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
         (1..=self.system.nodes).map(|number| format!("{}-{number}", self.system.name))
@@ -136,13 +136,13 @@ pub(crate) const ASKED: &str = "the study asks for it";
 
 /// Returns the durability of an acknowledged write in a cluster that waits for the disks of a majority. One node is
 /// its own majority.
-pub(crate) fn majority_disks(asked: &study::System) -> AckLocation {
-    if asked.nodes == 1 { AckLocation::Disk } else { AckLocation::MajorityDisks }
+pub(crate) fn majority_disks(system: &study::System) -> AckLocation {
+    if system.nodes == 1 { AckLocation::Disk } else { AckLocation::MajorityDisks }
 }
 
 /// Describes that durability in words.
-pub(crate) fn synced_by(asked: &study::System) -> &'static str {
-    if asked.nodes == 1 {
+pub(crate) fn synced_by(system: &study::System) -> &'static str {
+    if system.nodes == 1 {
         "after it is synced to disk"
     } else {
         "after a majority has synced it to disk"

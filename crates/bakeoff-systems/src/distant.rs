@@ -8,7 +8,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
 
 use super::own_servers::DELAY;
-use super::{ASKED, Asked};
+use super::{ASKED, DescribeContext};
 
 /// Option with the latency.
 pub(super) const OPTION: &str = "latency";
@@ -31,20 +31,20 @@ pub(super) fn guarantees(reads: &str) -> Guarantees {
 }
 
 /// Returns the latency as a setting, if the study sets it.
-pub(super) fn setting(asked: &Asked<'_>) -> Option<Setting> {
-    asked.option(OPTION).map(|latency| super::setting(OPTION, latency, ASKED))
+pub(super) fn setting(context: &DescribeContext<'_>) -> Option<Setting> {
+    context.option(OPTION).map(|latency| super::setting(OPTION, latency, ASKED))
 }
 
 /// Returns the relay in front of a node that listens on `port`; `None` without a latency. The relay is a separate
 /// node, and clients connect to its `client` port.
 pub(super) fn relay(
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     of: &str,
     port: u16,
     ports: &mut Allocator,
 ) -> Result<Option<NodeSpec>, HostError> {
-    let Some(latency) = asked.option(OPTION) else { return Ok(None) };
-    let seat = asked.seat(0);
+    let Some(latency) = context.option(OPTION) else { return Ok(None) };
+    let seat = context.seat(0);
     let listen = ports.take_for(seat)?;
     let name = format!("{of}-{OPTION}");
     let args = [
@@ -58,7 +58,7 @@ pub(super) fn relay(
         args: args.map(Into::into).to_vec(),
         seat,
         ports: vec![("client".into(), listen)],
-        dir: asked.dir.join(&name),
+        dir: context.dir.join(&name),
         name,
         ..NodeSpec::default()
     }))

@@ -217,7 +217,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     let peers: Vec<Peer> = nodes.iter().map(peer).collect();
     let keys = keyed.space.count();
     let sources = &mut |share| -> Box<dyn Source> {
-        Box::new(Asking {
+        Box::new(RequestSource {
             requests: requests.clone(),
             nodes: to.clone(),
             source: source(share),
@@ -242,7 +242,7 @@ struct Node {
 }
 
 /// Source of one worker's requests. The workload draws operations and keys.
-struct Asking {
+struct RequestSource {
     requests: Arc<Requests>,
     nodes: Arc<[Node]>,
     source: keyed::Source,
@@ -256,7 +256,7 @@ struct Asking {
     field_ends: Vec<(usize, usize)>,
 }
 
-impl Asking {
+impl RequestSource {
     fn choose(&mut self, ticket: u64) -> Result<(usize, u64), NotIssued> {
         self.source
             .choose(self.share.nth(ticket), self.keys, LoadShare::WHOLE)
@@ -277,7 +277,7 @@ impl Asking {
     }
 }
 
-impl MakeRequests for Asking {
+impl MakeRequests for RequestSource {
     fn request(
         &mut self,
         client: u32,
@@ -355,7 +355,7 @@ impl MakeRequests for Asking {
     }
 }
 
-impl JudgeResponses for Asking {
+impl JudgeResponses for RequestSource {
     fn reads_bodies(&self) -> bool {
         self.requests.request.contains.is_some()
     }
@@ -382,7 +382,7 @@ impl JudgeResponses for Asking {
     }
 }
 
-impl Source for Asking {
+impl Source for RequestSource {
     fn operations(&self) -> Vec<String> {
         let operations = self.source.operations().iter();
         operations.map(|operation| operation.name().to_owned()).collect()
@@ -458,7 +458,7 @@ mod tests {
     use crate::kinds;
 
     /// Returns a worker's source of a workload's requests.
-    fn asking(request: &str, rows: &NamedTempFile) -> Result<Asking, SystemError> {
+    fn asking(request: &str, rows: &NamedTempFile) -> Result<RequestSource, SystemError> {
         let rows = rows.path().display();
         let text = format!(
             "title: t\n\
@@ -475,7 +475,7 @@ mod tests {
             rest_of_head: format!(" HTTP/1.1\r\nHost: h\r\n{shared}").into_bytes(),
             header_list: Vec::new(),
         };
-        Ok(Asking {
+        Ok(RequestSource {
             requests: Arc::new(requests),
             nodes: [node].into(),
             source: keyed::Source::mix(workload, 1, 1),

@@ -184,7 +184,7 @@ impl Default for Question<'_> {
 }
 
 /// Answer of a node.
-pub(crate) struct Replied {
+pub(crate) struct NodeReply {
     head: Vec<u8>,
     /// Request in messages: `` `GET /v1/sys/health` of `vault-1` ``.
     asked: String,
@@ -194,7 +194,7 @@ pub(crate) struct Replied {
     pub(crate) length: usize,
 }
 
-impl Replied {
+impl NodeReply {
     /// Returns the value of a header field.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let value = http1::Headers { head: &self.head }.get(name)?;
@@ -224,7 +224,7 @@ impl Replied {
 }
 
 /// Sends a request to a node. Fails if the node does not answer.
-pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, SystemError> {
+pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<NodeReply, SystemError> {
     let Question { method, target, headers, body, patience, body_max } = *asked;
     let body = body.map(Value::to_string);
     let mut fields = vec![("Host", &*node.authority)];
@@ -242,7 +242,7 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, S
     let answer = on_a_line(node, patience, body_max, |line, go_on| line.ask(&request, go_on))?;
     let asked = format!("`{method} {target}` of `{}`", node.name);
     let body = String::from_utf8_lossy(&answer.body).into_owned();
-    Ok(Replied { head: answer.head, asked, status: answer.status, body, length: answer.length })
+    Ok(NodeReply { head: answer.head, asked, status: answer.status, body, length: answer.length })
 }
 
 /// Receives a snapshot, and drops it. Returns its size in words.

@@ -15,12 +15,12 @@
 //! Not here: clusters and their machines, trials, commands (the crate `bakeoff`).
 
 mod access;
-mod asked;
 pub mod carried;
 pub mod cleanup;
 #[cfg(test)]
 mod consistency;
 pub mod declaration;
+mod describe_context;
 mod description;
 mod distant;
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub(crate) mod replay;
 pub mod route_change;
 pub mod rows;
 #[cfg(test)]
-mod running;
+mod running_system;
 #[cfg(test)]
 mod seated;
 pub mod seating;
@@ -118,11 +118,11 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
 pub use self::access::{Access, ClientToken, Login, Memory};
-pub(crate) use self::asked::{
+use self::declaration::Declaration;
+pub(crate) use self::describe_context::{
     ASKED, majority_disks, never_planned, option, plain_value, setting, synced_by,
 };
-pub use self::asked::{Asked, COMPOSITE, Neighbour, plain};
-use self::declaration::Declaration;
+pub use self::describe_context::{COMPOSITE, DescribeContext, Neighbour, plain};
 pub use self::description::Description;
 pub use self::error::SystemError;
 use self::http_session::http_status_text;
@@ -165,12 +165,12 @@ pub fn recipes() -> impl Iterator<Item = &'static Recipe> {
 }
 
 /// Returns the recipe of the program that a study selects; `None` if bakeoff does not fetch it.
-pub fn recipe_for(asked: &study::System) -> Option<&'static Recipe> {
-    if let Some(process) = &asked.process {
+pub fn recipe_for(system: &study::System) -> Option<&'static Recipe> {
+    if let Some(process) = &system.process {
         let word = process.command.first()?;
-        return process::recipe::of_command(word, asked.version.as_deref());
+        return process::recipe::of_command(word, system.version.as_deref());
     }
-    by_kind(&asked.kind)?.declares().origin.recipe_for(asked)
+    by_kind(&system.kind)?.declares().origin.recipe_for(system)
 }
 
 /// Returns the recipe of a product, or of a kind's default product, by its name: `etcd`, `valkey`.
@@ -200,7 +200,11 @@ pub trait System: fmt::Debug + Sync {
     ///
     /// # Errors
     /// When the study's options are invalid, or no port is free.
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError>;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError>;
 
     /// Checks that the cluster has a leader that can serve. Called repeatedly until it succeeds, so it also
     /// initialises and unseals a system.

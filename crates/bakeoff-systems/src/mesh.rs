@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bakeoff_host::{HostError, Seat};
 use serde_json::Value;
 
-use super::{Access, Asked, option};
+use super::{Access, DescribeContext, option};
 use crate::istio::agent::Agent;
 use crate::route_change::TakesChanges;
 
@@ -48,10 +48,10 @@ pub(super) struct Proxy {
 /// An Envoy cluster that speaks gRPC.
 pub(super) struct Upstream {
     pub(super) name: &'static str,
-    pub(super) at: At,
+    pub(super) at: ProxyEndpoint,
 }
 
-pub(super) enum At {
+pub(super) enum ProxyEndpoint {
     /// At an address of the network.
     Address(SocketAddr),
     /// Socket in the file system, relative to the proxy's folder.
@@ -73,28 +73,31 @@ impl Mesh {
     }
 
     /// Returns the mesh of the control plane beside a proxy.
-    pub(super) fn beside(asked: &Asked<'_>) -> Result<Arc<Self>, HostError> {
-        let plane = node_of(asked, CONTROL_PLANE)?;
+    pub(super) fn beside(context: &DescribeContext<'_>) -> Result<Arc<Self>, HostError> {
+        let plane = node_of(context, CONTROL_PLANE)?;
         plane.memory.get::<Self>().ok_or_else(|| HostError::Spec {
-            node: asked.system.name.clone(),
+            node: context.system.name.clone(),
             problem: "its control plane has no settings for proxies".into(),
         })
     }
 }
 
 /// Returns the first node of a part.
-pub(super) fn node_of<'a>(asked: &'a Asked<'_>, role: &str) -> Result<&'a Access, HostError> {
-    let nodes = asked.neighbour(role).and_then(|part| part.nodes.first());
+pub(super) fn node_of<'a>(
+    context: &'a DescribeContext<'_>,
+    role: &str,
+) -> Result<&'a Access, HostError> {
+    let nodes = context.neighbour(role).and_then(|part| part.nodes.first());
     nodes.ok_or_else(|| HostError::Spec {
-        node: asked.system.name.clone(),
+        node: context.system.name.clone(),
         problem: format!("it has no part `{role}`"),
     })
 }
 
 /// Returns the seat of a mesh member, which need not be described yet.
-pub(super) fn seat_of(asked: &Asked<'_>, role: &str) -> Result<Seat, HostError> {
-    asked.seat_of(role).ok_or_else(|| HostError::Spec {
-        node: asked.system.name.clone(),
+pub(super) fn seat_of(context: &DescribeContext<'_>, role: &str) -> Result<Seat, HostError> {
+    context.seat_of(role).ok_or_else(|| HostError::Spec {
+        node: context.system.name.clone(),
         problem: format!("it has no part `{role}`"),
     })
 }

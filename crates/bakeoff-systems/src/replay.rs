@@ -16,7 +16,7 @@ use bakeoff_engine::work::Tag;
 use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 
 use super::exchange::PATIENCE;
-use super::{Access, System, running, testing};
+use super::{Access, System, running_system, testing};
 
 pub(crate) fn request<'a>(operation: Operation, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     Request {
@@ -149,8 +149,8 @@ fn record<S: KvSession>(
     path: &Path,
 ) {
     let program = testing::program(system, &[]).expect("its program is found");
-    let asked = testing::asked(system.kind().name, 1, &[]);
-    let running = running::start(system, &asked, Some(program));
+    let study_system = testing::study_system(system.kind().name, 1, &[]);
+    let running = running_system::start(system, &study_system, Some(program));
     let (_, bytes) = ask_server(session, requests, &running.ready.nodes[0]);
     fs::write(path, bytes).unwrap();
     running.stopped();

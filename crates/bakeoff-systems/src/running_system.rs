@@ -24,17 +24,17 @@ pub(crate) struct Ready {
     /// Status of the system itself.
     pub(crate) view: ClusterStatus,
     /// System and parts, in the order of their start.
-    members: Vec<Started>,
+    members: Vec<StartedSystem>,
 }
 
-struct Started {
+struct StartedSystem {
     role: String,
     system: &'static dyn System,
     nodes: Vec<Access>,
     processes: Vec<Process>,
 }
 
-impl Started {
+impl StartedSystem {
     /// Waits until the servers can serve.
     fn status(&self) -> Result<ClusterStatus, HostError> {
         let never = AtomicBool::new(false);
@@ -69,14 +69,19 @@ pub(crate) fn launch(members: Vec<Member<'_>>, dir: &Path) -> Result<Ready, Host
     for Member { of, description, nodes } in members {
         let launched = description.nodes.into_iter().map(|spec| host.launch(spec));
         let processes = launched.collect::<Result<_, _>>()?;
-        ready.add(Started { role: of.role.to_owned(), system: of.system, nodes, processes })?;
+        ready.add(StartedSystem {
+            role: of.role.to_owned(),
+            system: of.system,
+            nodes,
+            processes,
+        })?;
     }
     Ok(ready)
 }
 
 impl Ready {
     /// Waits for a member and adds it.
-    fn add(&mut self, member: Started) -> Result<(), HostError> {
+    fn add(&mut self, member: StartedSystem) -> Result<(), HostError> {
         let view = member.status()?;
         if member.role == COMPOSITE {
             (self.view, self.nodes) = (view, member.nodes.clone());
@@ -113,7 +118,7 @@ impl Ready {
 }
 
 /// A running system in a temporary folder.
-pub(crate) struct Running {
+pub(crate) struct RunningSystem {
     pub(crate) ready: Ready,
     pub(crate) dir: TempDir,
     /// All process ids seen so far.
@@ -123,14 +128,14 @@ pub(crate) struct Running {
 /// Starts a system on this machine and waits until it is ready.
 pub(crate) fn start(
     system: &'static dyn System,
-    asked: &study::System,
+    study_system: &study::System,
     program: Option<Installed>,
-) -> Running {
+) -> RunningSystem {
     let dir = TempDir::new().unwrap();
     let components = [Component {
         role: COMPOSITE,
         tier: None,
-        asked,
+        study_system,
         system,
         program,
         seal: None,
@@ -139,10 +144,10 @@ pub(crate) fn start(
     let mut ports = Allocator::new(None);
     let members = compose(&components, dir.path(), 7, &Seating::here(), &mut ports).unwrap();
     let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
-    Running::new(ready, dir)
+    RunningSystem::new(ready, dir)
 }
 
-impl Running {
+impl RunningSystem {
     /// Wraps a system that was started otherwise.
     pub(crate) fn new(ready: Ready, dir: TempDir) -> Self {
         Self { ready, dir, seen: Vec::new() }

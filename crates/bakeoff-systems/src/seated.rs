@@ -17,7 +17,7 @@ use bakeoff_install::Installed;
 use tempfile::TempDir;
 
 use super::seating::Seating;
-use super::testing::{ADDRESSES, Allowed, binary, components, contracts, study, three_seats};
+use super::testing::{ADDRESSES, AllowedWord, binary, components, contracts, study, three_seats};
 use super::topology::{Member, compose};
 use super::{Description, registry, without_relays};
 
@@ -56,10 +56,10 @@ fn texts(node: &NodeSpec) -> Vec<(String, String)> {
 /// Returns the places at which a member names an address without a seat, and records the exceptions used.
 fn astray(
     member: &Member<'_>,
-    allowed: &[Allowed],
+    allowed: &[AllowedWord],
     used: &mut BTreeSet<(String, usize)>,
 ) -> Vec<String> {
-    let kind = member.of.asked.kind.as_str();
+    let kind = member.of.study_system.kind.as_str();
     let mut found = Vec::new();
     for node in &member.description.nodes {
         for (place, text) in texts(node) {
@@ -95,8 +95,8 @@ fn nodes_of_every_kind_use_only_addresses_of_seats() {
         let mut ports = Allocator::new(None);
         let members = compose(&components, folder.path(), 7, &three_seats(), &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
-            seen.insert(member.of.asked.kind.clone());
-            let allowed = &contracts[&member.of.asked.kind].other_addresses;
+            seen.insert(member.of.study_system.kind.clone());
+            let allowed = &contracts[&member.of.study_system.kind].other_addresses;
             let astray = astray(&member, allowed, &mut used);
             assert!(astray.is_empty(), "{name}:\n{}", astray.join("\n"));
             let Description { tls, memory, .. } = &member.description;
@@ -104,7 +104,7 @@ fn nodes_of_every_kind_use_only_addresses_of_seats() {
             assert_eq!(tls.is_some(), trusted, "{name}: remote clients have to trust it too");
             let taken: BTreeSet<IpAddr> =
                 member.description.nodes.iter().map(|node| node.seat.address).collect();
-            let nodes = member.of.asked.nodes as usize;
+            let nodes = member.of.study_system.nodes as usize;
             assert_eq!(taken.len(), nodes.min(ADDRESSES.len()), "{name}: {taken:?}");
             for node in &member.description.nodes {
                 let own = node.seat.address.to_string();
@@ -141,7 +141,7 @@ fn relayed_nodes_listen_at_one_address_and_announce_another() {
         let (seating, mut ports) = (Seating::spread(Vec::clone(&seats)), Allocator::new(None));
         let members = compose(&components, folder.path(), 7, &seating, &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
-            seen.insert(member.of.asked.kind.clone());
+            seen.insert(member.of.study_system.kind.clone());
             let nodes = &member.description.nodes;
             for node in nodes {
                 let names = |node: &NodeSpec, address: &str| {

@@ -3,7 +3,7 @@
 //! Linux has all of 127.0.0.0/8 on loopback. Nodes at 127.0.0.2 to 127.0.0.4 behave almost like nodes on separate
 //! machines, because nothing answers at 127.0.0.1. The cases are under `seated` in the `contract.json` of each kind.
 //!
-//! Not here: the check of the nodes' configuration (`seated`), servers in the tests of a folder (`running`).
+//! Not here: the check of the nodes' configuration (`seated`), servers in the tests of a folder (`running_system`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use super::topology::{self, Component};
 use super::{COMPOSITE, System, by_kind, kinds};
 
 #[cfg(test)]
-pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {
+pub(crate) fn study_system(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {
     let options = options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     study::System { nodes, options: options.collect(), ..super::plain(kind) }
 }
@@ -66,13 +66,13 @@ pub fn three_seats() -> Seating {
 /// The entry `seated` of a kind's `contract.json`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Seated {
+pub struct SeatContract {
     /// Cases of the kind.
     pub systems: Vec<Case>,
     /// Files that the kind expects beside its program.
     pub beside: Vec<String>,
     /// Words in a configuration that look like addresses and are no seats.
-    pub other_addresses: Vec<Allowed>,
+    pub other_addresses: Vec<AllowedWord>,
     /// Reason for a web page on loopback, on a port that the program chooses.
     pub page_on_loopback: Option<String>,
     /// Reason why its nodes can have no seats.
@@ -99,7 +99,7 @@ pub struct Case {
 /// A word in a node's configuration that is allowed although it is no seat's address.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Allowed {
+pub struct AllowedWord {
     /// Word, such as `127.0.0.1`.
     pub word: String,
     /// File that holds it.
@@ -109,7 +109,7 @@ pub struct Allowed {
 }
 
 /// Returns the entry `seated` of each kind, by kind.
-pub fn contracts() -> BTreeMap<String, Seated> {
+pub fn contracts() -> BTreeMap<String, SeatContract> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let read = |kind: Kind| {
         let path = folder.join(kind.name.replace('-', "_")).join("contract.json");
@@ -117,7 +117,7 @@ pub fn contracts() -> BTreeMap<String, Seated> {
         let mut contract: Value = serde_json::from_str(&text).unwrap();
         let masters = contract["cases"].as_array();
         let masters = masters.is_some_and(|cases| cases.iter().any(|case| case["masters"] == true));
-        let seated = Option::<Seated>::deserialize(contract["seated"].take());
+        let seated = Option::<SeatContract>::deserialize(contract["seated"].take());
         let mut seated =
             seated.unwrap_or_else(|error| panic!("{path:?}: {error}")).unwrap_or_default();
         for case in &mut seated.systems {
@@ -153,25 +153,25 @@ pub fn study(case: &Case) -> Study {
 /// Returns the components of a case's system in the order of their start, with the programs from `found`. Returns
 /// `None` if `found` does.
 pub fn components<'a>(
-    asked: &'a study::System,
+    study_system: &'a study::System,
     mut found: impl FnMut(&'static dyn System) -> Option<Installed>,
 ) -> Option<Vec<Component<'a>>> {
-    let composite = by_kind(&asked.kind).unwrap();
+    let composite = by_kind(&study_system.kind).unwrap();
     let part = |role: &'static study::Role| {
-        Some((role.name, Some(role.tier), asked.parts.get(role.name)?))
+        Some((role.name, Some(role.tier), study_system.parts.get(role.name)?))
     };
     let mut all: Vec<(&str, Option<Tier>, &study::System)> =
         composite.kind().roles.iter().filter_map(part).collect();
-    all.insert(0, (COMPOSITE, None, asked));
+    all.insert(0, (COMPOSITE, None, study_system));
     all.sort_by_key(|(_, tier, _)| topology::order(*tier));
-    let component = |(role, tier, asked): (&'a str, Option<Tier>, &'a study::System)| {
-        let system = by_kind(&asked.kind).unwrap();
-        let program = match (system.declares().origin.recipe(), &asked.process) {
+    let component = |(role, tier, study_system): (&'a str, Option<Tier>, &'a study::System)| {
+        let system = by_kind(&study_system.kind).unwrap();
+        let program = match (system.declares().origin.recipe(), &study_system.process) {
             (None, None) => None,
             (None, Some(_)) => Some(binary(bakeoff_host::own_program())),
             (Some(_), _) => Some(found(system)?),
         };
-        Some(Component { role, tier, asked, system, program, seal: None, upgrade: None })
+        Some(Component { role, tier, study_system, system, program, seal: None, upgrade: None })
     };
     all.into_iter().map(component).collect()
 }

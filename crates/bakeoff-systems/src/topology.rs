@@ -14,7 +14,7 @@ use bakeoff_host::{HostError, Seat, Upgrade};
 use bakeoff_install::{Installed, Seal};
 
 use super::seating::Seating;
-use super::{Access, Asked, Description, Neighbour, System};
+use super::{Access, DescribeContext, Description, Neighbour, System};
 
 /// A system or one of its parts, with its program.
 pub struct Component<'a> {
@@ -23,7 +23,7 @@ pub struct Component<'a> {
     /// Tier; `None` for the system itself.
     pub tier: Option<Tier>,
     /// System as the study declares it.
-    pub asked: &'a study::System,
+    pub study_system: &'a study::System,
     /// Implementation of its kind.
     pub system: &'static dyn System,
     /// Program; `None` for a kind that is part of bakeoff.
@@ -66,9 +66,9 @@ pub fn compose<'a>(
     for (of, (_, seats)) in components.iter().zip(&dealt) {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
-        let (system, role) = (of.asked, of.role);
-        let composite = composite.map_or(system, |composite| composite.asked);
-        let asked = Asked {
+        let (system, role) = (of.study_system, of.role);
+        let composite = composite.map_or(system, |composite| composite.study_system);
+        let context = DescribeContext {
             system,
             role,
             composite,
@@ -80,10 +80,10 @@ pub fn compose<'a>(
             neighbours: &neighbours,
         };
         let given = ports.given();
-        let mut description = of.system.describe(&asked, ports)?;
+        let mut description = of.system.describe(&context, ports)?;
         if let Some((program, _)) = &of.upgrade {
-            let asked = Asked { program: Some(program), ..asked };
-            let new = of.system.describe(&asked, &mut ports.replay(given))?;
+            let context = DescribeContext { program: Some(program), ..context };
+            let new = of.system.describe(&context, &mut ports.replay(given))?;
             for (node, new) in description.nodes.iter_mut().zip(new.nodes) {
                 let env = [new.env, vec![padding(seed)]].concat();
                 let version = program.version.clone();
@@ -114,8 +114,8 @@ fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Ve
         let seats = match beside {
             Some((_, seats)) => seats.iter().map(|&seat| seating.beside(seat)).collect(),
             None => {
-                let seats = seating.of_role(component.role, &component.asked.kind);
-                let nodes = component.asked.nodes as usize;
+                let seats = seating.of_role(component.role, &component.study_system.kind);
+                let nodes = component.study_system.nodes as usize;
                 turn += nodes;
                 (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()
             }
@@ -163,19 +163,20 @@ mod tests {
 
     use super::*;
     use crate::by_kind;
-    use crate::testing::asked;
+    use crate::testing::study_system;
 
     #[test]
     fn nodes_rotate_over_seats_and_a_sidecar_joins_its_application() {
         let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
         let dealt = |seating: &Seating, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
-            let all: Vec<_> = of.iter().map(|(_, kind, nodes)| asked(kind, *nodes, &[])).collect();
-            let component = |((role, kind, _), asked)| {
+            let all: Vec<_> =
+                of.iter().map(|(_, kind, nodes)| study_system(kind, *nodes, &[])).collect();
+            let component = |((role, kind, _), study_system)| {
                 let system = by_kind(kind).unwrap();
                 Component {
                     role,
                     tier: None,
-                    asked,
+                    study_system,
                     system,
                     program: None,
                     seal: None,

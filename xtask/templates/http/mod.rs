@@ -17,7 +17,9 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
-use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
+use super::{
+    Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System, SystemError,
+};
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
@@ -46,12 +48,16 @@ impl System for Newcomer {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             let port = ports.take_for(seat)?;
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             // FILL IN: its configuration. It writes only below `dir`, and listens only at its seat.
             let data = dir.join("data");
             let config = format!("listen = {}\ndata = {}\n", seat.at(port), data.display());
@@ -67,7 +73,7 @@ impl System for Newcomer {
                 dir,
                 seat,
                 ports: vec![("client".into(), port)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             });

@@ -103,8 +103,11 @@ impl Fleet {
     ///
     /// # Errors
     /// When the image lacks it, or the machines have different ones.
-    pub fn program_of_image(&self, asked: &study::System) -> Result<Option<Installed>, FleetError> {
-        self.placed().map_or(Ok(None), |machines| machines.program_of_image(asked))
+    pub fn program_of_image(
+        &self,
+        study_system: &study::System,
+    ) -> Result<Option<Installed>, FleetError> {
+        self.placed().map_or(Ok(None), |machines| machines.program_of_image(study_system))
     }
 
     /// Removes the data that failed servers left on other machines.

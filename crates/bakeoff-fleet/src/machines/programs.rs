@@ -251,19 +251,21 @@ impl Machines {
     /// When the image lacks it, or the machines have different ones.
     pub(crate) fn program_of_image(
         &self,
-        asked: &study::System,
+        study_system: &study::System,
     ) -> Result<Option<Installed>, FleetError> {
         let images = self.places.kubernetes.iter().flat_map(|kubernetes| &kubernetes.images);
-        let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == asked.kind) else {
+        let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == study_system.kind)
+        else {
             return Ok(None);
         };
-        let Some(recipe) = systems::recipe_for(asked) else { return Ok(None) };
+        let Some(recipe) = systems::recipe_for(study_system) else { return Ok(None) };
         let (product, shape) = (recipe.system.to_owned(), recipe.shape);
         let machines = self.each.iter().zip(&self.places.machines);
         let own = machines.filter(|(_, place)| place.kind.as_ref() == Some(kind));
         let mut found: Option<Installed> = None;
         for (machine, place) in own {
-            let order = Order::Program { kind: product.clone(), version: asked.version.clone() };
+            let order =
+                Order::Program { kind: product.clone(), version: study_system.version.clone() };
             let there: Option<Installed> = duty(&machine.agent, &order)?;
             if matches!(shape, Shape::Java { .. } | Shape::Node { .. }) {
                 // The runtime was checked already, and the program for it is sent.

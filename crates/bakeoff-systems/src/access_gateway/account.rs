@@ -26,7 +26,7 @@ pub(super) struct Witnesses {
 
 /// Counts of both sides since they started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Counted {
+struct PassageCounts {
     served: u64,
     granted: u64,
     /// Start time of each Tarantool's count.
@@ -47,17 +47,17 @@ impl Witnesses {
         })
     }
 
-    fn count(&self) -> Result<Counted, SystemError> {
+    fn count(&self) -> Result<PassageCounts, SystemError> {
         let status = self.protected.memory.get::<Status>();
         let status = status.ok_or("the protected resource does not count")?;
         let served = status.requests(&self.protected)?;
         let tarantool::Counts { granted, since, .. } = tarantool::granted(&self.rights)?;
-        Ok(Counted { served, granted, since })
+        Ok(PassageCounts { served, granted, since })
     }
 }
 
 /// Returns the requests between two counts. Reading the status the second time is a request too.
-fn passages(before: &Counted, after: &Counted) -> Result<Passages, SystemError> {
+fn passages(before: &PassageCounts, after: &PassageCounts) -> Result<Passages, SystemError> {
     if before.since != after.since {
         return Err("a Tarantool was started again and counts anew".into());
     }
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn probes_are_not_counted_and_restarts_not_compared() {
-        let counted = |served, granted| Counted { served, granted, since: vec![1, 2] };
+        let counted = |served, granted| PassageCounts { served, granted, since: vec![1, 2] };
         let passed = passages(&counted(7, 0), &counted(108, 100));
         assert_eq!(passed.unwrap(), Passages { granted: 100, passed: 100 });
         let none = passages(&counted(7, 3), &counted(8, 3));
         assert_eq!(none.unwrap(), Passages { granted: 0, passed: 0 });
-        let anew = Counted { since: vec![1, 3], ..counted(8, 3) };
+        let anew = PassageCounts { since: vec![1, 3], ..counted(8, 3) };
         assert!(passages(&counted(7, 3), &anew).is_err());
     }
 }

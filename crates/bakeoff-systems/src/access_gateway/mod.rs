@@ -31,8 +31,8 @@ use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
 use super::nginx::workers;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, http_requests,
-    option, setting, tarantool,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError,
+    http_requests, option, setting, tarantool,
 };
 use account::Witnesses;
 use lua::{Connector, Server};
@@ -156,21 +156,25 @@ impl System for AccessGateway {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
         let unsound = |problem: &str| HostError::Spec {
-            node: asked.node_names().next().unwrap_or_default(),
+            node: context.node_names().next().unwrap_or_default(),
             problem: problem.to_owned(),
         };
-        let installed = asked.installed()?;
+        let installed = context.installed()?;
         let around = recipe::around(Path::new(&installed.command()[0]));
         let around = around.map_err(|lacking| unsound(&format!("NGINX {lacking}")))?;
-        let protected = asked.neighbour(PROTECTED).and_then(|one| one.nodes.first());
+        let protected = context.neighbour(PROTECTED).and_then(|one| one.nodes.first());
         let protected = protected.ok_or_else(|| unsound("it has no protected resource"))?;
-        let rights = asked.neighbour(RIGHTS).map(|one| one.nodes.clone()).unwrap_or_default();
+        let rights = context.neighbour(RIGHTS).map(|one| one.nodes.clone()).unwrap_or_default();
         let servers: Vec<Server> = rights.iter().filter_map(server).collect();
-        let timeout = socket_timeout(asked.system);
-        let connector = connector(asked.system).filter(|_| !servers.is_empty());
-        let seat = asked.seat(0);
+        let timeout = socket_timeout(context.system);
+        let connector = connector(context.system).filter(|_| !servers.is_empty());
+        let seat = context.seat(0);
         let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
 
         let mut http = format!(
@@ -209,9 +213,9 @@ impl System for AccessGateway {
             status_server = format!("location = {TRY} {{ content_by_lua_file lua/try.lua; }}");
             files = lua::files(connector, &servers, timeout);
             modules = around.modules;
-            if uses_module(asked.system) {
+            if uses_module(context.system) {
                 // Nodes run in their own folder, so make the path absolute.
-                let given = asked.option(UPSTREAM_MODULE).map(PathBuf::from);
+                let given = context.option(UPSTREAM_MODULE).map(PathBuf::from);
                 let given = given.map(|path| std::path::absolute(&path).unwrap_or(path));
                 modules.push(given.or(around.upstream_module).ok_or_else(|| {
                     unsound("NGINX has no `ngx_http_tnt_module.so` beside its other modules")
@@ -224,12 +228,12 @@ impl System for AccessGateway {
                     locations.push_str(&format!("\n    {}", authorize_location(timeout)));
                 }
             }
-            settings.extend(settings_of(connector, asked, timeout));
+            settings.extend(settings_of(connector, context, timeout));
         }
         server.push_str("    }");
         server.push_str(&locations);
         let plan = Plan {
-            workers: asked.option("workers").unwrap_or("1"),
+            workers: context.option("workers").unwrap_or("1"),
             client,
             status,
             tls: true,
@@ -238,7 +242,7 @@ impl System for AccessGateway {
             server: &server,
             status_server: &status_server,
         };
-        let mut description = plan.describe(asked, installed, files, settings)?;
+        let mut description = plan.describe(context, installed, files, settings)?;
         description.between = Some(("plain", Encryption::Plain));
         description.memory.keep(Status::at(seat.at(status)));
         if connector.is_some() {
@@ -289,8 +293,8 @@ impl System for AccessGateway {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let acknowledged = match asks(asked) {
+fn guarantees(system: &study::System) -> Guarantees {
+    let acknowledged = match asks(system) {
         true => "a request passes if Tarantool grants it; a refusal is 403, no answer 500 or 503",
         false => "every request passes unchecked",
     };
@@ -332,9 +336,9 @@ fn server(node: &Access) -> Option<Server> {
 }
 
 /// Returns the connector that asks Tarantool, or `None` for a gate without one.
-fn connector(asked: &study::System) -> Option<Connector> {
-    let text = |name| option(asked, name).map(str::to_owned);
-    match (option(asked, "connector"), text("connector.path"), text("connector.module")) {
+fn connector(system: &study::System) -> Option<Connector> {
+    let text = |name| option(system, name).map(str::to_owned);
+    match (option(system, "connector"), text("connector.path"), text("connector.module")) {
         (Some("none"), ..) => None,
         (Some("per-request"), ..) => Some(Connector::PerRequest),
         (Some("greets-again"), ..) => Some(Connector::GreetsAgain),
@@ -348,13 +352,13 @@ fn connector(asked: &study::System) -> Option<Connector> {
 }
 
 /// Returns true if the gate asks Tarantool.
-fn asks(asked: &study::System) -> bool {
-    option(asked, "connector") != Some("none")
+fn asks(system: &study::System) -> bool {
+    option(system, "connector") != Some("none")
 }
 
 /// Returns true if the gate asks through nginx_upstream_module.
-fn uses_module(asked: &study::System) -> bool {
-    matches!(option(asked, "connector"), Some(UPSTREAM | AUTH_REQUEST))
+fn uses_module(system: &study::System) -> bool {
+    matches!(option(system, "connector"), Some(UPSTREAM | AUTH_REQUEST))
 }
 
 /// Returns the `upstream` block of the Tarantool nodes.
@@ -389,8 +393,8 @@ fn waits(timeout: Duration) -> String {
     ["connect", "send", "read"].map(|step| format!("tnt_{step}_timeout {wait}ms; ")).concat()
 }
 
-fn socket_timeout(asked: &study::System) -> Duration {
-    option(asked, "socket-timeout")
+fn socket_timeout(system: &study::System) -> Duration {
+    option(system, "socket-timeout")
         .and_then(|text| parse_duration(text).ok())
         .unwrap_or(SOCKET_TIMEOUT)
 }
@@ -421,8 +425,12 @@ fn package_path(connector: &Connector, library: &Path) -> Result<String, Unusabl
     Ok(format!("{};;", patterns.join(";")))
 }
 
-fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> Vec<Setting> {
-    let why = match asked.option("socket-timeout") {
+fn settings_of(
+    connector: &Connector,
+    context: &DescribeContext<'_>,
+    timeout: Duration,
+) -> Vec<Setting> {
+    let why = match context.option("socket-timeout") {
         Some(_) => ASKED,
         None => "published measurements use this value; the default is a minute",
     };
@@ -430,7 +438,7 @@ fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> V
         setting("access_by_lua", "check_access for each request", "this check makes it a gate"),
         setting("lua_socket_*_timeout", format!("{} ms", timeout.as_millis()), why),
     ];
-    if uses_module(asked.system) {
+    if uses_module(context.system) {
         settings.push(setting(
             "upstream rights keepalive",
             RIGHTS_KEEPALIVE,
@@ -442,7 +450,7 @@ fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> V
         settings.push(setting("lua_package_path", path, ASKED));
     }
     for name in ["connector", "connector.module", "connector.convention", UPSTREAM_MODULE] {
-        settings.extend(asked.option(name).map(|value| setting(name, value, ASKED)));
+        settings.extend(context.option(name).map(|value| setting(name, value, ASKED)));
     }
     settings
 }

@@ -90,7 +90,7 @@ pub(super) struct Around {
 
 /// Missing part of an NGINX. The message follows the program's path.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Lacking {
+pub(super) enum MissingPart {
     /// The path has too few parent folders for the layout of a distribution.
     #[error("has no Lua module around it")]
     Tree,
@@ -107,12 +107,12 @@ const UPSTREAM_MODULE: &str = "ngx_http_tnt_module.so";
 const LIBRARY: &str = "resty/core.lua";
 
 /// Finds the modules and the library around an NGINX.
-pub(super) fn around(program: &Path) -> Result<Around, Lacking> {
+pub(super) fn around(program: &Path) -> Result<Around, MissingPart> {
     // OpenResty puts a link on `PATH`.
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     // The path is `ROOT/usr/sbin/nginx`, or OpenResty's `ROOT/nginx/sbin/nginx`.
     let Some(root) = real.ancestors().nth(3) else {
-        return Err(Lacking::Tree);
+        return Err(MissingPart::Tree);
     };
     let built_in = root.join("lualib");
     if built_in.join(LIBRARY).is_file() {
@@ -124,12 +124,12 @@ pub(super) fn around(program: &Path) -> Result<Around, Lacking> {
     let modules = all.find(|modules| modules.iter().all(|module| module.is_file()));
     let Some(modules) = modules else {
         let wanted = root.join(folders[0]).join(MODULES[1]);
-        return Err(Lacking::Module(wanted));
+        return Err(MissingPart::Module(wanted));
     };
     let libraries = ["usr/share/lua/5.1", "usr/share/luajit-2.1", "usr/lib/lua/5.1"];
     let library = libraries.map(|folder| root.join(folder)).into_iter();
     let mut library = library.filter(|folder| folder.join(LIBRARY).is_file());
-    let library = library.next().ok_or(Lacking::Library)?;
+    let library = library.next().ok_or(MissingPart::Library)?;
     let upstream_module = Some(modules[0].with_file_name(UPSTREAM_MODULE));
     let upstream_module = upstream_module.filter(|module| module.is_file());
     Ok(Around { modules, library, upstream_module })

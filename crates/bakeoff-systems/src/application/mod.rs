@@ -13,7 +13,9 @@ use bakeoff_host::{HostError, NodeSpec, own_program};
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin};
 use super::http_session::ask;
 use super::own_servers::CANARY;
-use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
+use super::{
+    ASKED, Access, ClusterStatus, DescribeContext, Description, NotReady, System, setting,
+};
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Application;
@@ -53,11 +55,15 @@ impl System for Application {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let name = asked.node_names().next().unwrap_or_default();
-        let seat = asked.seat(0);
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let name = context.node_names().next().unwrap_or_default();
+        let seat = context.seat(0);
         let client = ports.take_for(seat)?;
-        let dir = asked.dir.join(&name);
+        let dir = context.dir.join(&name);
         let mut args = vec![
             CANARY.to_owned(),
             "--listen".into(),
@@ -65,9 +71,9 @@ impl System for Application {
             "--data".into(),
             dir.join("data").display().to_string(),
             "--answer".into(),
-            asked.option("size").unwrap_or(SIZE).to_owned(),
+            context.option("size").unwrap_or(SIZE).to_owned(),
         ];
-        if let Some(delay) = asked.option("delay") {
+        if let Some(delay) = context.option("delay") {
             args.extend(["--delay".to_owned(), delay.to_owned()]);
         }
         let node = NodeSpec {
@@ -76,11 +82,11 @@ impl System for Application {
             dir,
             seat,
             ports: vec![("client".into(), client)],
-            limits: asked.system.limits.clone(),
+            limits: context.system.limits.clone(),
             name,
             ..NodeSpec::default()
         };
-        let options = asked.system.options.iter();
+        let options = context.system.options.iter();
         let settings = options.map(|(name, value)| setting(name, value, ASKED)).collect();
         Ok(Description { nodes: vec![node], settings, ..Description::default() })
     }

@@ -24,8 +24,8 @@ use super::exchange::Patience;
 use super::http_session::{HttpSession, Mapping, Question, ask, question};
 use super::own_servers::CANARY;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
-    option, setting,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System,
+    SystemError, option, setting,
 };
 
 /// Registry entry.
@@ -137,21 +137,25 @@ impl System for Canary {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
         let program = own_program();
         let mut settings = Vec::new();
         let mut nodes = Vec::new();
         let mut first: Option<SocketAddr> = None;
-        let nodes_asked = asked.system.nodes;
-        let slow = asked.option(SLOW_NODE).unwrap_or("1");
+        let nodes_asked = context.system.nodes;
+        let slow = context.option(SLOW_NODE).unwrap_or("1");
         let slow = slow.parse().ok().filter(|number| (1..=nodes_asked).contains(number));
         let slow = slow.ok_or_else(|| HostError::Spec {
-            node: asked.system.name.clone(),
+            node: context.system.name.clone(),
             problem: format!("`{SLOW_NODE}` is not one of its {nodes_asked} nodes"),
         })?;
-        for (number, (name, seat)) in (1..).zip(asked.seated()) {
+        for (number, (name, seat)) in (1..).zip(context.seated()) {
             let client = ports.take_for(seat)?;
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             let mut args = vec![
                 CANARY.to_owned(),
                 "--listen".into(),
@@ -159,16 +163,16 @@ impl System for Canary {
                 "--data".into(),
                 dir.join("data").display().to_string(),
                 "--seed".into(),
-                asked.seed.to_string(),
+                context.seed.to_string(),
             ];
-            if asked.option("sync").is_none() {
+            if context.option("sync").is_none() {
                 args.extend(["--sync".into(), "each".into()]);
             }
             if let Some(first) = first {
                 args.extend(["--first".into(), first.to_string()]);
             }
             first = first.or(Some(seat.at(client)));
-            for (option, value) in &asked.system.options {
+            for (option, value) in &context.system.options {
                 let delay = option.starts_with("delay") || option == "warm-up";
                 let everywhere = option == "old" || option == "split-after";
                 let here = everywhere || if delay { number == slow } else { number == 1 };
@@ -182,12 +186,12 @@ impl System for Canary {
                 dir,
                 seat,
                 ports: vec![("client".into(), client)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             });
         }
-        let options = asked.system.options.iter();
+        let options = context.system.options.iter();
         settings.extend(options.map(|(option, value)| setting(option, value, ASKED)));
         Ok(Description { nodes, settings, ..Description::default() })
     }
@@ -230,8 +234,8 @@ fn maintain(
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
+fn guarantees(system: &study::System) -> Guarantees {
+    let (acknowledged, acknowledged_in) = match super::option(system, "sync") {
         Some("none") => (
             "once the kernel has it: a crash of the program loses nothing, a power cut may",
             AckLocation::PageCache,
@@ -239,7 +243,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
         _ => ("after it is synced to disk", AckLocation::Disk),
     };
     Guarantees {
-        replication: match asked.nodes {
+        replication: match system.nodes {
             0 | 1 => "none: one node".into(),
             _ => "none: the first node has the data, the others forward requests to it".into(),
         },

@@ -12,9 +12,9 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
-use crate::mesh::{self, APPLICATION, At, Mesh, Proxy, Upstream, node_of, seat_of};
+use crate::mesh::{self, APPLICATION, Mesh, Proxy, ProxyEndpoint, Upstream, node_of, seat_of};
 use crate::route_change::{self, TakesChanges};
-use crate::{Asked, COMPOSITE, setting};
+use crate::{COMPOSITE, DescribeContext, setting};
 
 /// Names of the services in Consul.
 const GATEWAY: &str = "ingress";
@@ -33,12 +33,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn allocate(asked: &Asked<'_>, ports: &mut Allocator) -> Result<Self, HostError> {
-        let (gateway, sidecar) = (seat_of(asked, COMPOSITE)?, seat_of(asked, mesh::SIDECAR)?);
+    pub(super) fn allocate(
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Self, HostError> {
+        let (gateway, sidecar) = (seat_of(context, COMPOSITE)?, seat_of(context, mesh::SIDECAR)?);
         Ok(Self {
             gateway: gateway.at(ports.take_for(gateway)?),
             sidecar: sidecar.at(ports.take_for(sidecar)?),
-            application: node_of(asked, APPLICATION)?.target.address,
+            application: node_of(context, APPLICATION)?.target.address,
             registered: ports.take_for(gateway)?,
         })
     }
@@ -93,7 +96,7 @@ impl Plan {
                 "cluster": service,
                 "metadata": {"namespace": "default", "partition": "default"},
             }),
-            clusters: vec![Upstream { name: "local_agent", at: At::Address(grpc) }],
+            clusters: vec![Upstream { name: "local_agent", at: ProxyEndpoint::Address(grpc) }],
             agent: None,
         };
         Mesh {

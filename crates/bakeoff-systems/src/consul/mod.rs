@@ -34,8 +34,8 @@ use super::exchange::Patience;
 use super::http_session::{HttpSession, Mapping, Question, question, snapshot};
 use super::mesh::CONTROL_PLANE;
 use super::{
-    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Memory, NotReady,
-    System, SystemError, http_status_text, majority_disks, setting, synced_by,
+    ASKED, Access, ClientToken, ClusterStatus, DescribeContext, Description, KvLoad, Memory,
+    NotReady, System, SystemError, http_status_text, majority_disks, setting, synced_by,
 };
 
 /// Registry entry.
@@ -86,16 +86,20 @@ impl System for Consul {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let program = asked.program.expect("Consul is not part of bakeoff").command();
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let program = context.program.expect("Consul is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             let mut port = || ports.take_for(seat);
             nodes.push((name, seat, port()?, port()?, port()?, port()?));
         }
         let memory = Memory::default();
-        let mesh = match asked.role {
-            CONTROL_PLANE => Some(mesh::Plan::allocate(asked, ports)?),
+        let mesh = match context.role {
+            CONTROL_PLANE => Some(mesh::Plan::allocate(context, ports)?),
             _ => None,
         };
         let joins: Vec<String> =
@@ -111,7 +115,7 @@ impl System for Consul {
             setting("ports.dns, serf_wan, grpc_tls", -1, "they are unused and would need ports"),
         ];
         let mut performance = serde_json::Map::new();
-        if let Some(multiplier) = asked.option("raft-multiplier") {
+        if let Some(multiplier) = context.option("raft-multiplier") {
             settings.push(setting("performance.raft_multiplier", multiplier, ASKED));
             performance.insert(
                 "raft_multiplier".into(),
@@ -125,7 +129,7 @@ impl System for Consul {
         let count = nodes.len();
         let first = nodes.first().map(|(name, ..)| name.clone());
         let specs = nodes.into_iter().map(|(name, seat, client, serf, server, grpc)| {
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             let mut config = serde_json::json!({
                 "node_name": name,
                 "server": true,
@@ -166,7 +170,7 @@ impl System for Consul {
                     ("server".into(), server),
                     ("grpc".into(), grpc),
                 ],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
@@ -278,14 +282,14 @@ fn maintain(
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
+fn guarantees(system: &study::System) -> Guarantees {
     Guarantees {
         replication: "Raft: every server holds all data; a majority must live".into(),
-        acknowledged: synced_by(asked).into(),
+        acknowledged: synced_by(system).into(),
         reads: "by default from the leader, stale only if it was just deposed; linearizable reads \
                 (`consistent`) ask a majority first; `stale` ones answer from the contacted node"
             .into(),
-        acknowledged_in: Some(majority_disks(asked)),
+        acknowledged_in: Some(majority_disks(system)),
         ..Guarantees::default()
     }
 }

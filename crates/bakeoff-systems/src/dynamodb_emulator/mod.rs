@@ -19,7 +19,8 @@ use serde_json::json;
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{
-    Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
+    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError, distant,
+    setting,
 };
 
 /// Registry entry.
@@ -73,12 +74,16 @@ impl System for DynamoDbEmulator {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let name = asked.node_names().next().unwrap_or_default();
-        let seat = asked.seat(0);
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let name = context.node_names().next().unwrap_or_default();
+        let seat = context.seat(0);
         let port = ports.take_for(seat)?;
-        let relay = distant::relay(asked, &name, port, ports)?;
+        let relay = distant::relay(context, &name, port, ports)?;
         let mut command = installed.command();
         let program = command.remove(0);
         let (host, own) = (seat.address.to_string(), port.to_string());
@@ -89,14 +94,14 @@ impl System for DynamoDbEmulator {
             env: installed.env(),
             seat,
             ports: vec![("client".into(), port)],
-            limits: asked.system.limits.clone(),
-            dir: asked.dir.join(&name),
+            limits: context.system.limits.clone(),
+            dir: context.dir.join(&name),
             name,
             ..NodeSpec::default()
         };
         let why = "otherwise it keeps items in memory, and a kill would lose them";
         let mut settings = vec![setting("path", "items", why)];
-        settings.extend(distant::setting(asked));
+        settings.extend(distant::setting(context));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 
 use super::*;
-use crate::running::{self};
-use crate::testing::{asked, program};
+use crate::running_system::{self};
+use crate::testing::{program, study_system};
 
 /// Returns the answer to one call of the API. The emulator does not verify the signature.
 fn call(node: &Access, action: &str, json: &str) -> String {
@@ -41,8 +41,8 @@ fn stored_items_survive_a_kill_and_latency_delays_each_request() {
     for latency in [None, Some("250ms")] {
         let options: Vec<_> =
             latency.map(|latency| (distant::OPTION, latency)).into_iter().collect();
-        let asked_for = asked("dynamodb-emulator", 1, &options);
-        let running = running::start(&DynamoDbEmulator, &asked_for, Some(program.clone()));
+        let asked_for = study_system("dynamodb-emulator", 1, &options);
+        let running = running_system::start(&DynamoDbEmulator, &asked_for, Some(program.clone()));
         let nodes = running.ready.nodes.clone();
         assert_eq!(nodes.len(), 1 + options.len());
         let entrance = nodes.last().unwrap();

@@ -15,12 +15,12 @@ use crate::http_session::ask;
 use crate::{Access, ConfigSnapshot, Memory, NotReady, SystemError};
 
 /// A proxy that a control plane configures, as a probe needs it.
-pub(super) struct Programmed {
+pub(super) struct ControlledProxy {
     admin: Target,
     port: u16,
 }
 
-impl Programmed {
+impl ControlledProxy {
     /// Returns an Envoy with its admin address and the port on which it should accept requests.
     pub(super) fn new(admin: SocketAddr, port: u16) -> Self {
         Self { admin: Target { address: admin, tls: None }, port }
@@ -40,7 +40,7 @@ impl Programmed {
 /// Checks that Envoy forwards requests on the port that its control plane should configure. The error describes the
 /// configuration that it got instead.
 pub(crate) fn probe(node: &Access) -> Result<(), NotReady> {
-    let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
+    let known = node.memory.get::<ControlledProxy>().ok_or("it was not described")?;
     let admin = known.admin(node);
     if !listens(&answered(&admin, "/listeners?format=json")?, known.port) {
         return Err(unprogrammed(&admin, node, known.port)?.into());
@@ -117,7 +117,7 @@ fn takes_requests(listener: &Value, port: u16) -> bool {
 /// Returns the active configuration that a control plane sent to an Envoy, by resource; `None` if bakeoff did not
 /// start it.
 pub(crate) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, SystemError>> {
-    let admin = node.memory.get::<Programmed>()?.admin(node);
+    let admin = node.memory.get::<ControlledProxy>()?.admin(node);
     let mut all = ConfigSnapshot::new();
     for resource in RESOURCES {
         let things = match dumped(&admin, resource) {
@@ -147,7 +147,7 @@ fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, Syst
 
 /// Counters of the configuration received from a control plane.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Sent {
+struct ConfigCounters {
     connected: bool,
     clusters: u64,
     listeners: u64,
@@ -155,7 +155,7 @@ struct Sent {
     why: Option<String>,
 }
 
-impl std::fmt::Display for Sent {
+impl std::fmt::Display for ConfigCounters {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { connected, clusters, listeners, rejected, why } = self;
         match connected {
@@ -171,7 +171,7 @@ impl std::fmt::Display for Sent {
 }
 
 /// Parses Envoy's counters, lines of the form `name: number`.
-fn counted(stats: &str) -> Sent {
+fn counted(stats: &str) -> ConfigCounters {
     let numbers: BTreeMap<&str, u64> = stats
         .lines()
         .filter_map(|line| line.split_once(": "))
@@ -182,7 +182,7 @@ fn counted(stats: &str) -> Sent {
     let sum = |of_what: &str| {
         of(&format!("{of_what}success")).saturating_add(of(&format!("{of_what}rejected")))
     };
-    Sent {
+    ConfigCounters {
         connected: of("control_plane.connected_state") == 1,
         clusters: sum(cds),
         listeners: sum(lds),

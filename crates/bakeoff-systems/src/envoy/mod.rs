@@ -16,7 +16,7 @@ use bakeoff_host::ports::Allocator;
 
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::mesh::{self, Mesh, Place};
-use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
+use super::{Access, ClusterStatus, DescribeContext, Description, NotReady, System};
 use proxy::Plain;
 
 /// Registry entry.
@@ -49,9 +49,13 @@ impl System for Envoy {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let described = proxy::describe(asked, Place::Sidecar, ports)?;
-        described.memory.keep(Refuses(Mesh::beside(asked)?.mutual_tls));
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let described = proxy::describe(context, Place::Sidecar, ports)?;
+        described.memory.keep(Refuses(Mesh::beside(context)?.mutual_tls));
         Ok(described)
     }
 

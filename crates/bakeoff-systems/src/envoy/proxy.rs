@@ -15,10 +15,10 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
 
-use super::admin::Programmed;
+use super::admin::ControlledProxy;
 use crate::exchange::PATIENCE;
-use crate::mesh::{At, Mesh, Place, Proxy, Upstream};
-use crate::{ASKED, Access, Asked, Description, Memory, SystemError, setting};
+use crate::mesh::{Mesh, Place, Proxy, ProxyEndpoint, Upstream};
+use crate::{ASKED, Access, DescribeContext, Description, Memory, SystemError, setting};
 
 /// Name of the bootstrap file in the proxy's folder.
 const BOOTSTRAP: &str = "envoy.json";
@@ -31,18 +31,18 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Describes the Envoy of the gateway or of the sidecar.
 pub(crate) fn describe(
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     place: Place,
     ports: &mut Allocator,
 ) -> Result<Description, HostError> {
-    let installed = asked.installed()?;
-    let mesh = Mesh::beside(asked)?;
+    let installed = context.installed()?;
+    let mesh = Mesh::beside(context)?;
     let proxy = mesh.proxy(place);
-    let name = asked.node_names().next().unwrap_or_default();
-    let dir = asked.dir.join(&name);
-    let seat = asked.seat(0);
+    let name = context.node_names().next().unwrap_or_default();
+    let dir = context.dir.join(&name);
+    let seat = context.seat(0);
     let admin = ports.take_for(seat)?;
-    let threads = asked.option(THREADS);
+    let threads = context.option(THREADS);
     let program = &installed.command()[0];
     let bootstrap = NodeFile {
         path: BOOTSTRAP.into(),
@@ -64,7 +64,7 @@ pub(crate) fn describe(
         dir,
         seat,
         ports: vec![("client".into(), proxy.port), ("admin".into(), admin)],
-        limits: asked.system.limits.clone(),
+        limits: context.system.limits.clone(),
         name,
         ..NodeSpec::default()
     };
@@ -73,7 +73,7 @@ pub(crate) fn describe(
         Some(agent) => agent.starting(spec, BOOTSTRAP.as_ref(), admin, threads),
     };
     let memory = Memory::default();
-    memory.keep(Programmed::new(seat.at(admin), proxy.port));
+    memory.keep(ControlledProxy::new(seat.at(admin), proxy.port));
     let mut settings = settings(proxy);
     settings.extend(threads.map(|threads| setting("concurrency", threads, ASKED)));
     Ok(Description { nodes: vec![spec], settings, memory, ..Description::default() })
@@ -132,8 +132,8 @@ fn socket(at: SocketAddr) -> Value {
 
 fn cluster(upstream: &Upstream) -> Value {
     let address = match upstream.at {
-        At::Address(address) => socket(address),
-        At::Pipe(path) => json!({"pipe": {"path": path}}),
+        ProxyEndpoint::Address(address) => socket(address),
+        ProxyEndpoint::Pipe(path) => json!({"pipe": {"path": path}}),
     };
     json!({
         "name": upstream.name,

@@ -33,8 +33,8 @@ use self::session::EtcdSession;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, ON, Origin};
 use super::exchange::{PATIENCE, Patience, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, NotReady, System,
-    SystemError, majority_disks, plain_value, setting, synced_by,
+    ASKED, Access, ClientToken, ClusterStatus, DescribeContext, Description, KvLoad, Login,
+    NotReady, System, SystemError, majority_disks, plain_value, setting, synced_by,
 };
 
 /// Registry entry.
@@ -121,10 +121,14 @@ impl System for Etcd {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let program = asked.program.expect("etcd is not part of bakeoff").command();
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let program = context.program.expect("etcd is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
         }
         let peers: Vec<String> = nodes
@@ -135,7 +139,7 @@ impl System for Etcd {
         let mut settings = Vec::new();
         let mut extra = Vec::new();
         for KindOption { name, form, .. } in OPTIONS {
-            let Some(text) = asked.option(name) else { continue };
+            let Some(text) = context.option(name) else { continue };
             if *name == SYNC {
                 settings.push(setting("unsafe-no-fsync", text == "none", ASKED));
                 extra.extend((text == "none").then(|| "--unsafe-no-fsync".to_owned()));
@@ -146,7 +150,7 @@ impl System for Etcd {
             extra.push(format!("--{flag}={value}"));
         }
         let nodes = nodes.into_iter().map(|(name, seat, client, peer)| {
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             let url = |port: u16| format!("http://{}", seat.at(port));
             let listens = |port: u16| format!("http://{}", seat.listens_at(port));
             let mut args = vec![
@@ -167,7 +171,7 @@ impl System for Etcd {
                 dir,
                 seat,
                 ports: vec![("client".into(), client), ("peer".into(), peer)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
@@ -231,8 +235,8 @@ impl System for Etcd {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let (acknowledged, acknowledged_in) = match (super::option(asked, SYNC), asked.nodes) {
+fn guarantees(system: &study::System) -> Guarantees {
+    let (acknowledged, acknowledged_in) = match (super::option(system, SYNC), system.nodes) {
         (Some("none"), 1) => {
             ("once the kernel has it (`--unsafe-no-fsync`)", AckLocation::PageCache)
         }
@@ -240,7 +244,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
             "once the kernels of a majority have it (`--unsafe-no-fsync`)",
             AckLocation::MajorityPageCaches,
         ),
-        _ => (synced_by(asked), majority_disks(asked)),
+        _ => (synced_by(system), majority_disks(system)),
     };
     Guarantees {
         replication: "Raft: every node holds all data; a majority must live".into(),

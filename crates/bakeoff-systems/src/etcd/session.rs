@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::super::{Access, ClientToken};
 use super::TOKEN_GONE;
 use super::messages;
-use super::user::{Standing, User};
+use super::user::{SignInState, User};
 use super::watcher::{WatchEnd, Watcher};
 
 /// One connection to an etcd node. Calls are its streams.
@@ -23,7 +23,7 @@ pub(crate) struct EtcdSession {
     client: Client,
     // Every operation reads these fields, so they are adjacent.
     /// Unary calls in flight, at most `in_flight` of the load.
-    calls: SmallVec<[(CallId, Tag, Asked); 1]>,
+    calls: SmallVec<[(CallId, Tag, CallPurpose); 1]>,
     /// Watcher of this client, once created.
     watcher: Option<Box<Watcher>>,
     /// Operations that failed with a dropped watcher and still have to be reported.
@@ -43,7 +43,7 @@ pub(crate) struct EtcdSession {
 
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum CallPurpose {
     Operation(Operation),
     /// Second half of a compare-and-set.
     Replace,
@@ -104,7 +104,7 @@ impl EtcdSession {
     fn call(
         &mut self,
         (method, message): (MethodId, &[u8]),
-        (tag, asked): (Tag, Asked),
+        (tag, asked): (Tag, CallPurpose),
         out: &mut Vec<u8>,
     ) -> bool {
         let call = self.client.call(method, message, out);
@@ -123,7 +123,7 @@ impl EtcdSession {
         out: &mut Vec<u8>,
     ) -> bool {
         let serializable = request.reads == ReadConsistency::Stale;
-        let mut asked = Asked::Operation(request.operation);
+        let mut asked = CallPurpose::Operation(request.operation);
         let method = match request.operation {
             Operation::Put => {
                 messages::write_put(request.key, request.value, message);
@@ -149,7 +149,7 @@ impl EtcdSession {
                 Compare::Replace(revision) => {
                     let (key, value) = (request.key, request.value);
                     messages::write_replace(key, value, revision, message);
-                    asked = Asked::Replace;
+                    asked = CallPurpose::Replace;
                     self.txn
                 }
             },
@@ -165,7 +165,7 @@ impl EtcdSession {
             Operation::GrantLease | Operation::KeepLease => {
                 messages::write_grant(LEASE_SECONDS, message);
                 if request.operation == Operation::KeepLease {
-                    asked = Asked::FirstLease;
+                    asked = CallPurpose::FirstLease;
                 }
                 self.lease_grant
             }
@@ -200,7 +200,7 @@ impl EtcdSession {
         }
         if self.watcher.as_ref().is_some_and(|watcher| watcher.is_created()) {
             messages::write_put(request.key, request.value, message);
-            if !self.call((self.put, message), (tag, Asked::WatchedPut), out) {
+            if !self.call((self.put, message), (tag, CallPurpose::WatchedPut), out) {
                 return false;
             }
         }
@@ -217,7 +217,7 @@ impl EtcdSession {
         let waiting: Vec<Tag> = watcher.waiting().collect();
         let Self { client, calls, .. } = self;
         calls.retain(|&mut (call, tag, asked)| {
-            let is_dropped = asked == Asked::WatchedPut && waiting.contains(&tag);
+            let is_dropped = asked == CallPurpose::WatchedPut && waiting.contains(&tag);
             if is_dropped {
                 client.cancel(call, out);
             }
@@ -231,7 +231,7 @@ impl EtcdSession {
         while self.watcher.is_some() {
             let sent = with_message(|message| {
                 let tag = self.watcher.as_mut()?.next_put(message)?;
-                Some((tag, self.call((self.put, message), (tag, Asked::WatchedPut), out)))
+                Some((tag, self.call((self.put, message), (tag, CallPurpose::WatchedPut), out)))
             });
             let Some((tag, sent)) = sent else { return };
             if !sent {
@@ -248,7 +248,7 @@ impl EtcdSession {
 impl Session for EtcdSession {
     fn open(&mut self, out: &mut Vec<u8>) {
         self.client.open(out);
-        if let Some(user) = self.user.as_deref().filter(|user| user.is(Standing::SigningIn)) {
+        if let Some(user) = self.user.as_deref().filter(|user| user.is(SignInState::SigningIn)) {
             let method = self.client.method(messages::AUTHENTICATE);
             with_message(|message| {
                 messages::write_authenticate(&user.login.user, &user.login.password, message);
@@ -260,12 +260,12 @@ impl Session for EtcdSession {
 
     /// A session opens once the server has sent its limit of concurrent calls.
     fn is_open(&self) -> bool {
-        let signing_in = self.user.as_deref().is_some_and(|user| !user.is(Standing::SignedIn));
+        let signing_in = self.user.as_deref().is_some_and(|user| !user.is(SignInState::SignedIn));
         self.client.is_settled() && !signing_in
     }
 
     fn is_ending(&self) -> bool {
-        let is_over = self.user.as_deref().is_some_and(|user| user.is(Standing::Over));
+        let is_over = self.user.as_deref().is_some_and(|user| user.is(SignInState::Over));
         self.client.going_away().is_some() || is_over
     }
 
@@ -302,7 +302,8 @@ impl KvSession for EtcdSession {
                 on(tag, Answer::Failed(ErrorKind::Status, what));
             }
         }
-        if let Some(user) = self.user.as_deref_mut().filter(|user| user.is(Standing::SigningIn)) {
+        if let Some(user) = self.user.as_deref_mut().filter(|user| user.is(SignInState::SigningIn))
+        {
             return user.receive(&mut self.client, input, out);
         }
         let Self { client, calls, lease, watcher, user, .. } = self;
@@ -325,7 +326,7 @@ impl KvSession for EtcdSession {
             let message = match answer {
                 Ok(message) => message,
                 Err(status) => {
-                    if let (Some(watcher), Asked::WatchedPut) = (watcher.as_mut(), asked) {
+                    if let (Some(watcher), CallPurpose::WatchedPut) = (watcher.as_mut(), asked) {
                         watcher.forget(tag);
                     }
                     let what = status.to_string();
@@ -344,7 +345,7 @@ impl KvSession for EtcdSession {
                     );
                 }
             };
-            if asked == Asked::WatchedPut {
+            if asked == CallPurpose::WatchedPut {
                 // The watcher was dropped, so no operation waits for this answer.
                 let Some(watcher) = watcher.as_mut() else { return };
                 return match messages::read_revision(message) {
@@ -357,14 +358,15 @@ impl KvSession for EtcdSession {
             }
             let asks_for_lease = matches!(
                 asked,
-                Asked::FirstLease | Asked::Operation(Operation::GrantLease | Operation::KeepLease)
+                CallPurpose::FirstLease
+                    | CallPurpose::Operation(Operation::GrantLease | Operation::KeepLease)
             );
             if !asks_for_lease {
                 return deliver(tag, asked, message, on);
             }
             match (messages::read_lease(message), asked) {
                 (Err(error), _) => on(tag, broken(error)),
-                (Ok((1.., 0)), Asked::Operation(Operation::KeepLease)) => {
+                (Ok((1.., 0)), CallPurpose::Operation(Operation::KeepLease)) => {
                     *lease = None;
                     on(tag, Answer::LeaseExpired(Duration::from_secs(LEASE_SECONDS)));
                 }
@@ -373,7 +375,7 @@ impl KvSession for EtcdSession {
                     let what = "the lease is invalid".to_owned();
                     on(tag, Answer::Failed(ErrorKind::WrongValue, what));
                 }
-                (Ok((id, _)), Asked::FirstLease) => {
+                (Ok((id, _)), CallPurpose::FirstLease) => {
                     *lease = Some(id);
                     first.push(tag);
                 }
@@ -381,7 +383,7 @@ impl KvSession for EtcdSession {
             }
         });
         for tag in first {
-            let asked = Asked::Operation(Operation::KeepLease);
+            let asked = CallPurpose::Operation(Operation::KeepLease);
             let sent = with_message(|message| {
                 messages::write_keep_alive(self.lease.unwrap_or_default(), message);
                 self.call((self.lease_keep_alive, message), (tag, asked), out)
@@ -426,12 +428,12 @@ fn at_revision<'a>(message: &[u8], answer: fn(u64) -> Answer<'a>) -> Answer<'a> 
     messages::read_revision(message).map_or_else(broken, answer)
 }
 
-fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
+fn deliver(tag: Tag, asked: CallPurpose, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
     let operation = match asked {
-        Asked::Operation(operation) => operation,
-        Asked::FirstLease => Operation::GrantLease,
-        Asked::WatchedPut => Operation::Put,
-        Asked::Replace => {
+        CallPurpose::Operation(operation) => operation,
+        CallPurpose::FirstLease => Operation::GrantLease,
+        CallPurpose::WatchedPut => Operation::Put,
+        CallPurpose::Replace => {
             return match messages::read_succeeded(message) {
                 Ok(true) => on(tag, at_revision(message, Answer::DoneAt)),
                 Ok(false) => on(tag, Answer::Conflict),

@@ -22,12 +22,12 @@ pub(super) struct User {
     pub(super) login: Arc<Login>,
     /// Token of the calls.
     pub(super) token: Option<Arc<ClientToken>>,
-    standing: Standing,
+    standing: SignInState,
 }
 
 /// Sign-in state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SignInState {
     /// Calls use the token.
     SignedIn,
     /// A token was requested. The connection serves only that.
@@ -44,18 +44,18 @@ impl User {
         let is_known =
             |token: &Arc<ClientToken>| forgotten.is_none_or(|forgotten| forgotten.0.0 != token.0);
         let token = memory.get::<ClientToken>().filter(is_known);
-        let standing = if token.is_some() { Standing::SignedIn } else { Standing::SigningIn };
+        let standing = if token.is_some() { SignInState::SignedIn } else { SignInState::SigningIn };
         Some(Self { memory: memory.clone(), login, token, standing })
     }
 
     /// Returns true if the connection is in this state.
-    pub(super) fn is(&self, standing: Standing) -> bool {
+    pub(super) fn is(&self, standing: SignInState) -> bool {
         self.standing == standing
     }
 
     /// Makes the next connection sign in, unless another one has done so already.
     pub(super) fn forget_token(&mut self) {
-        self.standing = Standing::Over;
+        self.standing = SignInState::Over;
         if let Some(token) = &self.token {
             self.memory.keep(ForgottenToken(token.clone()));
         }
@@ -82,7 +82,7 @@ impl User {
             let token = token?;
             secrets::note(&token);
             self.memory.keep(ClientToken(token));
-            self.standing = Standing::Over;
+            self.standing = SignInState::Over;
         }
         Ok(())
     }

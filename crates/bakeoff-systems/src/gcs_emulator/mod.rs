@@ -18,7 +18,8 @@ use bakeoff_host::{HostError, NodeSpec};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{
-    Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
+    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError, distant,
+    setting,
 };
 
 /// Registry entry.
@@ -55,13 +56,17 @@ impl System for GcsEmulator {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let name = asked.node_names().next().unwrap_or_default();
-        let seat = asked.seat(0);
-        let dir = asked.dir.join(&name);
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let name = context.node_names().next().unwrap_or_default();
+        let seat = context.seat(0);
+        let dir = context.dir.join(&name);
         let port = ports.take_for(seat)?;
-        let relay = distant::relay(asked, &name, port, ports)?;
+        let relay = distant::relay(context, &name, port, ports)?;
         // Answers hold addresses of objects, which clients must be able to reach.
         let public = seat.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
         let args = [
@@ -89,7 +94,7 @@ impl System for GcsEmulator {
             env: installed.env(),
             seat,
             ports: vec![("client".into(), port)],
-            limits: asked.system.limits.clone(),
+            limits: context.system.limits.clone(),
             dir,
             name,
             ..NodeSpec::default()
@@ -98,7 +103,7 @@ impl System for GcsEmulator {
             setting("backend", "filesystem", "its default too; stored objects survive a kill"),
             setting("log-level", "warn", "its default writes a line for each request"),
         ];
-        settings.extend(distant::setting(asked));
+        settings.extend(distant::setting(context));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 
 use super::*;
-use crate::running::{self};
-use crate::testing::{asked, program};
+use crate::running_system::{self};
+use crate::testing::{program, study_system};
 
 #[test]
 fn stored_objects_survive_a_kill_and_latency_delays_each_request() {
@@ -14,8 +14,8 @@ fn stored_objects_survive_a_kill_and_latency_delays_each_request() {
     for latency in [None, Some("150ms")] {
         let options: Vec<_> =
             latency.map(|latency| (distant::OPTION, latency)).into_iter().collect();
-        let asked_for = asked("gcs-emulator", 1, &options);
-        let running = running::start(&GcsEmulator, &asked_for, Some(program.clone()));
+        let asked_for = study_system("gcs-emulator", 1, &options);
+        let running = running_system::start(&GcsEmulator, &asked_for, Some(program.clone()));
         let nodes = running.ready.nodes.clone();
         assert_eq!(nodes.len(), 1 + options.len());
         let entrance = nodes.last().unwrap();

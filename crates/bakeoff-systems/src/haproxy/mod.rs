@@ -26,7 +26,8 @@ use rustix::process::{Resource, getrlimit};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::ask;
 use super::{
-    ASKED, Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
+    ASKED, Access, COMPOSITE, ClusterStatus, DescribeContext, Description, Memory, NotReady,
+    System, setting,
 };
 
 /// Registry entry.
@@ -84,26 +85,30 @@ impl System for HaProxy {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let name = asked.node_names().next().unwrap_or_default();
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let name = context.node_names().next().unwrap_or_default();
         let unsound =
             |problem: &str| HostError::Spec { node: name.clone(), problem: problem.into() };
         let fronted =
-            asked.neighbour(COMPOSITE).ok_or_else(|| unsound("it has no system behind it"))?;
+            context.neighbour(COMPOSITE).ok_or_else(|| unsound("it has no system behind it"))?;
         let health = fronted.system.declares().health;
         let health = health.ok_or_else(|| unsound("the system behind it has no health check"))?;
         let tls = fronted.nodes.iter().any(|node| node.target.tls.is_some());
-        if tls && asked.option("mode") == Some("http") {
+        if tls && context.option("mode") == Some("http") {
             return Err(unsound("`mode: http` cannot pass TLS through; use `mode: tcp`"));
         }
-        let to_leader = asked.option("to") == Some("leader");
-        let seat = asked.seat(0);
+        let to_leader = context.option("to") == Some("leader");
+        let seat = context.seat(0);
         let (client, statistics) = (ports.take_for(seat)?, ports.take_for(seat)?);
         let plan = Plan {
-            mode: asked.option("mode").unwrap_or("tcp"),
-            balance: asked.option("balance").unwrap_or("roundrobin"),
-            threads: asked.option("threads"),
+            mode: context.option("mode").unwrap_or("tcp"),
+            balance: context.option("balance").unwrap_or("roundrobin"),
+            threads: context.option("threads"),
             connections: connections_max(),
             client: seat.at(client),
             statistics: seat.at(statistics),
@@ -123,8 +128,8 @@ impl System for HaProxy {
             }],
             seat,
             ports: vec![("client".into(), client), ("statistics".into(), statistics)],
-            limits: asked.system.limits.clone(),
-            dir: asked.dir.join(&name),
+            limits: context.system.limits.clone(),
+            dir: context.dir.join(&name),
             name,
             ..NodeSpec::default()
         };
@@ -134,7 +139,7 @@ impl System for HaProxy {
             to_leader,
             nodes: fronted.nodes.len(),
         });
-        let settings = plan.settings(asked);
+        let settings = plan.settings(context);
         Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
     }
 
@@ -164,8 +169,8 @@ impl System for HaProxy {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let reads = match super::option(asked, "to") {
+fn guarantees(system: &study::System) -> Guarantees {
+    let reads = match super::option(system, "to") {
         Some("leader") => "the leader's answer",
         _ => "the answer of the chosen node",
     };
@@ -238,7 +243,7 @@ impl Plan<'_> {
         text
     }
 
-    fn settings(&self, asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
+    fn settings(&self, context: &DescribeContext<'_>) -> Vec<bakeoff_core::record::Setting> {
         let mut settings = vec![
             setting(
                 "maxconn",
@@ -259,7 +264,7 @@ impl Plan<'_> {
             ),
         ];
         for option in OPTIONS {
-            settings.extend(asked.option(option.name).map(|it| setting(option.name, it, ASKED)));
+            settings.extend(context.option(option.name).map(|it| setting(option.name, it, ASKED)));
         }
         settings
     }

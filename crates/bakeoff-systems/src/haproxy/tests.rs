@@ -12,7 +12,7 @@ use bakeoff_host::{Host, Process};
 use super::*;
 use crate::Neighbour;
 use crate::declaration::Health;
-use crate::testing::{asked, program};
+use crate::testing::{program, study_system};
 
 /// A system with the health paths `/leader` and `/any`.
 #[derive(Debug)]
@@ -26,7 +26,11 @@ impl System for Small {
         }
     }
 
-    fn describe(&self, _: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
+    fn describe(
+        &self,
+        _: &DescribeContext<'_>,
+        _: &mut Allocator,
+    ) -> Result<Description, HostError> {
         Ok(Description::default())
     }
 
@@ -114,8 +118,8 @@ fn describe(
 ) -> Result<Description, HostError> {
     let composite =
         Neighbour { role: COMPOSITE.into(), system: &Small, nodes: nodes.access.clone() };
-    let balancer = asked("haproxy", 1, options);
-    let asked = Asked {
+    let balancer = study_system("haproxy", 1, options);
+    let context = DescribeContext {
         system: &balancer,
         role: "balancer",
         composite: &balancer,
@@ -126,7 +130,7 @@ fn describe(
         seed: 0,
         neighbours: &[composite],
     };
-    HaProxy.describe(&asked, &mut Allocator::new(None))
+    HaProxy.describe(&context, &mut Allocator::new(None))
 }
 
 /// Returns the answering nodes, with one connection per request.

@@ -11,7 +11,7 @@ use bakeoff_host::ports::Allocator;
 
 use super::declaration::{Declaration, Origin};
 use super::exchange;
-use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
+use super::{Access, ClusterStatus, DescribeContext, Description, NotReady, System};
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Http;
@@ -31,9 +31,13 @@ impl System for Http {
         )
     }
 
-    fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        _: &mut Allocator,
+    ) -> Result<Description, HostError> {
         Err(HostError::Spec {
-            node: asked.system.name.clone(),
+            node: context.system.name.clone(),
             problem: "bakeoff does not start it; give its `endpoints`".into(),
         })
     }

@@ -29,7 +29,8 @@ use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
 use super::route_change::{RouteChange, RouteChanges};
 use super::{
-    Access, Asked, ClusterStatus, Description, NotReady, System, http_status_text, option, setting,
+    Access, ClusterStatus, DescribeContext, Description, NotReady, System, http_status_text,
+    option, setting,
 };
 
 /// Registry entry.
@@ -107,11 +108,15 @@ impl System for IngressGateway {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let mut described = proxy::describe(asked, Place::Gateway, ports)?;
-        let mesh = Mesh::beside(asked)?;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let mut described = proxy::describe(context, Place::Gateway, ports)?;
+        let mesh = Mesh::beside(context)?;
         let mutual_tls = mesh.mutual_tls;
-        let plane = mesh::node_of(asked, mesh::CONTROL_PLANE)?.clone();
+        let plane = mesh::node_of(context, mesh::CONTROL_PLANE)?.clone();
         described.memory.keep(RouteChanges { mesh, plane, made: AtomicU32::new(0) });
         described.between = Some(match mutual_tls {
             true => ("mTLS to the sidecar", Encryption::Tls),

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exchange::PATIENCE;
-use crate::running::{Running, launch, shown_to_others};
+use crate::running_system::{RunningSystem, launch, shown_to_others};
 use crate::seating::Seating;
 use crate::testing::program;
 use crate::topology::{Component, Member, compose};
@@ -38,13 +38,21 @@ fn study(plane: &str, more: &str) -> Study {
 fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
     let mut all = Vec::new();
     let roles = ROLES.iter().map(|role| (role.name, Some(Tier::Backend), &system.parts[role.name]));
-    for (role, tier, asked) in roles.chain([(COMPOSITE, None, system)]) {
-        let kind = by_kind(&asked.kind).unwrap();
+    for (role, tier, study_system) in roles.chain([(COMPOSITE, None, system)]) {
+        let kind = by_kind(&study_system.kind).unwrap();
         let program = match kind.declares().origin.recipe() {
             None => None,
             Some(_) => Some(program(kind, &[])?),
         };
-        all.push(Component { role, tier, asked, system: kind, program, seal: None, upgrade: None });
+        all.push(Component {
+            role,
+            tier,
+            study_system,
+            system: kind,
+            program,
+            seal: None,
+            upgrade: None,
+        });
     }
     Some(all)
 }
@@ -102,7 +110,7 @@ fn through_mutual_tls(plane: &str) {
         // Consul keeps its authority's key in its log, which other users can read.
         assert_eq!(shown_to_others(dir.path(), "PRIVATE KEY"), None);
     }
-    let running = Running::new(ready, dir).killed_and_restarted();
+    let running = RunningSystem::new(ready, dir).killed_and_restarted();
     passes(&gateway);
     refused(&sidecar);
     running.stopped();
@@ -130,7 +138,7 @@ fn plain_request_reaches_the_istio_sidecar_without_mutual_tls() {
     let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
     passes(&ready.nodes[0]);
     passes(&sidecar);
-    Running::new(ready, dir).stopped();
+    RunningSystem::new(ready, dir).stopped();
 }
 
 /// Starts an Istio mesh with other credentials for one proxy. Returns the error.
@@ -254,7 +262,7 @@ fn takes_changes(plane: &str) {
     let ready =
         launch(described(&components, &dir), dir.path()).unwrap_or_else(|error| panic!("{error}"));
     let gateway = ready.nodes[0].clone();
-    let running = Running::new(ready, dir);
+    let running = RunningSystem::new(ready, dir);
     let mut earlier: Option<RouteChange> = None;
     for _ in 0..3 {
         let change = RouteChange::next(&gateway).unwrap();

@@ -25,10 +25,11 @@ use serde_json::json;
 
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
 use super::http_session::ask;
-use super::mesh::{self, At, Mesh, Proxy, Upstream};
+use super::mesh::{self, Mesh, Proxy, ProxyEndpoint, Upstream};
 use super::route_change::TakesChanges;
 use super::{
-    Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
+    Access, COMPOSITE, ClusterStatus, DescribeContext, Description, Memory, NotReady, System,
+    setting,
 };
 use agent::Agent;
 
@@ -70,15 +71,19 @@ impl System for Istio {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let name = asked.node_names().next().unwrap_or_default();
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let name = context.node_names().next().unwrap_or_default();
         let agent = installed.beside("pilot-agent").ok_or_else(|| {
             unsound(&name, "`pilot-agent` is missing beside its program `pilot-discovery`")
         })?;
-        let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address;
-        let (seat, gateway) = (asked.seat(0), mesh::seat_of(asked, COMPOSITE)?);
-        let sidecar = mesh::seat_of(asked, mesh::SIDECAR)?;
+        let application = mesh::node_of(context, mesh::APPLICATION)?.target.address;
+        let (seat, gateway) = (context.seat(0), mesh::seat_of(context, COMPOSITE)?);
+        let sidecar = mesh::seat_of(context, mesh::SIDECAR)?;
         if application.ip() != sidecar.address {
             let problem = "Istio's sidecar reaches an application at its own address only";
             return Err(unsound(&name, problem));
@@ -88,7 +93,7 @@ impl System for Istio {
             gateway: gateway.at(ports.take_for(gateway)?),
             sidecar: sidecar.at(ports.take_for(sidecar)?),
             application: application.port(),
-            mutual_tls: mesh::has_mutual_tls(asked.composite),
+            mutual_tls: mesh::has_mutual_tls(context.composite),
         };
         let authority =
             Authority::new().map_err(|error| unsound(&plane.name, &error.to_string()))?;
@@ -110,7 +115,7 @@ impl System for Istio {
                 TakesChanges::ByFile(ROUTES, Box::new(move |change| plan.routes(Some(change))))
             },
         });
-        let node = plane.node(asked, installed, &plan);
+        let node = plane.node(context, installed, &plan);
         Ok(Description {
             nodes: vec![node],
             settings: settings(),
@@ -173,9 +178,14 @@ impl ControlPlane {
     }
 
     /// Describes `pilot-discovery`, which reads the mesh from files.
-    fn node(self, asked: &Asked<'_>, installed: &Installed, plan: &config::Plan) -> NodeSpec {
+    fn node(
+        self,
+        context: &DescribeContext<'_>,
+        installed: &Installed,
+        plan: &config::Plan,
+    ) -> NodeSpec {
         let Self { name, seat, client, grpc, monitoring } = self;
-        let dir = asked.dir.join(&name);
+        let dir = context.dir.join(&name);
         let dir = std::path::absolute(&dir).unwrap_or(dir);
         let at = |port: u16| seat.at(port).to_string();
         let args = [
@@ -210,7 +220,7 @@ impl ControlPlane {
                 ("grpc".into(), grpc),
                 ("monitoring".into(), monitoring),
             ],
-            limits: asked.system.limits.clone(),
+            limits: context.system.limits.clone(),
             name,
             ..NodeSpec::default()
         }
@@ -234,8 +244,8 @@ impl Pod {
             port,
             node: self.node(version),
             clusters: vec![
-                Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
-                Upstream { name: "sds-grpc", at: At::Pipe(agent::SDS) },
+                Upstream { name: "xds-grpc", at: ProxyEndpoint::Pipe(agent::XDS) },
+                Upstream { name: "sds-grpc", at: ProxyEndpoint::Pipe(agent::SDS) },
             ],
             agent: Some(agent),
         }

@@ -25,8 +25,8 @@ use self::session::MemcachedSession;
 use super::declaration::{ConnectionLimit, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
-    option, plain_value, setting,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System,
+    SystemError, option, plain_value, setting,
 };
 
 /// Registry entry.
@@ -89,34 +89,38 @@ impl System for Memcached {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             let port = ports.take_for(seat)?;
             let mut args =
                 vec!["-l".into(), seat.address.to_string(), "-p".into(), port.to_string()];
-            if let Some(memory) = mebibytes(asked.system) {
+            if let Some(memory) = mebibytes(context.system) {
                 args.extend(["-m".to_owned(), memory.to_string()]);
             }
-            if let Some(threads) = asked.option(THREADS) {
+            if let Some(threads) = context.option(THREADS) {
                 args.extend(["-t".to_owned(), threads.to_owned()]);
             }
             nodes.push(NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: args.into_iter().map(Into::into).collect(),
                 env: installed.env(),
-                dir: asked.dir.join(&name),
+                dir: context.dir.join(&name),
                 seat,
                 ports: vec![("client".into(), port)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 never_root: true,
                 name,
                 ..NodeSpec::default()
             });
         }
-        let memory = mebibytes(asked.system).map(|memory| setting("-m", memory, ASKED));
-        let threads = asked.option(THREADS).map(|threads| setting("-t", threads, ASKED));
+        let memory = mebibytes(context.system).map(|memory| setting("-m", memory, ASKED));
+        let threads = context.option(THREADS).map(|threads| setting("-t", threads, ASKED));
         let settings = memory.into_iter().chain(threads).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }
@@ -135,8 +139,8 @@ impl System for Memcached {
 }
 
 /// Returns the memory that a study asks for, in MiB.
-fn mebibytes(asked: &study::System) -> Option<u64> {
-    let bytes = plain_value(&OptionForm::Size, option(asked, MEMORY)?);
+fn mebibytes(system: &study::System) -> Option<u64> {
+    let bytes = plain_value(&OptionForm::Size, option(system, MEMORY)?);
     Some(bytes.parse::<u64>().ok()? >> 20)
 }
 

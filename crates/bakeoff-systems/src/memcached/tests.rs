@@ -5,8 +5,8 @@ use bakeoff_core::study::parse;
 use bakeoff_core::workload::KeySpace;
 
 use super::*;
-use crate::running::start;
-use crate::testing::{asked, program};
+use crate::running_system::start;
+use crate::testing::{program, study_system};
 use crate::{cleanup, kinds, replay};
 
 fn refusal(system: &str, workload: &str) -> String {
@@ -59,7 +59,8 @@ fn invalid_options_are_refused() {
 #[test]
 fn evictions_are_counted_and_named() {
     let Some(program) = program(SYSTEM, &[]) else { return };
-    let running = start(SYSTEM, &asked("memcached", 1, &[("memory", "8MiB")]), Some(program));
+    let running =
+        start(SYSTEM, &study_system("memcached", 1, &[("memory", "8MiB")]), Some(program));
     let node = running.ready.nodes[0].clone();
     evicted(std::slice::from_ref(&node)).unwrap();
     assert_eq!(connection_limit(&node).map(|limit| limit.connections), Some(1024));
@@ -77,7 +78,7 @@ fn evictions_are_counted_and_named() {
 #[test]
 fn only_keys_of_the_workload_are_removed() {
     let Some(program) = program(SYSTEM, &[]) else { return };
-    let running = start(SYSTEM, &asked("memcached", 1, &[]), Some(program));
+    let running = start(SYSTEM, &study_system("memcached", 1, &[]), Some(program));
     let node = running.ready.nodes[0].clone();
     let text = "title: t\nsystems: {cache: {kind: memcached}}\nworkloads:\n  w: {mix: {put: 1}, keys: {count: 300}}\n\
                 loads: {l: {clients: 1, stop: {operations: 9}}}\n";

@@ -155,7 +155,7 @@ pub(super) struct ApiAnswer<'a> {
     /// Number of messages that a consumer still has to deliver.
     pub(super) num_pending: Option<u64>,
     #[serde(borrow)]
-    pub(super) message: Option<Kept<'a>>,
+    pub(super) message: Option<StoredMessage<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -180,7 +180,7 @@ impl ApiError<'_> {
 /// A message returned by JetStream's API. Headers and payload are in base64.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Kept<'a> {
+pub(super) struct StoredMessage<'a> {
     #[serde(borrow)]
     pub(super) data: Cow<'a, str>,
     #[serde(borrow)]

@@ -41,8 +41,8 @@ use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, Memory, NotReady,
-    System, SystemError, option, setting,
+    ASKED, Access, ClientToken, ClusterStatus, DescribeContext, Description, KvLoad, Login, Memory,
+    NotReady, System, SystemError, option, setting,
 };
 
 /// Registry entry.
@@ -126,12 +126,16 @@ impl System for Nats {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let synced = asked.option(SYNC_INTERVAL).is_some();
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let synced = context.option(SYNC_INTERVAL).is_some();
         if synced && ["2.8.", "2.9."].iter().any(|old| installed.version.starts_with(old)) {
             return Err(HostError::Spec {
-                node: asked.system.name.clone(),
+                node: context.system.name.clone(),
                 problem: format!(
                     "`{SYNC_INTERVAL}` needs NATS 2.10 or newer, but this is {}",
                     installed.version
@@ -139,7 +143,7 @@ impl System for Nats {
             });
         }
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
         }
         // A single node runs without a cluster, because it needs no majority to elect a leader.
@@ -154,7 +158,7 @@ impl System for Nats {
             ),
         };
         let specs = nodes.into_iter().map(|(name, seat, client, route)| {
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             let sync = if synced { ", sync_interval: always" } else { "" };
             let mut config = format!(
                 "server_name: \"{name}\"\nlisten: \"{}\"\n\
@@ -169,7 +173,7 @@ impl System for Nats {
             config += &announced("client_advertise", client);
             let mut own_ports = vec![("client".into(), client)];
             if let Some(routes) = &routes {
-                let cluster = &asked.system.name;
+                let cluster = &context.system.name;
                 config += &format!(
                     "cluster {{ name: \"{cluster}\", listen: \"{}\", routes: [{routes}]\n{}}}\n",
                     seat.listens_at(route),
@@ -189,15 +193,15 @@ impl System for Nats {
                 dir,
                 seat,
                 ports: own_ports,
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
         });
         let nodes = specs.collect();
         let memory = Memory::default();
-        memory.keep(bucket_of(asked.system));
-        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+        memory.keep(bucket_of(context.system));
+        Ok(Description { nodes, settings: settings(context), memory, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
@@ -297,9 +301,9 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
 ///
 /// A stream writes its file before it acknowledges. With replicas, each one's Raft log is written (`stream.go`,
 /// `raft.go`: `AsyncFlush: false`). `sync_interval: always` also syncs it (`flushPendingMsgsLocked`).
-fn guarantees(asked: &study::System) -> Guarantees {
-    let synced = option(asked, SYNC_INTERVAL).is_some();
-    let one = asked.nodes == 1;
+fn guarantees(system: &study::System) -> Guarantees {
+    let synced = option(system, SYNC_INTERVAL).is_some();
+    let one = system.nodes == 1;
     let (acknowledged, place) = match (synced, one) {
         (true, true) => ("after it is synced to disk (`sync_interval: always`)", AckLocation::Disk),
         (true, false) => (
@@ -316,7 +320,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
             AckLocation::MajorityPageCaches,
         ),
     };
-    let reads = match (one, bucket_of(asked).direct) {
+    let reads = match (one, bucket_of(system).direct) {
         (true, _) => "from the one node: the newest write",
         (false, true) => {
             "from the replica of the contacted node, which may lag behind, as NATS' own clients read \
@@ -339,21 +343,21 @@ fn guarantees(asked: &study::System) -> Guarantees {
 }
 
 /// Returns the freshness of reads.
-fn freshness(asked: &study::System, reads: ReadConsistency) -> Freshness {
-    let from_leader = !bucket_of(asked).direct || reads == ReadConsistency::Linearizable;
-    match asked.nodes {
+fn freshness(system: &study::System, reads: ReadConsistency) -> Freshness {
+    let from_leader = !bucket_of(system).direct || reads == ReadConsistency::Linearizable;
+    match system.nodes {
         1 => Freshness::Linearizable,
         _ if from_leader => Freshness::Leader,
         _ => Freshness::NodeAsked,
     }
 }
 
-fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
-    if let Some(interval) = asked.option(SYNC_INTERVAL) {
+    if let Some(interval) = context.option(SYNC_INTERVAL) {
         settings.push(setting("jetstream.sync_interval", interval, ASKED));
     }
-    if asked.option(ALLOW_DIRECT) == Some("no") {
+    if context.option(ALLOW_DIRECT) == Some("no") {
         settings.push(setting("allow_direct", false, ASKED));
     }
     settings
@@ -469,7 +473,7 @@ mod tests {
     use bakeoff_core::log_findings::Tally;
 
     use super::*;
-    use crate::testing::asked;
+    use crate::testing::study_system;
 
     fn level(line: &str) -> Option<Level> {
         let mut tally = Tally::new(LEVEL_WORDS);
@@ -489,7 +493,7 @@ mod tests {
     #[test]
     fn leader_answers_the_freshest_reads() {
         let freshness = |nodes, options, reads| {
-            SYSTEM.guarantees(&asked("nats", nodes, options)).freshness[&reads]
+            SYSTEM.guarantees(&study_system("nats", nodes, options)).freshness[&reads]
         };
         let freshest = ReadConsistency::Freshest;
         assert_eq!(freshness(3, &[], ReadConsistency::Default), Freshness::NodeAsked);

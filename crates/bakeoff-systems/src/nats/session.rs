@@ -44,7 +44,7 @@ pub(crate) struct NatsSession {
     /// True if every replica answers reads; false if only the leader does.
     direct: bool,
     /// Operations in flight, by tag.
-    pending: Vec<Option<Pending>>,
+    pending: Vec<Option<OpenOperation>>,
     /// Number of operations so far.
     count: u64,
     /// Bytes of the longest value so far.
@@ -53,7 +53,7 @@ pub(crate) struct NatsSession {
     reply: String,
 }
 
-struct Pending {
+struct OpenOperation {
     /// Number of the operation on this connection.
     number: u64,
     step: Step,
@@ -81,14 +81,14 @@ struct List {
 }
 
 /// Next step of an operation after an answer.
-enum Then {
-    Done(Answered),
+enum NextStep {
+    Done(BucketAnswer),
     /// Request up to this many messages from the consumer.
     Next(u64),
     Wait,
 }
 
-enum Answered {
+enum BucketAnswer {
     Written,
     Value(Vec<u8>),
     Missing,
@@ -185,23 +185,23 @@ impl NatsSession {
             return; // the operation has ended already
         };
         match pending.step.take(message) {
-            Then::Wait => {}
-            Then::Next(count) => self.next(tag, number, &bucket::next(count), out),
-            Then::Done(answered) => {
+            NextStep::Wait => {}
+            NextStep::Next(count) => self.next(tag, number, &bucket::next(count), out),
+            NextStep::Done(answered) => {
                 let Some(pending) = slot.take() else { return };
                 if let Step::List(list) = pending.step {
                     if list.made {
                         self.forget(tag, number, out);
                     }
-                    if matches!(answered, Answered::Written) {
+                    if matches!(answered, BucketAnswer::Written) {
                         return on(tag, Answer::Names(&mut list.names.iter().map(Vec::as_slice)));
                     }
                 }
                 match answered {
-                    Answered::Written => on(tag, Answer::Done),
-                    Answered::Value(value) => on(tag, Answer::Value(&value)),
-                    Answered::Missing => on(tag, Answer::Missing),
-                    Answered::Failed(kind, what) => on(tag, Answer::Failed(kind, what)),
+                    BucketAnswer::Written => on(tag, Answer::Done),
+                    BucketAnswer::Value(value) => on(tag, Answer::Value(&value)),
+                    BucketAnswer::Missing => on(tag, Answer::Missing),
+                    BucketAnswer::Failed(kind, what) => on(tag, Answer::Failed(kind, what)),
                 }
             }
         }
@@ -227,7 +227,7 @@ impl Session for NatsSession {
     }
 
     fn loss_reason(&self) -> Option<String> {
-        let is_read = |one: &&Pending| matches!(one.step, Step::Direct | Step::Leader);
+        let is_read = |one: &&OpenOperation| matches!(one.step, Step::Direct | Step::Leader);
         let reads = self.pending.iter().flatten().filter(is_read).count() as u64;
         let longest = ByteCount(self.longest as u64);
         (reads * longest.0 > IN_FLIGHT_MAX).then(|| {
@@ -247,7 +247,9 @@ impl Session for NatsSession {
     /// hold the request until another one comes, which is for ever with the last list of a load (observed with 2.9).
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         let lists = self.pending.iter_mut().zip(0..).filter_map(|(pending, tag)| {
-            let Pending { number, step: Step::List(list) } = pending.as_mut()? else { return None };
+            let OpenOperation { number, step: Step::List(list) } = pending.as_mut()? else {
+                return None;
+            };
             list.heard = false;
             list.made.then_some((tag, *number, list.due))
         });
@@ -304,7 +306,7 @@ impl KvSession for NatsSession {
         if self.pending.len() <= place {
             self.pending.resize_with(place + 1, || None);
         }
-        self.pending[place] = Some(Pending { number, step });
+        self.pending[place] = Some(OpenOperation { number, step });
         true
     }
 
@@ -338,41 +340,41 @@ impl KvSession for NatsSession {
 
 impl Step {
     /// Takes an answer.
-    fn take(&mut self, message: &Message<'_>) -> Then {
+    fn take(&mut self, message: &Message<'_>) -> NextStep {
         if let Self::List(list) = self {
             return list.take(message);
         }
         let status = message.headers.status();
-        Then::Done(match self {
+        NextStep::Done(match self {
             // A `503` reports that the subject has no receiver.
             Self::Write | Self::Leader if status.is_some() => refused(message),
             Self::Write => match read(message) {
-                Ok(ApiAnswer { seq: Some(_), .. }) => Answered::Written,
+                Ok(ApiAnswer { seq: Some(_), .. }) => BucketAnswer::Written,
                 Ok(_) => unexpected(),
                 Err(failed) => failed,
             },
             Self::Leader => from_leader(message),
-            _ if status == Some(404) => Answered::Missing,
+            _ if status == Some(404) => BucketAnswer::Missing,
             _ if status.is_some() => refused(message),
-            _ if message.headers.get(bucket::OPERATION).is_some() => Answered::Missing,
-            _ => Answered::Value(message.payload.to_vec()),
+            _ if message.headers.get(bucket::OPERATION).is_some() => BucketAnswer::Missing,
+            _ => BucketAnswer::Value(message.payload.to_vec()),
         })
     }
 }
 
 impl List {
-    fn take(&mut self, message: &Message<'_>) -> Then {
+    fn take(&mut self, message: &Message<'_>) -> NextStep {
         match message.headers.status() {
             // The server was slow.
             Some(408) if self.made && self.heard => return self.more(self.due),
             // The consumer has no more messages: others deleted some of those that it counted.
-            Some(404 | 408) if self.made => return Then::Done(Answered::Written),
+            Some(404 | 408) if self.made => return NextStep::Done(BucketAnswer::Written),
             // The connected server does not know the consumer yet.
             Some(503) if self.made && self.asked_again < ASKED_AGAIN_MAX => {
                 self.asked_again += 1;
-                return Then::Next(self.due);
+                return NextStep::Next(self.due);
             }
-            Some(_) => return Then::Done(refused(message)),
+            Some(_) => return NextStep::Done(refused(message)),
             None => {}
         }
         if !self.made {
@@ -381,12 +383,12 @@ impl List {
                     self.made = true;
                     self.more(pending)
                 }
-                Ok(_) => Then::Done(unexpected()),
-                Err(failed) => Then::Done(failed),
+                Ok(_) => NextStep::Done(unexpected()),
+                Err(failed) => NextStep::Done(failed),
             };
         }
         let Some((_, pending)) = bucket::delivered(message.reply) else {
-            return Then::Done(unexpected());
+            return NextStep::Done(unexpected());
         };
         let name = bucket::name(message.subject);
         // A key written again meanwhile is delivered again. The last message counts.
@@ -397,51 +399,51 @@ impl List {
         self.due = self.due.saturating_sub(1);
         self.heard = true;
         if pending == 0 {
-            return Then::Done(Answered::Written);
+            return NextStep::Done(BucketAnswer::Written);
         }
-        if self.due > 0 { Then::Wait } else { self.more(pending) }
+        if self.due > 0 { NextStep::Wait } else { self.more(pending) }
     }
 
-    fn more(&mut self, pending: u64) -> Then {
+    fn more(&mut self, pending: u64) -> NextStep {
         self.due = pending;
         self.heard = false;
-        if pending == 0 { Then::Done(Answered::Written) } else { Then::Next(pending) }
+        if pending == 0 { NextStep::Done(BucketAnswer::Written) } else { NextStep::Next(pending) }
     }
 }
 
 /// Parses an API answer. An error in it is a failure.
-fn read<'a>(message: &Message<'a>) -> Result<ApiAnswer<'a>, Answered> {
+fn read<'a>(message: &Message<'a>) -> Result<ApiAnswer<'a>, BucketAnswer> {
     let answer: ApiAnswer<'a> = serde_json::from_slice(message.payload).map_err(|error| {
-        Answered::Failed(ErrorKind::Protocol, format!("an answer that is not JSON: {error}"))
+        BucketAnswer::Failed(ErrorKind::Protocol, format!("an answer that is not JSON: {error}"))
     })?;
     match answer.error {
-        Some(error) => Err(Answered::Failed(ErrorKind::Status, error.text())),
+        Some(error) => Err(BucketAnswer::Failed(ErrorKind::Status, error.text())),
         None => Ok(answer),
     }
 }
 
-fn from_leader(message: &Message<'_>) -> Answered {
+fn from_leader(message: &Message<'_>) -> BucketAnswer {
     let answer: ApiAnswer<'_> = match serde_json::from_slice(message.payload) {
         Ok(answer) => answer,
         Err(_) => return unexpected(),
     };
     match (answer.error, answer.message) {
-        (Some(error), _) if error.is_no_message() => Answered::Missing,
-        (Some(error), _) => Answered::Failed(ErrorKind::Status, error.text()),
+        (Some(error), _) if error.is_no_message() => BucketAnswer::Missing,
+        (Some(error), _) => BucketAnswer::Failed(ErrorKind::Status, error.text()),
         (None, Some(kept)) => {
             let headers = STANDARD.decode(&*kept.hdrs).unwrap_or_default();
             let deleted = bucket::OPERATION.as_bytes();
             if headers.windows(deleted.len()).any(|part| part == deleted) {
-                return Answered::Missing;
+                return BucketAnswer::Missing;
             }
-            STANDARD.decode(&*kept.data).map_or_else(|_| unexpected(), Answered::Value)
+            STANDARD.decode(&*kept.data).map_or_else(|_| unexpected(), BucketAnswer::Value)
         }
         (None, None) => unexpected(),
     }
 }
 
 /// Converts a status without an answer to a failure.
-fn refused(message: &Message<'_>) -> Answered {
+fn refused(message: &Message<'_>) -> BucketAnswer {
     let status = message.headers.status().unwrap_or_default();
     let replied = String::from_utf8_lossy(message.headers.description()).into_owned();
     let what = match (status, replied.as_str()) {
@@ -449,12 +451,12 @@ fn refused(message: &Message<'_>) -> Answered {
         (_, "") => status.to_string(),
         _ => format!("{status}: {replied}"),
     };
-    Answered::Failed(ErrorKind::Status, what)
+    BucketAnswer::Failed(ErrorKind::Status, what)
 }
 
-fn unexpected() -> Answered {
+fn unexpected() -> BucketAnswer {
     let what = "an answer of an unexpected kind".to_owned();
-    Answered::Failed(ErrorKind::Protocol, what)
+    BucketAnswer::Failed(ErrorKind::Protocol, what)
 }
 
 #[cfg(test)]

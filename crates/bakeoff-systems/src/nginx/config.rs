@@ -15,7 +15,7 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Installed;
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use crate::{ASKED, Asked, Description, Memory, setting};
+use crate::{ASKED, DescribeContext, Description, Memory, setting};
 
 /// Most connections per worker, if the machine allows as many files.
 const CONNECTIONS_MAX: u64 = 10_000;
@@ -94,13 +94,13 @@ impl Plan<'_> {
     /// Describes the node with its additional files. The description holds the clients' TLS settings.
     pub(crate) fn describe(
         &self,
-        asked: &Asked<'_>,
+        context: &DescribeContext<'_>,
         installed: &Installed,
         mut files: Vec<NodeFile>,
         own: Vec<Setting>,
     ) -> Result<Description, HostError> {
-        let name = asked.node_names().next().unwrap_or_default();
-        let seat = asked.seat(0);
+        let name = context.node_names().next().unwrap_or_default();
+        let seat = context.seat(0);
         let readable = |path: &str, contents: String| NodeFile {
             path: path.into(),
             contents: contents.into_bytes(),
@@ -130,18 +130,18 @@ impl Plan<'_> {
             files,
             seat,
             ports: vec![("client".into(), self.client), ("status".into(), self.status)],
-            limits: asked.system.limits.clone(),
-            dir: asked.dir.join(&name),
+            limits: context.system.limits.clone(),
+            dir: context.dir.join(&name),
             name,
             // SIGTERM drops open requests, which is right after a load.
             ..NodeSpec::default()
         };
-        let settings = self.settings(asked).into_iter().chain(own).collect();
+        let settings = self.settings(context).into_iter().chain(own).collect();
         Ok(Description { nodes: vec![node], settings, tls, memory, ..Description::default() })
     }
 
     /// Returns the differences from NGINX's defaults that all nodes share.
-    fn settings(&self, asked: &Asked<'_>) -> Vec<Setting> {
+    fn settings(&self, context: &DescribeContext<'_>) -> Vec<Setting> {
         let (connections, files) = connections();
         let mut settings = vec![
             setting(
@@ -161,7 +161,7 @@ impl Plan<'_> {
             let reason = "bakeoff runs as root, and other users cannot enter its folders";
             settings.push(setting("user", "root", reason));
         }
-        if let Some(workers) = asked.option("workers") {
+        if let Some(workers) = context.option("workers") {
             settings.push(setting("worker_processes", workers, ASKED));
         }
         if self.tls {

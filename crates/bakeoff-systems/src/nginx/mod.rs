@@ -17,8 +17,8 @@ use bakeoff_host::{FileMode, HostError, NodeFile};
 
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_session, option,
-    plain_value, setting,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, NotReady, System, http_session,
+    option, plain_value, setting,
 };
 use config::Plan;
 use status::Status;
@@ -67,10 +67,14 @@ impl System for Nginx {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let seat = asked.seat(0);
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let seat = context.seat(0);
         let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
-        let size = body_size(asked.system);
+        let size = body_size(context.system);
         let mut own = Vec::new();
         let mut files = Vec::new();
         let server = match size {
@@ -88,18 +92,18 @@ impl System for Nginx {
                  location / { try_files /body =500; }"
             }
         };
-        own.extend(asked.option("body-size").map(|size| setting("body-size", size, ASKED)));
+        own.extend(context.option("body-size").map(|size| setting("body-size", size, ASKED)));
         let plan = Plan {
-            workers: asked.option("workers").unwrap_or("1"),
+            workers: context.option("workers").unwrap_or("1"),
             client,
             status,
-            tls: asked.option("tls") == Some("on"),
+            tls: context.option("tls") == Some("on"),
             modules: &[],
             http: "",
             server,
             status_server: "",
         };
-        let description = plan.describe(asked, asked.installed()?, files, own)?;
+        let description = plan.describe(context, context.installed()?, files, own)?;
         description.memory.keep(Status::at(seat.at(status)));
         Ok(description)
     }
@@ -128,8 +132,8 @@ fn guarantees(_: &study::System) -> Guarantees {
     }
 }
 
-fn body_size(asked: &study::System) -> u64 {
-    let size = option(asked, "body-size").map(|size| plain_value(&OptionForm::Size, size));
+fn body_size(system: &study::System) -> u64 {
+    let size = option(system, "body-size").map(|size| plain_value(&OptionForm::Size, size));
     size.and_then(|size| size.parse().ok()).unwrap_or(GIF)
 }
 

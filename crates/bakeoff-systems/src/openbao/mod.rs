@@ -13,7 +13,7 @@ use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 use super::carried::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::storage::Storage;
-use super::vault::{self, Product, STANDBY_READS, SecretStore, config, maintenance, prepared};
+use super::vault::{self, Product, STANDBY_READS, SecretStore, config, load_secrets, maintenance};
 use super::{System, option};
 
 /// Registry entry.
@@ -23,14 +23,14 @@ const OPENBAO: SecretStore = SecretStore {
     product: Product::OpenBao,
     declaration: || Declaration {
         guarantees: GuaranteeRules {
-            guarantees: |asked| vault::guarantees(asked, freshness(asked)),
-            freshness: |asked, _| freshness(asked),
+            guarantees: |system| vault::guarantees(system, freshness(system)),
+            freshness: |system, _| freshness(system),
         },
         hooks: Hooks {
-            prepare_parts: Some(|asked, behind| {
-                config::prepare_parts(Product::OpenBao, asked, behind)
+            prepare_parts: Some(|context, behind| {
+                config::prepare_parts(Product::OpenBao, context, behind)
             }),
-            carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
+            carried: Some(CarriedMemory { give: load_secrets::give, take: load_secrets::take }),
             maintain: Some(maintenance::maintain),
             ..Hooks::default()
         },
@@ -69,11 +69,11 @@ const ROLES: &[Role] = &[
 ];
 
 /// Returns the freshness of reads.
-fn freshness(asked: &study::System) -> Freshness {
-    let off = option(asked, STANDBY_READS) == Some("off");
+fn freshness(system: &study::System) -> Freshness {
+    let off = option(system, STANDBY_READS) == Some("off");
     // Only Raft invalidates the standbys' read cache (2.5.1).
-    let raft = Storage::asked(asked).name == "raft";
-    match off || !raft || asked.nodes == 1 || config::reads_at_leader_only(asked) {
+    let raft = Storage::configured(system).name == "raft";
+    match off || !raft || system.nodes == 1 || config::reads_at_leader_only(system) {
         true => Freshness::Leader,
         false => Freshness::NodeAsked,
     }

@@ -32,8 +32,8 @@ use rustix::process::Signal;
 
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, plain_value,
-    setting,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, Memory, NotReady, System,
+    plain_value, setting,
 };
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
@@ -95,10 +95,10 @@ fn random_text() -> String {
 }
 
 /// Returns the number of standbys that must have a commit: enough for a majority with the primary.
-fn waits_for(asked: &study::System) -> u32 {
-    match super::option(asked, "synchronous") {
+fn waits_for(system: &study::System) -> u32 {
+    match super::option(system, "synchronous") {
         Some("off") => 0,
-        _ => asked.nodes / 2,
+        _ => system.nodes / 2,
     }
 }
 
@@ -124,23 +124,27 @@ impl System for PostgreSql {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
         let memory = Memory::default();
         let credentials = Credentials {
             user: "bakeoff".into(),
             password: random_text(),
             database: "postgres".into(),
         };
-        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let primary = nodes[0].1.at(nodes[0].2);
         let mut specs = Vec::new();
         for (number, (name, seat, port)) in nodes.iter().enumerate() {
-            let dir = std::path::absolute(asked.dir.join(name))
-                .map_err(|error| HostError::io("use the node's directory", asked.dir, error))?;
+            let dir = std::path::absolute(context.dir.join(name))
+                .map_err(|error| HostError::io("use the node's directory", context.dir, error))?;
             let standby = (number > 0).then_some(Standby { number, primary });
-            let config = config(asked, &dir, seat.at(*port), standby.as_ref(), &credentials);
+            let config = config(context, &dir, seat.at(*port), standby.as_ref(), &credentials);
             let mut files = vec![
                 file("postgresql.conf", config, FileMode::Readable),
                 file("pg_hba.conf", ACCESS, FileMode::Readable),
@@ -159,7 +163,7 @@ impl System for PostgreSql {
                 files,
                 seat: *seat,
                 ports: vec![("client".into(), *port)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 before: match &standby {
                     None => vec![initdb(installed, &credentials)?],
                     Some(standby) => standby.copy(installed, &credentials)?,
@@ -175,7 +179,7 @@ impl System for PostgreSql {
         memory.keep(credentials);
         Ok(Description {
             nodes: specs,
-            settings: settings(asked),
+            settings: settings(context),
             memory,
             ..Description::default()
         })
@@ -206,14 +210,14 @@ impl System for PostgreSql {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let replication = match (asked.nodes, waits_for(asked)) {
+fn guarantees(system: &study::System) -> Guarantees {
+    let replication = match (system.nodes, waits_for(system)) {
         (0 | 1, _) => "none: one node has the data",
         (_, 0) => "asynchronous: standbys follow the primary; no standby is promoted automatically",
         _ => "synchronous: standbys follow the primary; no standby is promoted automatically",
     };
-    let unsynced = super::option(asked, SYNC) == Some("none");
-    let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
+    let unsynced = super::option(system, SYNC) == Some("none");
+    let (acknowledged, acknowledged_in) = match (system.nodes, waits_for(system)) {
         (nodes, waits) if unsynced => match nodes > 1 && waits > 0 {
             true => (
                 "once the kernels of a majority have it (`fsync=off`)",
@@ -336,7 +340,7 @@ fn pgpass(primary: SocketAddr, credentials: &Credentials) -> String {
 
 /// Returns a node's whole configuration. Everything else is PostgreSQL's default.
 fn config(
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     dir: &Path,
     at: SocketAddr,
     standby: Option<&Standby>,
@@ -354,11 +358,11 @@ fn config(
     set("port", &at.port().to_string());
     set("unix_socket_directories", "");
     set("password_encryption", "scram-sha-256");
-    if asked.option(SYNC) == Some("none") {
+    if context.option(SYNC) == Some("none") {
         set("fsync", "off");
     }
-    set("max_connections", asked.option("connections").unwrap_or(CONNECTIONS));
-    if let Some(size) = asked.option("shared-buffers") {
+    set("max_connections", context.option("connections").unwrap_or(CONNECTIONS));
+    if let Some(size) = context.option("shared-buffers") {
         set("shared_buffers", &kilobytes(size));
     }
     if let Some(standby) = standby {
@@ -372,8 +376,8 @@ fn config(
             quoted(&path("pgpass")),
         );
         set("primary_conninfo", &from);
-    } else if waits_for(asked.system) > 0 {
-        set("synchronous_standby_names", &synchronous(asked.system));
+    } else if waits_for(context.system) > 0 {
+        set("synchronous_standby_names", &synchronous(context.system));
     }
     text
 }
@@ -383,8 +387,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-fn synchronous(asked: &study::System) -> String {
-    format!("ANY {} (*)", waits_for(asked))
+fn synchronous(system: &study::System) -> String {
+    format!("ANY {} (*)", waits_for(system))
 }
 
 fn kilobytes(size: &str) -> String {
@@ -392,16 +396,16 @@ fn kilobytes(size: &str) -> String {
     format!("{}kB", bytes >> 10)
 }
 
-fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
-    let connections = match asked.option("connections") {
-        Some(asked) => setting("max_connections", asked, ASKED),
+fn settings(context: &DescribeContext<'_>) -> Vec<bakeoff_core::record::Setting> {
+    let connections = match context.option("connections") {
+        Some(context) => setting("max_connections", context, ASKED),
         None => setting(
             "max_connections",
             CONNECTIONS,
             "three Vault nodes may open 128 each, but the default is 100",
         ),
     };
-    let over = match asked.seat(0).address.is_loopback() {
+    let over = match context.seat(0).address.is_loopback() {
         true => "all clients connect over loopback",
         false => "all clients connect over the network",
     };
@@ -414,18 +418,18 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
             "the database is the same on every machine; by default they come from the environment",
         ),
     ];
-    if let Some(size) = asked.option("shared-buffers") {
+    if let Some(size) = context.option("shared-buffers") {
         settings.push(setting("shared_buffers", kilobytes(size), ASKED));
     }
-    if asked.option(SYNC) == Some("none") {
+    if context.option(SYNC) == Some("none") {
         settings.push(setting("fsync", "off", ASKED));
     }
-    match (asked.system.nodes, waits_for(asked.system)) {
+    match (context.system.nodes, waits_for(context.system)) {
         (0 | 1, _) => {}
         (_, 0) => settings.push(setting("synchronous_standby_names", "''", ASKED)),
         _ => settings.push(setting(
             "synchronous_standby_names",
-            synchronous(asked.system),
+            synchronous(context.system),
             "an acknowledged commit must be on the disks of a majority, as in Raft-based stores",
         )),
     }

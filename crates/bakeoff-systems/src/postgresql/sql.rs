@@ -31,8 +31,13 @@ pub(super) fn execute_within(
     let mut session = Session::new(user, password, database, &nonce);
     let mut first = Vec::new();
     session.open(&mut first);
-    let mut asking =
-        Asking { session, sql: Some(sql), rows: Vec::new(), failed: None, answered: false };
+    let mut asking = SqlConversation {
+        session,
+        sql: Some(sql),
+        rows: Vec::new(),
+        failed: None,
+        answered: false,
+    };
     exchange(node, patience, first, &mut asking)?;
     match asking.failed {
         None => Ok(asking.rows),
@@ -40,7 +45,7 @@ pub(super) fn execute_within(
     }
 }
 
-struct Asking<'a> {
+struct SqlConversation<'a> {
     session: Session,
     /// Statements that are still to be sent.
     sql: Option<&'a str>,
@@ -49,7 +54,7 @@ struct Asking<'a> {
     answered: bool,
 }
 
-impl Receiver for Asking<'_> {
+impl Receiver for SqlConversation<'_> {
     fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
         let Self { session, sql, rows, failed, answered } = self;
         let mut ready = false;

@@ -7,8 +7,8 @@ use bakeoff_install::Installed;
 
 use super::vault_tables::VAULT_TABLES;
 use super::*;
-use crate::running::{self, shown_to_others};
-use crate::testing::{asked, program};
+use crate::running_system::{self, shown_to_others};
+use crate::testing::{program, study_system};
 
 /// Returns the server program. Debian installs it outside of `PATH`.
 fn postgres() -> Option<Installed> {
@@ -25,8 +25,9 @@ fn one(node: &Access, sql: &str) -> String {
 #[test]
 fn single_node_keeps_commits_and_hides_its_password() {
     let Some(program) = postgres() else { return };
-    let asked = asked("postgresql", 1, &[("connections", "30"), ("shared-buffers", "16MiB")]);
-    let mut running = running::start(&PostgreSql, &asked, Some(program));
+    let system =
+        study_system("postgresql", 1, &[("connections", "30"), ("shared-buffers", "16MiB")]);
+    let mut running = running_system::start(&PostgreSql, &system, Some(program));
     let node = running.ready.nodes[0].clone();
     assert!(running.ready.view.version.as_ref().unwrap().starts_with(|c: char| c.is_ascii_digit()));
     let settings =
@@ -63,8 +64,8 @@ fn single_node_keeps_commits_and_hides_its_password() {
 #[test]
 fn commit_waits_for_the_standby_only_if_synchronous() {
     let Some(program) = postgres() else { return };
-    let asked_for = asked("postgresql", 2, &[]);
-    let running = running::start(&PostgreSql, &asked_for, Some(program.clone()));
+    let asked_for = study_system("postgresql", 2, &[]);
+    let running = running_system::start(&PostgreSql, &asked_for, Some(program.clone()));
     let [primary, standby] = &running.ready.nodes.clone()[..] else { panic!() };
     assert_eq!(running.ready.view.leader, Some(0));
     assert_eq!(one(primary, "SELECT sync_state FROM pg_stat_replication"), "quorum");
@@ -88,8 +89,8 @@ fn commit_waits_for_the_standby_only_if_synchronous() {
     arrives(standby, "3");
     running.stopped();
 
-    let asked_for = asked("postgresql", 2, &[("synchronous", "off")]);
-    let running = running::start(&PostgreSql, &asked_for, Some(program));
+    let asked_for = study_system("postgresql", 2, &[("synchronous", "off")]);
+    let running = running_system::start(&PostgreSql, &asked_for, Some(program));
     let primary = running.ready.nodes[0].clone();
     assert_eq!(one(&primary, "SELECT sync_state FROM pg_stat_replication"), "async");
     let processes: Vec<_> = running.ready.processes().collect();
@@ -111,7 +112,7 @@ fn arrives(standby: &Access, rows: &str) {
 
 #[test]
 fn commit_waits_for_a_majority_of_standbys() {
-    let waits = |nodes| waits_for(&asked("postgresql", nodes, &[]));
+    let waits = |nodes| waits_for(&study_system("postgresql", nodes, &[]));
     assert_eq!([1, 2, 3, 4, 5].map(waits), [0, 1, 1, 2, 2]);
-    assert_eq!(waits_for(&asked("postgresql", 3, &[("synchronous", "off")])), 0);
+    assert_eq!(waits_for(&study_system("postgresql", 3, &[("synchronous", "off")])), 0);
 }

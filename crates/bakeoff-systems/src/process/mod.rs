@@ -22,14 +22,14 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Installed;
 
-use super::carried::Trusted;
+use super::carried::ClientTrust;
 use super::declaration::{Declaration, Origin};
 use super::exchange;
 use super::http_session::ask;
 use super::http_status_text;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, SystemError,
-    setting, variables,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, Memory, NotReady, System,
+    SystemError, setting, variables,
 };
 use words::{CLIENT, Diagnostic, Half, IdentityFile, Meaning, Place, Unwritten, written};
 
@@ -65,22 +65,26 @@ impl System for Process {
         )
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
         let unsound =
-            |problem: String| HostError::Spec { node: asked.system.name.clone(), problem };
-        let process = asked.system.process.as_ref();
+            |problem: String| HostError::Spec { node: context.system.name.clone(), problem };
+        let process = context.system.process.as_ref();
         let process = process.ok_or_else(|| unsound("it has no command".into()))?;
-        let installed = asked.installed()?;
+        let installed = context.installed()?;
         let memory = Memory::default();
         memory.keep(Readiness(process.ready.clone()));
         let made = |error: LoadError| unsound(error.to_string());
-        let (tls, authority) = match &asked.system.tls {
+        let (tls, authority) = match &context.system.tls {
             Some(tls) => {
                 let texts = TlsOptions::from(tls).read().map_err(made)?;
-                memory.keep(Trusted { texts, otherwise: Trust::Machine });
+                memory.keep(ClientTrust { texts, otherwise: Trust::Machine });
                 (Some(client_config(Some(tls), Trust::Machine, &[]).map_err(made)?), None)
             }
-            None if wants_identity(asked.system, process) => {
+            None if wants_identity(context.system, process) => {
                 let authority = Authority::new().map_err(made)?;
                 memory.keep(CaPem(authority.ca_pem()));
                 (Some(authority.client_config(&[]).map_err(made)?), Some(authority))
@@ -88,8 +92,8 @@ impl System for Process {
             None => (None, None),
         };
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
-            let mut node = node(asked, process, installed, (name, seat), ports)?;
+        for (name, seat) in context.seated() {
+            let mut node = node(context, process, installed, (name, seat), ports)?;
             if let Some(authority) = &authority {
                 node.files.extend(identity_files(authority, seat).map_err(made)?);
             }
@@ -132,7 +136,7 @@ fn settings(process: &study::Process) -> Vec<Setting> {
 }
 
 fn node(
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     process: &study::Process,
     installed: &Installed,
     (name, seat): (String, Seat),
@@ -142,11 +146,11 @@ fn node(
     let here = std::env::current_dir().map_err(|error| {
         unsound(format!("the working directory of bakeoff is unknown: {error}"))
     })?;
-    let dir = asked.dir.join(&name);
+    let dir = context.dir.join(&name);
     let dir = std::path::absolute(&dir)
         .map_err(|error| HostError::io("use the node's directory", &dir, error))?;
     let mut own: Vec<(String, u16)> = Vec::new();
-    for purpose in purposes(asked.system, process) {
+    for purpose in purposes(context.system, process) {
         own.push((purpose, ports.take_for(seat)?));
     }
     let port = |purpose: &str| own.iter().find(|(name, _)| name == purpose).map_or(0, |one| one.1);
@@ -158,13 +162,13 @@ fn node(
         Meaning::Node => name.clone(),
         Meaning::Identity(file) => dir.join(file.path()).display().to_string(),
         Meaning::Part { role, node } => match node {
-            None => authorities(asked, role).join(","),
+            None => authorities(context, role).join(","),
             Some(node) => {
-                authorities(asked, role).get(node).copied().unwrap_or_default().to_owned()
+                authorities(context, role).get(node).copied().unwrap_or_default().to_owned()
             }
         },
         Meaning::HalfOf { role, half } => {
-            let all = authorities(asked, role);
+            let all = authorities(context, role);
             let (address, port) =
                 all.first().and_then(|first| first.rsplit_once(':')).unwrap_or_default();
             match half {
@@ -174,7 +178,7 @@ fn node(
         }
     };
     let mut text = |text: &str, place| {
-        written(text, asked.system, place, &mut write).map_err(|fault| unsound(fault.what))
+        written(text, context.system, place, &mut write).map_err(|fault| unsound(fault.what))
     };
     let words = process.command.iter().skip(1).map(|word| text(word, Place::Ours));
     let args = words.collect::<Result<Vec<_>, _>>()?;
@@ -202,15 +206,15 @@ fn node(
         dir,
         seat,
         ports: own,
-        limits: asked.system.limits.clone(),
+        limits: context.system.limits.clone(),
         name: name.clone(),
         ..NodeSpec::default()
     })
 }
 
 /// Returns the addresses of a part's nodes, with their ports.
-fn authorities<'a>(asked: &'a Asked<'_>, role: &str) -> Vec<&'a str> {
-    let nodes = asked.neighbour(role).map_or(&[][..], |part| &part.nodes);
+fn authorities<'a>(context: &'a DescribeContext<'_>, role: &str) -> Vec<&'a str> {
+    let nodes = context.neighbour(role).map_or(&[][..], |part| &part.nodes);
     nodes.iter().map(|node| &*node.authority).collect()
 }
 

@@ -7,8 +7,8 @@ use bakeoff_install::Program;
 use super::*;
 use crate::testing;
 
-fn asked(process: study::Process, nodes: u32) -> study::System {
-    study::System { process: Some(process), ..testing::asked("process", nodes, &[]) }
+fn study_system(process: study::Process, nodes: u32) -> study::System {
+    study::System { process: Some(process), ..testing::study_system("process", nodes, &[]) }
 }
 
 fn process(command: &[&str]) -> study::Process {
@@ -35,7 +35,7 @@ fn installed() -> Installed {
 
 fn described(system: &study::System) -> Result<Description, HostError> {
     let program = installed();
-    let asked = Asked {
+    let context = DescribeContext {
         system,
         composite: system,
         role: crate::COMPOSITE,
@@ -46,7 +46,7 @@ fn described(system: &study::System) -> Result<Description, HostError> {
         seed: 1,
         neighbours: &[],
     };
-    Process.describe(&asked, &mut Allocator::new(None))
+    Process.describe(&context, &mut Allocator::new(None))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn each_node_has_its_own_named_ports() {
     let mut process = process(&["sh", "{port}", "{port:admin}", "{node}"]);
     process.environment = [("ADMIN".into(), "{port:admin}".into())].into();
     process.files = [("a".into(), "{port:peer} {dir} {unknown}".into())].into();
-    let nodes = described(&asked(process, 2)).unwrap().nodes;
+    let nodes = described(&study_system(process, 2)).unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let mut all = Vec::new();
     for (number, node) in (1..).zip(&nodes) {
@@ -78,18 +78,18 @@ fn each_node_has_its_own_named_ports() {
 fn error_names_an_unset_variable_and_hides_secrets() {
     let mut process = process(&["sh", "{port}"]);
     process.environment = [("TOKEN".into(), "$BAKEOFF_TESTS_SET_NO_SUCH_NAME".into())].into();
-    let error = described(&asked(process.clone(), 1)).map(|_| ()).unwrap_err().to_string();
+    let error = described(&study_system(process.clone(), 1)).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("`$BAKEOFF_TESTS_SET_NO_SUCH_NAME`, which is not set"), "{error}");
     // Values of variables are not searched for words.
     process.environment = [("TOKEN".into(), "$PATH".into())].into();
-    let nodes = described(&asked(process, 1)).unwrap().nodes;
+    let nodes = described(&study_system(process, 1)).unwrap().nodes;
     assert_eq!(nodes[0].env[0].1, std::env::var("PATH").unwrap());
 }
 
 #[test]
 fn refuses_an_unsound_command_before_it_is_run() {
     let wrong = |process: study::Process, reply: &str| {
-        let (what, hint) = sound(&asked(process, 1)).unwrap_err();
+        let (what, hint) = sound(&study_system(process, 1)).unwrap_err();
         assert!(what.contains(reply) && !hint.is_empty(), "{what}\n{hint}");
     };
     wrong(process(&["sh"]), "no text holds `{port}`");
@@ -97,13 +97,13 @@ fn refuses_an_unsound_command_before_it_is_run() {
     wrong(process(&["sh", "{{port}}"]), "no text holds `{port}`");
     wrong(process(&["{dir}/x", "{port}"]), "does not start with a program");
     wrong(process(&["", "{port}"]), "does not start with a program");
-    assert_eq!(sound(&asked(process(&["sh", "{port}"]), 1)), Ok(()));
+    assert_eq!(sound(&study_system(process(&["sh", "{port}"]), 1)), Ok(()));
 }
 
 #[test]
 fn unknown_words_are_reported_with_their_text() {
     let check = |process: study::Process, expected: &[(ProcessText, &str, &str)]| {
-        let found = misspelt(&asked(process, 1));
+        let found = misspelt(&study_system(process, 1));
         let seen: Vec<(ProcessText, &str)> =
             found.iter().map(|one| (one.within.clone(), one.word.as_str())).collect();
         let wanted: Vec<_> =
@@ -132,9 +132,9 @@ fn unknown_words_are_reported_with_their_text() {
 
 #[test]
 fn certificate_is_generated_if_a_word_refers_to_it() {
-    let plain = described(&asked(process(&["sh", "{port}"]), 1)).unwrap();
+    let plain = described(&study_system(process(&["sh", "{port}"]), 1)).unwrap();
     assert!(plain.tls.is_none() && plain.nodes[0].files.is_empty());
-    let system = asked(process(&["sh", "{port}", "{cert}", "{cert-and-key}"]), 2);
+    let system = study_system(process(&["sh", "{port}", "{cert}", "{cert-and-key}"]), 2);
     let described = described(&system).unwrap();
     assert!(described.tls.is_some() && described.memory.get::<CaPem>().is_some());
     for node in &described.nodes {

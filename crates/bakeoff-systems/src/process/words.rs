@@ -226,11 +226,11 @@ fn unknown(word: &str, system: &study::System) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::asked;
+    use crate::testing::study_system;
 
     fn system() -> study::System {
-        let parts = [("backend".to_owned(), asked("process", 2, &[]))].into();
-        study::System { parts, ..asked("process", 1, &[]) }
+        let parts = [("backend".to_owned(), study_system("process", 2, &[]))].into();
+        study::System { parts, ..study_system("process", 1, &[]) }
     }
 
     fn show(meaning: Meaning) -> String {
@@ -303,7 +303,7 @@ mod tests {
             refused("{port:}", place, ["does not name a port", "{port:admin}"]);
             refused("{backend:3}", place, ["not one of the part's nodes", "`{backend:1}` to"]);
         }
-        let alone = asked("process", 1, &[]);
+        let alone = study_system("process", 1, &[]);
         let Unwritten { word, what, hint } =
             written("{backend}", &alone, Place::File, &mut show).unwrap_err();
         assert!(what.contains("does not have") && hint.contains("parts: {backend:"), "{what}");

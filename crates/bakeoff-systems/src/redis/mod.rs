@@ -39,8 +39,8 @@ use super::carried::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Login, Memory, NotReady, System,
-    SystemError, option, setting,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, Login, Memory, NotReady,
+    System, SystemError, option, setting,
 };
 
 /// Registry entry.
@@ -87,11 +87,11 @@ struct Replicas {
 }
 
 impl Replicas {
-    fn read(asked: &study::System) -> Self {
-        let count = asked.nodes.saturating_sub(1);
-        let waited_for = match option(asked, WAIT) {
+    fn read(system: &study::System) -> Self {
+        let count = system.nodes.saturating_sub(1);
+        let waited_for = match option(system, WAIT) {
             Some("all") => count,
-            Some("majority") => asked.nodes / 2, // the primary is part of the majority
+            Some("majority") => system.nodes / 2, // the primary is part of the majority
             _ => 0,
         };
         Self { count, waited_for }
@@ -139,13 +139,17 @@ impl System for Redis {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
-        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
+        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let primary = nodes[0].1.at(nodes[0].2);
         let specs = nodes.into_iter().enumerate().map(|(number, (name, seat, port))| {
-            let config = config(asked, seat.at(port), (number > 0).then_some(primary));
+            let config = config(context, seat.at(port), (number > 0).then_some(primary));
             NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: vec!["redis.conf".into()],
@@ -155,19 +159,19 @@ impl System for Redis {
                     contents: config.into_bytes(),
                     mode: FileMode::Readable,
                 }],
-                dir: asked.dir.join(&name),
+                dir: context.dir.join(&name),
                 seat,
                 // Clients do not connect to replicas.
                 ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
         });
         let nodes = specs.collect();
         let memory = Memory::default();
-        memory.keep(Replicas::read(asked.system));
-        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+        memory.keep(Replicas::read(context.system));
+        Ok(Description { nodes, settings: settings(context), memory, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
@@ -260,9 +264,9 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
 /// With `everysec`, Redis passes the log to the kernel before it answers. While the sync of the last second runs, it
 /// answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that time loses acknowledged writes,
 /// so the guarantee is only memory.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let replicas = Replicas::read(asked);
-    let (primary, place) = match option(asked, APPENDFSYNC) {
+fn guarantees(system: &study::System) -> Guarantees {
+    let replicas = Replicas::read(system);
+    let (primary, place) = match option(system, APPENDFSYNC) {
         Some("always") => {
             ("after the primary has synced it to disk (`appendfsync always`)", AckLocation::Disk)
         }
@@ -301,15 +305,15 @@ fn guarantees(asked: &study::System) -> Guarantees {
 }
 
 /// Returns a node's `redis.conf`. Everything else is Redis' default.
-fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> String {
+fn config(context: &DescribeContext<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> String {
     let mut text = format!("bind {}\nport {}\n", at.ip(), at.port());
-    if is_open(asked) {
+    if is_open(context) {
         text.push_str("protected-mode no\n");
     }
-    if let Some(sync) = asked.option(APPENDFSYNC) {
+    if let Some(sync) = context.option(APPENDFSYNC) {
         text.push_str(&format!("appendonly yes\nappendfsync {sync}\n"));
     }
-    if asked.system.nodes > 1 {
+    if context.system.nodes > 1 {
         text.push_str("repl-diskless-sync-delay 0\n");
     }
     if let Some(primary) = primary {
@@ -319,30 +323,30 @@ fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> Str
 }
 
 /// Returns true if other machines reach any of its nodes, which Redis refuses to answer by default.
-fn is_open(asked: &Asked<'_>) -> bool {
-    asked.seated().any(|(_, seat)| !seat.address.is_loopback())
+fn is_open(context: &DescribeContext<'_>) -> bool {
+    context.seated().any(|(_, seat)| !seat.address.is_loopback())
 }
 
-fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
-    if is_open(asked) {
+    if is_open(context) {
         settings.push(setting(
             "protected-mode",
             "no",
             "clients and replicas are on other machines, but without a password it only answers its own machine",
         ));
     }
-    if let Some(sync) = asked.option(APPENDFSYNC) {
+    if let Some(sync) = context.option(APPENDFSYNC) {
         settings.push(setting("appendonly", "yes", ASKED));
         settings.push(setting("appendfsync", sync, ASKED));
     }
-    if asked.system.nodes > 1 {
+    if context.system.nodes > 1 {
         settings.push(setting(
             "repl-diskless-sync-delay",
             0,
             "a primary waits 5 s for further replicas by default, before the load begins",
         ));
-        let waited_for = Replicas::read(asked.system).waited_for;
+        let waited_for = Replicas::read(context.system).waited_for;
         if waited_for > 0 {
             settings.push(setting("WAIT after each write", waited_for, ASKED));
         }
@@ -465,10 +469,10 @@ mod tests {
 
     #[test]
     fn node_on_the_network_answers_other_machines() {
-        let system = crate::testing::asked("redis", 2, &[]);
+        let system = crate::testing::study_system("redis", 2, &[]);
         let printed = |address: [u8; 4]| {
             let seat = Seat { address: address.into(), ..Seat::HERE };
-            let of = Asked {
+            let of = DescribeContext {
                 system: &system,
                 composite: &system,
                 role: "",

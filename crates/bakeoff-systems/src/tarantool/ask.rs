@@ -13,7 +13,7 @@ use crate::exchange::{PATIENCE, Receiver, exchange};
 use crate::{Access, SystemError};
 
 /// Status that a node reports.
-pub(super) struct Probed {
+pub(super) struct NodeStatus {
     /// Version: `2.6.0-0-g47aa4e01e`.
     pub(super) version: String,
     /// Status: `running`.
@@ -26,10 +26,10 @@ pub(super) struct Probed {
     pub(super) came: Vec<u64>,
 }
 
-pub(super) fn probe(node: &Access) -> Result<Probed, SystemError> {
+pub(super) fn probe(node: &Access) -> Result<NodeStatus, SystemError> {
     call(node, PATIENCE, "bakeoff.look", &[], |mut reply| {
         let text = |value: Value<'_>| Some(String::from_utf8_lossy(value.bytes()?).into_owned());
-        Some(Probed {
+        Some(NodeStatus {
             version: text(reply.next()?)?,
             status: text(reply.next()?)?,
             both: reply.next()?.unsigned()?,
@@ -92,7 +92,8 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     let Credentials { user, password } = &*credentials;
     let session = Session::new(user, password);
     let left = arguments.iter();
-    let mut calling = Calling { session, function, left, read, answers: Vec::new(), failed: None };
+    let mut calling =
+        FunctionCalls { session, function, left, read, answers: Vec::new(), failed: None };
     exchange(node, patience, Vec::new(), &mut calling)?;
     match calling.failed {
         None => Ok(calling.answers),
@@ -100,7 +101,7 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     }
 }
 
-struct Calling<'a, T, A, R> {
+struct FunctionCalls<'a, T, A, R> {
     session: Session,
     function: &'a str,
     left: std::slice::Iter<'a, A>,
@@ -109,7 +110,7 @@ struct Calling<'a, T, A, R> {
     failed: Option<String>,
 }
 
-impl<'v, T, A, R> Receiver for Calling<'_, T, A, R>
+impl<'v, T, A, R> Receiver for FunctionCalls<'_, T, A, R>
 where
     A: AsRef<[Value<'v>]>,
     R: FnMut(Array<'_>) -> Option<T>,

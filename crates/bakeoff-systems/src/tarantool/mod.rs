@@ -35,13 +35,13 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
 
-use self::ask::{Probed, call};
+use self::ask::{NodeStatus, call};
 use self::session::TarantoolSession;
 use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, Memory, NotReady, System,
     SystemError, plain_value, setting,
 };
 #[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
@@ -147,19 +147,23 @@ impl System for Tarantool {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.installed()?;
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.installed()?;
         let credentials = Credentials {
             user: "bakeoff".into(),
             password: format!("{:032x}", rand::random::<u128>()),
         };
-        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let all: Vec<SocketAddr> = nodes.iter().map(|(_, seat, port)| seat.at(*port)).collect();
         let command = installed.command();
         let (program, leading) = command.split_first().expect("a command has a program");
         let specs = (1..).zip(nodes).map(|(number, (name, seat, port))| {
-            let config = config(asked, number, &all, &credentials);
+            let config = config(context, number, &all, &credentials);
             let file = |path: &str, contents: &str, mode| NodeFile {
                 path: path.into(),
                 contents: contents.into(),
@@ -173,10 +177,10 @@ impl System for Tarantool {
                     file("node.lua", NODE, FileMode::Readable),
                     file("config.lua", &config, FileMode::Private),
                 ],
-                dir: asked.dir.join(&name),
+                dir: context.dir.join(&name),
                 seat,
                 ports: vec![("client".into(), port)],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
@@ -186,13 +190,13 @@ impl System for Tarantool {
         memory.keep(credentials);
         let file = |node: &NodeSpec| (node.name.clone(), node.dir.join(rights::FILE));
         memory.keep(rights::Files(nodes.iter().map(file).collect()));
-        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+        Ok(Description { nodes, settings: settings(context), memory, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            let Probed { version: reply, status, both, trouble, .. } = ask::probe(node)?;
+            let NodeStatus { version: reply, status, both, trouble, .. } = ask::probe(node)?;
             let name = &node.name;
             if status != "running" {
                 return Err(format!("`{name}` is {status}").into());
@@ -234,9 +238,9 @@ impl System for Tarantool {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
-    let alone = asked.nodes <= 1;
-    let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
+fn guarantees(system: &study::System) -> Guarantees {
+    let alone = system.nodes <= 1;
+    let (acknowledged, acknowledged_in) = match super::option(system, WAL_MODE) {
         Some("none") => {
             ("once it is in memory (`wal_mode` none): nothing is kept", AckLocation::Memory)
         }
@@ -273,8 +277,8 @@ fn guarantees(asked: &study::System) -> Guarantees {
 }
 
 /// Returns the freshness of reads.
-fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
-    match asked.nodes {
+fn freshness(system: &study::System, _: ReadConsistency) -> Freshness {
+    match system.nodes {
         0 | 1 => Freshness::Linearizable,
         _ => Freshness::NodeAsked,
     }
@@ -328,7 +332,7 @@ pub(crate) fn allows_guests(system: &study::System) -> bool {
 
 /// Returns a node's `config.lua`. Everything else in `box` is Tarantool's default.
 fn config(
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     number: u16,
     nodes: &[SocketAddr],
     credentials: &Credentials,
@@ -340,16 +344,16 @@ fn config(
     };
     line(format_args!("user = '{user}', password = '{password}',"));
     line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", nodes.len(), number == 1));
-    if allows_guests(asked.system) {
+    if allows_guests(context.system) {
         line(format_args!("guest = true,"));
     }
     line(format_args!("box = {{"));
     line(format_args!("    listen = '{}',", nodes[usize::from(number) - 1]));
     line(format_args!("    feedback_enabled = false,"));
-    if let Some(size) = asked.option(MEMTX_MEMORY) {
+    if let Some(size) = context.option(MEMTX_MEMORY) {
         line(format_args!("    memtx_memory = {},", plain_value(&OptionForm::Size, size)));
     }
-    if let Some(mode) = asked.option(WAL_MODE) {
+    if let Some(mode) = context.option(WAL_MODE) {
         line(format_args!("    wal_mode = '{mode}',"));
     }
     if nodes.len() > 1 {
@@ -366,21 +370,21 @@ fn config(
     text
 }
 
-fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     let mut settings = vec![setting(
         "feedback_enabled",
         false,
         "it would send usage data to an address outside this machine",
     )];
     for (name, option) in [("memtx_memory", MEMTX_MEMORY), ("wal_mode", WAL_MODE)] {
-        if let Some(value) = asked.option(option) {
+        if let Some(value) = context.option(option) {
             settings.push(setting(name, value, ASKED));
         }
     }
-    if allows_guests(asked.system) {
+    if allows_guests(context.system) {
         settings.push(setting("user `guest`", "may execute check_access", ASKED));
     }
-    if asked.system.nodes > 1 {
+    if context.system.nodes > 1 {
         settings.push(setting(
             "replication",
             "all nodes, of each node",

@@ -5,8 +5,8 @@ use bakeoff_wire::msgpack::Value;
 
 use super::*;
 use crate::SystemError;
-use crate::running::{self, shown_to_others};
-use crate::testing::{asked, program};
+use crate::running_system::{self, shown_to_others};
+use crate::testing::{program, study_system};
 
 /// Returns true if a node grants a session access to a resource.
 fn may(node: &Access, session: &str, resource: &str) -> bool {
@@ -30,8 +30,8 @@ fn counted(nodes: &[Access]) -> (u64, u64) {
 #[test]
 fn node_checks_counts_and_hides_its_password() {
     let Some(program) = program(&Tarantool, &[]) else { return };
-    let asked = asked("tarantool", 1, &[(MEMTX_MEMORY, "64MiB"), (WAL_MODE, "fsync")]);
-    let mut running = running::start(&Tarantool, &asked, Some(program));
+    let system = study_system("tarantool", 1, &[(MEMTX_MEMORY, "64MiB"), (WAL_MODE, "fsync")]);
+    let mut running = running_system::start(&Tarantool, &system, Some(program));
     let nodes = running.ready.nodes.clone();
     let node = &nodes[0];
     assert_eq!(running.ready.view.leader, Some(0));
@@ -82,8 +82,8 @@ fn node_checks_counts_and_hides_its_password() {
 #[test]
 fn masters_share_sessions_and_counts() {
     let Some(program) = program(&Tarantool, &[]) else { return };
-    let asked = asked("tarantool", 3, &[]);
-    let mut running = running::start(&Tarantool, &asked, Some(program));
+    let system = study_system("tarantool", 3, &[]);
+    let mut running = running_system::start(&Tarantool, &system, Some(program));
     let nodes = running.ready.nodes.clone();
     assert_eq!(running.ready.view.leader, None);
 
@@ -153,9 +153,9 @@ fn masters_share_sessions_and_counts() {
 fn configuration_holds_only_what_the_study_sets() {
     let installed = None;
     let printed = |nodes: u32, options: &[(&str, &str)], number| {
-        let system = asked("tarantool", nodes, options);
+        let system = study_system("tarantool", nodes, options);
         let dir = std::path::Path::new("/");
-        let of = Asked {
+        let of = DescribeContext {
             system: &system,
             composite: &system,
             role: "",
@@ -192,14 +192,14 @@ fn configuration_holds_only_what_the_study_sets() {
 
 #[test]
 fn invalid_options_are_refused_when_reading_the_study() {
-    assert!(sound(&asked("tarantool", 1, &[(WAL_MODE, "none")])).is_ok());
-    assert!(sound(&asked("tarantool", 3, &[(WAL_MODE, "write")])).is_ok());
-    let (what, hint) = sound(&asked("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();
+    assert!(sound(&study_system("tarantool", 1, &[(WAL_MODE, "none")])).is_ok());
+    assert!(sound(&study_system("tarantool", 3, &[(WAL_MODE, "write")])).is_ok());
+    let (what, hint) = sound(&study_system("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();
     assert!(what.contains("keeps no log") && hint.contains("nodes: 1"), "{what}; {hint}");
     let endpoint = study::Endpoint { tls: false, host: "127.0.0.1".into(), port: 3301 };
     let runs = study::System {
         servers: study::Servers::Running(vec![endpoint]),
-        ..asked("tarantool", 1, &[])
+        ..study_system("tarantool", 1, &[])
     };
     assert!(sound(&runs).is_err());
 }
@@ -208,7 +208,7 @@ fn invalid_options_are_refused_when_reading_the_study() {
 fn guarantee_follows_from_wal_mode() {
     let guarantees = |nodes, mode: Option<&'static str>| {
         let options: Vec<_> = mode.map(|mode| (WAL_MODE, mode)).into_iter().collect();
-        SYSTEM.guarantees(&asked("tarantool", nodes, &options))
+        SYSTEM.guarantees(&study_system("tarantool", nodes, &options))
     };
     let kept = |nodes, mode| guarantees(nodes, mode).acknowledged_in;
     assert_eq!(kept(1, Some("none")), Some(AckLocation::Memory));

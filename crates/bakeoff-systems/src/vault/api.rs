@@ -20,8 +20,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::prepared::{
-    APPROLE, DATABASE, DOMAIN, KV, PKI, POLICY, Prepared, ROLE, TRANSIT, USERPASS, user_name,
+use super::load_secrets::{
+    APPROLE, DATABASE, DOMAIN, KV, LoadSecrets, PKI, POLICY, ROLE, TRANSIT, USERPASS, user_name,
 };
 use crate::http_session::{HttpSession, Mapping};
 use crate::{Access, KvLoad, http_status_text};
@@ -32,7 +32,7 @@ pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
 
 /// API requests for one prepared cluster.
 #[derive(Clone)]
-pub(super) struct SecretApi(Arc<Prepared>);
+pub(super) struct SecretApi(Arc<LoadSecrets>);
 
 impl SecretApi {
     pub(super) fn new(node: &Access) -> Self {
@@ -156,10 +156,10 @@ impl SecretApi {
 
     fn value(&self, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         let value = if self.0.versioned {
-            serde_json::from_slice::<Wrapped<Wrapped<Secret<'_>>>>(body)
+            serde_json::from_slice::<DataEnvelope<DataEnvelope<Secret<'_>>>>(body)
                 .map(|reply| reply.data.data)
         } else {
-            serde_json::from_slice::<Wrapped<Secret<'_>>>(body).map(|reply| reply.data)
+            serde_json::from_slice::<DataEnvelope<Secret<'_>>>(body).map(|reply| reply.data)
         };
         match value {
             Ok(secret) => on(Answer::Value(secret.value.as_bytes())),
@@ -187,7 +187,7 @@ fn refused<'a>(status: u16, body: &[u8]) -> Answer<'a> {
 }
 
 fn names(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-    match serde_json::from_slice::<Wrapped<Names<'_>>>(body) {
+    match serde_json::from_slice::<DataEnvelope<Names<'_>>>(body) {
         Ok(reply) => {
             on(Answer::Names(&mut reply.data.keys.iter().map(|name| name.as_bytes())));
         }
@@ -196,7 +196,7 @@ fn names(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
 }
 
 fn decrypted(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-    let text = serde_json::from_slice::<Wrapped<Plaintext<'_>>>(body)
+    let text = serde_json::from_slice::<DataEnvelope<Plaintext<'_>>>(body)
         .map_err(|error| error.to_string())
         .and_then(|reply| {
             STANDARD.decode(reply.data.plaintext.as_bytes()).map_err(|error| error.to_string())
@@ -218,7 +218,9 @@ fn says_no_error(body: &[u8]) -> bool {
 
 /// Returns the name of a missing field in an operation's answer.
 fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
-    let Ok(reply) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
+    let Ok(reply) = serde_json::from_slice::<ResponseBody<'_>>(body) else {
+        return Some("JSON object");
+    };
     let data = reply.data.unwrap_or_default();
     let there = |text: &Option<Cow<'_, str>>| text.as_ref().is_some_and(|text| !text.is_empty());
     let wanted: &[(bool, &'static str)] = match operation {
@@ -249,7 +251,7 @@ fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
 }
 
 #[derive(Deserialize)]
-struct Wrapped<T> {
+struct DataEnvelope<T> {
     data: T,
 }
 
@@ -272,7 +274,7 @@ struct Plaintext<'a> {
 }
 
 #[derive(Deserialize)]
-struct Held<'a> {
+struct ResponseBody<'a> {
     #[serde(borrow)]
     auth: Option<Auth<'a>>,
     #[serde(borrow)]

@@ -17,20 +17,20 @@ use super::open::Ours;
 use super::prepare::Database;
 use super::storage::{NodeStorage, Storage, raft};
 use super::{Product, STANDBY_READS, SystemError, is_on};
-use crate::{ASKED, Asked, Description, Memory, Neighbour, option, setting};
+use crate::{ASKED, DescribeContext, Description, Memory, Neighbour, option, setting};
 
 /// Checks that a system of this product can run with the study's options.
-pub(crate) fn sound(product: Product, asked: &study::System) -> Result<(), (String, String)> {
+pub(crate) fn sound(product: Product, system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
-    let storage = Storage::asked(asked);
-    storage.check(asked)?;
-    if is_on(asked, STANDBY_READS) && storage.name != raft::STORAGE.name {
+    let storage = Storage::configured(system);
+    storage.check(system)?;
+    if is_on(system, STANDBY_READS) && storage.name != raft::STORAGE.name {
         return wrong(
             "`standby-reads: on` needs Raft storage",
             "leave out `storage` or `standby-reads`",
         );
     }
-    if product == Product::OpenBao && is_on(asked, STANDBY_READS) && reads_at_leader_only(asked) {
+    if product == Product::OpenBao && is_on(system, STANDBY_READS) && reads_at_leader_only(system) {
         return wrong(
             "`standby-reads: on` needs version 2.5 or newer",
             "write `version: \"2.5\"` or newer, or leave out `standby-reads`",
@@ -40,24 +40,24 @@ pub(crate) fn sound(product: Product, asked: &study::System) -> Result<(), (Stri
 }
 
 /// Returns true if the study's version is older than reads on standbys. Without a version it may be any.
-pub(crate) fn reads_at_leader_only(asked: &study::System) -> bool {
-    let Some(version) = &asked.version else { return false };
+pub(crate) fn reads_at_leader_only(system: &study::System) -> bool {
+    let Some(version) = &system.version else { return false };
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
     (numbers.next(), numbers.next().unwrap_or(u32::MAX)) < (Some(2), 5)
 }
 
 pub(crate) fn describe(
     product: Product,
-    asked: &Asked<'_>,
+    context: &DescribeContext<'_>,
     ports: &mut Allocator,
 ) -> Result<Description, HostError> {
-    let program = asked.program.expect("it is not part of bakeoff").command();
+    let program = context.program.expect("it is not part of bakeoff").command();
     let mut nodes = Vec::new();
-    for (name, seat) in asked.seated() {
+    for (name, seat) in context.seated() {
         nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
     }
-    let name = &asked.system.name;
-    let authority = match is_on(asked.system, "tls") {
+    let name = &context.system.name;
+    let authority = match is_on(context.system, "tls") {
         true => Some(Authority::new().map_err(unmade(name))?),
         false => None,
     };
@@ -67,8 +67,8 @@ pub(crate) fn describe(
     let memory = Memory::default();
     memory.keep(Ours);
     let mut description = Description { memory, ..Description::default() };
-    description.settings = settings(product, asked);
-    if let Some(database) = asked.neighbour("database") {
+    description.settings = settings(product, context);
+    if let Some(database) = context.neighbour("database") {
         description.memory.keep(Database(database.nodes[0].clone()));
     }
     if let Some(authority) = &authority {
@@ -77,12 +77,12 @@ pub(crate) fn describe(
         description.memory.keep(CaPem(authority.ca_pem()));
     }
     for (index, (name, seat, client, cluster)) in nodes.into_iter().enumerate() {
-        let dir = asked.dir.join(&name);
+        let dir = context.dir.join(&name);
         let mut env = Vec::new();
-        let storage = Storage::asked(asked.system);
+        let storage = Storage::configured(context.system);
         let node = NodeStorage {
-            asked,
-            component: asked.neighbour("storage"),
+            context,
+            component: context.neighbour("storage"),
             index,
             name: &name,
             dir: &dir,
@@ -115,7 +115,7 @@ pub(crate) fn describe(
         if product == Product::Vault {
             config["disable_mlock"] = json!(true);
         }
-        if asked.option(STANDBY_READS) == Some("off") {
+        if context.option(STANDBY_READS) == Some("off") {
             config["disable_standby_reads"] = json!(true);
         }
         // Private, because it may hold the password of the storage.
@@ -126,7 +126,7 @@ pub(crate) fn describe(
             files,
             seat,
             ports: vec![("client".into(), client), ("cluster".into(), cluster)],
-            limits: asked.system.limits.clone(),
+            limits: context.system.limits.clone(),
             ..NodeSpec::new(name, &program[0], dir)
         });
     }
@@ -142,13 +142,13 @@ fn unmade(node: &str) -> impl Fn(LoadError) -> HostError {
 }
 
 /// Returns the settings that differ from the product's defaults.
-fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
+fn settings(product: Product, context: &DescribeContext<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
     if product == Product::Vault {
         let why = "only privileged programs can lock memory, and Raft's file should not be locked";
         settings.push(setting("disable_mlock", true, why));
     }
-    match option(asked.system, "tls") {
+    match option(context.system, "tls") {
         Some("on") => {
             settings.push(setting("listener.tcp.tls_cert_file", "generated at the start", ASKED))
         }
@@ -158,11 +158,11 @@ fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
             settings.push(setting("listener.tcp.tls_disable", true, why));
         }
     }
-    let storage = (Storage::asked(asked.system).settings)(asked);
+    let storage = (Storage::configured(context.system).settings)(context);
     let (chosen, implied): (Vec<_>, Vec<_>) =
         storage.into_iter().partition(|setting| setting.reason == ASKED);
     settings.extend(chosen);
-    if asked.option(STANDBY_READS) == Some("off") {
+    if context.option(STANDBY_READS) == Some("off") {
         settings.push(setting("disable_standby_reads", true, ASKED));
     }
     settings.extend(implied);
@@ -172,9 +172,9 @@ fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
 /// Creates the objects that nodes need in their storage before they start.
 pub(crate) fn prepare_parts(
     product: Product,
-    asked: &study::System,
+    system: &study::System,
     behind: &[Neighbour],
 ) -> Result<(), SystemError> {
     let component = behind.iter().find(|component| component.role == "storage");
-    component.map_or(Ok(()), |component| (Storage::asked(asked).prepare)(product, component))
+    component.map_or(Ok(()), |component| (Storage::configured(system).prepare)(product, component))
 }

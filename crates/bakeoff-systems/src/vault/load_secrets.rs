@@ -27,7 +27,7 @@ pub(super) const DOMAIN: &str = "bakeoff.test";
 
 /// Secrets and settings for the sessions of a load. Has no `Debug`, so that nothing prints them.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Prepared {
+pub(crate) struct LoadSecrets {
     pub(super) token: String,
     /// True for the key-value engine with versions.
     pub(super) versioned: bool,
@@ -47,11 +47,11 @@ pub(super) fn user_name(number: u64) -> String {
 
 /// Returns the values that sessions on other machines need.
 pub(crate) fn give(memory: &Memory) -> Option<Value> {
-    serde_json::to_value(&*memory.get::<Prepared>()?).ok()
+    serde_json::to_value(&*memory.get::<LoadSecrets>()?).ok()
 }
 
 /// Stores those values.
 pub(crate) fn take(given: Value, memory: &Memory) -> Option<()> {
-    memory.keep(serde_json::from_value::<Prepared>(given).ok()?);
+    memory.keep(serde_json::from_value::<LoadSecrets>(given).ok()?);
     Some(())
 }

@@ -18,7 +18,8 @@ pub(super) const OFFERS: &[MaintenanceOffer] = &[
         operation: Maintenance::Snapshot,
         scope: MaintenanceScope::System,
         lacks: |system| {
-            (Storage::asked(system).name != "raft").then_some("only storage `raft` has snapshots")
+            (Storage::configured(system).name != "raft")
+                .then_some("only storage `raft` has snapshots")
         },
     },
 ];

@@ -10,10 +10,10 @@
 
 mod api;
 pub(super) mod config;
+pub(crate) mod load_secrets;
 pub(crate) mod maintenance;
 mod open;
 mod prepare;
-pub(crate) mod prepared;
 pub(crate) mod recipe;
 pub(super) mod storage;
 
@@ -35,7 +35,8 @@ use self::storage::{Storage, StorageGuarantees};
 use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{
-    Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError, option,
+    Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System, SystemError,
+    option,
 };
 
 /// Registry entry.
@@ -45,14 +46,14 @@ const VAULT: SecretStore = SecretStore {
     product: Product::Vault,
     declaration: || Declaration {
         guarantees: GuaranteeRules {
-            guarantees: |asked| guarantees(asked, Freshness::Leader),
+            guarantees: |system| guarantees(system, Freshness::Leader),
             freshness: |_, _| Freshness::Leader,
         },
         hooks: Hooks {
-            prepare_parts: Some(|asked, behind| {
-                config::prepare_parts(Product::Vault, asked, behind)
+            prepare_parts: Some(|context, behind| {
+                config::prepare_parts(Product::Vault, context, behind)
             }),
-            carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
+            carried: Some(CarriedMemory { give: load_secrets::give, take: load_secrets::take }),
             maintain: Some(maintenance::maintain),
             ..Hooks::default()
         },
@@ -169,8 +170,12 @@ impl System for SecretStore {
         (self.declaration)()
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        config::describe(self.product, asked, ports)
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        config::describe(self.product, context, ports)
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
@@ -194,7 +199,7 @@ impl System for SecretStore {
             Product::Vault => "vault",
             Product::OpenBao => "bao",
         };
-        Some(format!("{command} secrets disable -address={address} {}", prepared::KV))
+        Some(format!("{command} secrets disable -address={address} {}", load_secrets::KV))
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
@@ -207,18 +212,18 @@ impl System for SecretStore {
 }
 
 /// Returns the guarantees of the storage, and the freshness of reads.
-pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarantees {
+pub(super) fn guarantees(system: &study::System, freshness: Freshness) -> Guarantees {
     let reads = match freshness {
         Freshness::NodeAsked => {
             "from the contacted server: standbys answer with the data replicated so far"
         }
         _ => "from the active server, to which the others forward requests",
     };
-    let storage = Storage::asked(asked);
+    let storage = Storage::configured(system);
     let StorageGuarantees { replication, acknowledged, acknowledged_in } = match storage.guarantees
     {
-        Some(guarantees) => guarantees(asked),
-        None => component_guarantees(storage.name, asked.parts.get("storage")),
+        Some(guarantees) => guarantees(system),
+        None => component_guarantees(storage.name, system.parts.get("storage")),
     };
     let reads = reads.into();
     Guarantees { replication, acknowledged, acknowledged_in, reads, ..Guarantees::default() }
@@ -245,6 +250,6 @@ fn component_guarantees(storage: &str, component: Option<&study::System>) -> Sto
 }
 
 /// Returns true if an option is `on`.
-pub(super) fn is_on(asked: &study::System, name: &str) -> bool {
-    option(asked, name) == Some("on")
+pub(super) fn is_on(system: &study::System, name: &str) -> bool {
+    option(system, name) == Some("on")
 }

@@ -40,7 +40,7 @@ pub(crate) struct Keys {
 /// Such a node answers that it is sealed and unseals itself within seconds. A second key meanwhile makes Vault 1.21.0 and
 /// OpenBao 2.7.2 wait for leadership twice. The node then ignores that it lost leadership, and serves old values.
 #[derive(Default)]
-struct Joining(Mutex<BTreeMap<String, Instant>>);
+struct JoiningNodes(Mutex<BTreeMap<String, Instant>>);
 
 /// Header with the token.
 pub(super) const TOKEN_HEADER: &str = "X-Vault-Token";
@@ -210,7 +210,7 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
 }
 
 fn is_joining(node: &Access) -> bool {
-    node.memory.get::<Joining>().is_some_and(|joining| {
+    node.memory.get::<JoiningNodes>().is_some_and(|joining| {
         let joining = joining.0.lock().unwrap_or_else(PoisonError::into_inner);
         joining.get(&node.name).is_some_and(|until| clock::now() < *until)
     })
@@ -232,10 +232,10 @@ fn unseal(node: &Access) -> Result<(), SystemError> {
         // A node that joins took the key if it asks for no further one.
         let progress = status.get("progress").and_then(Value::as_u64);
         if is(&status, "sealed") && progress == Some(0) {
-            if node.memory.get::<Joining>().is_none() {
-                node.memory.keep(Joining::default());
+            if node.memory.get::<JoiningNodes>().is_none() {
+                node.memory.keep(JoiningNodes::default());
             }
-            let joining = node.memory.get::<Joining>().expect("it was just kept");
+            let joining = node.memory.get::<JoiningNodes>().expect("it was just kept");
             let mut joining = joining.0.lock().unwrap_or_else(PoisonError::into_inner);
             joining.insert(node.name.clone(), clock::now() + INIT_PATIENCE);
         }

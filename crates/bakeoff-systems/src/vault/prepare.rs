@@ -18,11 +18,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::api::SecretApi;
-use super::open::{TOKEN_HEADER, token};
-use super::prepared::{
-    APPROLE, DATABASE, DOMAIN, KV, MADE_BY, PKI, PKI_CLIENT, PKI_ROOT, POLICY, PREFIX, Prepared,
+use super::load_secrets::{
+    APPROLE, DATABASE, DOMAIN, KV, LoadSecrets, MADE_BY, PKI, PKI_CLIENT, PKI_ROOT, POLICY, PREFIX,
     ROLE, TRANSIT, USERPASS, user_name,
 };
+use super::open::{TOKEN_HEADER, token};
 use crate::http_session::{Question, question, try_mapping};
 use crate::postgresql::Credentials;
 use crate::{Access, SystemError};
@@ -80,7 +80,7 @@ pub(crate) fn prepare(
     workload: &Workload,
     keyed: &KeyedState,
 ) -> Result<(), SystemError> {
-    let mut prepared = Prepared {
+    let mut prepared = LoadSecrets {
         token: token(first)?,
         versioned: with(workload, "kv", "v2") == "v2",
         password: format!("{:032x}", rand::random::<u128>()),

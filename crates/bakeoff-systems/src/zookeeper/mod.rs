@@ -26,8 +26,8 @@ use self::session::ZooKeeperSession;
 use super::declaration::{ConnectionLimit, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
-    majority_disks, plain_value, setting, synced_by,
+    ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System,
+    SystemError, majority_disks, plain_value, setting, synced_by,
 };
 
 /// Registry entry.
@@ -111,8 +111,12 @@ impl System for ZooKeeper {
         }
     }
 
-    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = asked.program.expect("ZooKeeper is not part of bakeoff");
+    fn describe(
+        &self,
+        context: &DescribeContext<'_>,
+        ports: &mut Allocator,
+    ) -> Result<Description, HostError> {
+        let installed = context.program.expect("ZooKeeper is not part of bakeoff");
         let mut command = installed.command().into_iter();
         let program = command.next().expect("a command has a program");
         let leading: Vec<_> = command.collect();
@@ -122,12 +126,12 @@ impl System for ZooKeeper {
         };
 
         let mut nodes = Vec::new();
-        for (name, seat) in asked.seated() {
+        for (name, seat) in context.seated() {
             let mut port = || ports.take_for(seat);
             nodes.push((name, seat, port()?, port()?, port()?));
         }
         let value = |name: &str, form: &OptionForm, default: &str| {
-            asked.option(name).map_or_else(|| default.to_owned(), |text| plain_value(form, text))
+            context.option(name).map_or_else(|| default.to_owned(), |text| plain_value(form, text))
         };
         let tick = value("tick-time", &OptionForm::Duration, TICK_MS);
         let heap = value("heap", &OptionForm::Size, HEAP);
@@ -143,18 +147,18 @@ impl System for ZooKeeper {
             setting(
                 "-Xmx, -Xms",
                 &heap,
-                if asked.option("heap").is_some() {
+                if context.option("heap").is_some() {
                     ASKED
                 } else {
                     "ZooKeeper's start script sets it"
                 },
             ),
         ];
-        if asked.option("tick-time").is_some() {
+        if context.option("tick-time").is_some() {
             settings.push(setting("tickTime", &tick, ASKED));
         }
         for (option, name) in [("init-limit", "initLimit"), ("sync-limit", "syncLimit")] {
-            if let Some(value) = asked.option(option) {
+            if let Some(value) = context.option(option) {
                 settings.push(setting(name, value, ASKED));
             }
         }
@@ -164,13 +168,13 @@ impl System for ZooKeeper {
             ("jute-maxbuffer", "jute.maxbuffer", OptionForm::Size),
         ];
         for (option, property, form) in own {
-            if let Some(text) = asked.option(option) {
+            if let Some(text) = context.option(option) {
                 let value = plain_value(&form, text);
                 settings.push(setting(property, &value, ASKED));
                 properties.push(format!("-D{property}={value}"));
             }
         }
-        let unsynced = asked.option("sync") == Some("none");
+        let unsynced = context.option("sync") == Some("none");
         if unsynced {
             settings.push(setting("forceSync", "no", ASKED));
         }
@@ -190,7 +194,7 @@ impl System for ZooKeeper {
         let seats: Vec<(String, Seat)> =
             nodes.iter().map(|(name, seat, ..)| (name.clone(), *seat)).collect();
         let specs = (1..).zip(nodes).map(|(id, (name, seat, client, quorum, election))| {
-            let dir = asked.dir.join(&name);
+            let dir = context.dir.join(&name);
             let config = format!(
                 "tickTime={tick}\ninitLimit={init_limit}\nsyncLimit={sync_limit}\ndataDir={}\nclientPort={client}\n\
                  clientPortAddress={}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
@@ -227,7 +231,7 @@ impl System for ZooKeeper {
                     ("quorum".into(), quorum),
                     ("election".into(), election),
                 ],
-                limits: asked.system.limits.clone(),
+                limits: context.system.limits.clone(),
                 name,
                 ..NodeSpec::default()
             }
@@ -315,15 +319,15 @@ fn top() -> String {
 }
 
 /// Returns the guarantees under these options.
-fn guarantees(asked: &study::System) -> Guarantees {
+fn guarantees(system: &study::System) -> Guarantees {
     // Without `forceSync` the log is still written before the answer, but not synced.
-    let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
+    let (acknowledged, acknowledged_in) = match (super::option(system, "sync"), system.nodes) {
         (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", AckLocation::PageCache),
         (Some("none"), _) => (
             "once the kernels of a majority have it (`forceSync=no`)",
             AckLocation::MajorityPageCaches,
         ),
-        _ => (synced_by(asked), majority_disks(asked)),
+        _ => (synced_by(system), majority_disks(system)),
     };
     Guarantees {
         replication: "Zab: every node holds all data in memory; a majority must live".into(),

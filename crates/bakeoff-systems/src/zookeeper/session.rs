@@ -53,9 +53,9 @@ pub(crate) struct ZooKeeperSession {
     /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
     /// Path and value of each `put` in flight, for its next try.
-    puts: Vec<Put>,
+    puts: Vec<PendingPut>,
     /// Buffers of past puts, for reuse.
-    spare: Vec<Put>,
+    spare: Vec<PendingPut>,
     path: String,
 }
 
@@ -75,7 +75,7 @@ enum Step {
 }
 
 #[derive(Default)]
-struct Put {
+struct PendingPut {
     tag: Tag,
     path: String,
     value: Vec<u8>,
@@ -208,17 +208,19 @@ impl KvSession for ZooKeeperSession {
             *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
             let Some((tag, step)) = steps.pop_front() else { return };
             match after(step, result, zxid) {
-                After::Nothing => return,
-                After::Again(step) => return retries.push((tag, step)),
-                After::FailedEarly(answer) => {
+                ReplyAction::Nothing => return,
+                ReplyAction::Again(step) => return retries.push((tag, step)),
+                ReplyAction::FailedEarly(answer) => {
                     // The read that was sent along is no longer needed.
                     if let Some(read) = steps.iter_mut().find(|(of, _)| *of == tag) {
                         read.1 = Step::Ignored;
                     }
                     on(tag, answer);
                 }
-                After::Answer(answer) => on(tag, answer),
-                After::Children(names) => on(tag, Answer::Names(&mut names.map(str::as_bytes))),
+                ReplyAction::Answer(answer) => on(tag, answer),
+                ReplyAction::Children(names) => {
+                    on(tag, Answer::Names(&mut names.map(str::as_bytes)))
+                }
             }
             if let Some(place) = puts.iter().position(|put| put.tag == tag) {
                 spare.push(puts.swap_remove(place));
@@ -230,7 +232,7 @@ impl KvSession for ZooKeeperSession {
 }
 
 /// Next step after a reply.
-enum After<'a> {
+enum ReplyAction<'a> {
     Nothing,
     Again(Step),
     FailedEarly(Answer<'a>),
@@ -238,35 +240,35 @@ enum After<'a> {
     Children(zookeeper::Children<'a>),
 }
 
-fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> After<'_> {
+fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> ReplyAction<'_> {
     let failed = |code: ErrorCode| match code {
         ErrorCode::SESSION_EXPIRED => Answer::Unprocessed(code.to_string()),
         code => Answer::Failed(ErrorKind::Status, code.to_string()),
     };
     match (step, result) {
-        (Step::Ignored, _) | (Step::Sync, Ok(_)) => After::Nothing,
-        (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
-        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
-        (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
+        (Step::Ignored, _) | (Step::Sync, Ok(_)) => ReplyAction::Nothing,
+        (Step::Sync, Err(code)) => ReplyAction::FailedEarly(failed(code)),
+        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => ReplyAction::Again(Step::Update),
+        (Step::Update, Err(ErrorCode::NO_NODE)) => ReplyAction::Again(Step::Create),
         (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => {
-            After::Answer(Answer::MissingAt(zxid))
+            ReplyAction::Answer(Answer::MissingAt(zxid))
         }
         // Another client wrote, created or removed it.
         (
             Step::Replace(..),
             Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
-        ) => After::Answer(Answer::Conflict),
-        (_, Err(code)) => After::Answer(failed(code)),
+        ) => ReplyAction::Answer(Answer::Conflict),
+        (_, Err(code)) => ReplyAction::Answer(failed(code)),
         (Step::Read(Operation::CompareAndSet), Ok(Reply::Data { data, stat })) => {
-            After::Answer(Answer::Versioned(data, version(&stat)))
+            ReplyAction::Answer(Answer::Versioned(data, version(&stat)))
         }
-        (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
-        (Step::Read(_), Ok(Reply::Children(names))) => After::Children(names),
+        (Step::Read(_), Ok(Reply::Data { data, .. })) => ReplyAction::Answer(Answer::Value(data)),
+        (Step::Read(_), Ok(Reply::Children(names))) => ReplyAction::Children(names),
         (Step::Replace(Some(_), read), Ok(Reply::Stat(stat))) if creation(&stat) != read => {
-            After::Answer(Answer::Recreated)
+            ReplyAction::Answer(Answer::Recreated)
         }
-        (Step::Delete | Step::Replace(..), Ok(_)) => After::Answer(Answer::DoneAt(zxid)),
-        (_, Ok(_)) => After::Answer(Answer::Done),
+        (Step::Delete | Step::Replace(..), Ok(_)) => ReplyAction::Answer(Answer::DoneAt(zxid)),
+        (_, Ok(_)) => ReplyAction::Answer(Answer::Done),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use bakeoff_core::study;
 use bakeoff_engine::tls::{self, TlsOptions};
-use bakeoff_systems::carried::Trusted;
+use bakeoff_systems::carried::ClientTrust;
 use bakeoff_systems::{Access, Memory, System};
 
 use super::endpoints::{resolve_all, trust};
@@ -14,29 +14,29 @@ use bakeoff_fleet::error::FleetError;
 /// Returns the nodes of a system that already runs.
 pub(crate) fn attach(
     system: &'static dyn System,
-    asked: &study::System,
+    study_system: &study::System,
 ) -> Result<Launched, FleetError> {
-    let config = match &asked.tls {
-        _ if !asked.endpoints().iter().any(|endpoint| endpoint.tls) => None,
+    let config = match &study_system.tls {
+        _ if !study_system.endpoints().iter().any(|endpoint| endpoint.tls) => None,
         tls => {
             let alpn = system.declares().clients.alpn;
             Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
         }
     };
     // Check the certificates for metrics before any query.
-    metrics::sources(system, asked, &[])?;
+    metrics::sources(system, study_system, &[])?;
     let memory = Memory::default();
     if config.is_some() {
-        let texts = asked.tls.as_ref().map(TlsOptions::from).unwrap_or_default().read()?;
-        memory.keep(Trusted { texts, otherwise: trust(system) });
+        let texts = study_system.tls.as_ref().map(TlsOptions::from).unwrap_or_default().read()?;
+        memory.keep(ClientTrust { texts, otherwise: trust(system) });
     }
-    credentials::keep(asked, &memory)?;
+    credentials::keep(study_system, &memory)?;
     let mut nodes = Vec::new();
-    for endpoint in asked.endpoints() {
+    for endpoint in study_system.endpoints() {
         let targets = resolve_all(endpoint, config.as_ref()).map_err(|error| {
             FleetError::unreachable(format!(
                 "endpoint `{}:{}` of system `{}`: {error}",
-                endpoint.host, endpoint.port, asked.name
+                endpoint.host, endpoint.port, study_system.name
             ))
         })?;
         let mut targets = living::accepting(targets);
@@ -56,7 +56,7 @@ pub(crate) fn attach(
             nodes.push(Access { name, authority, target, memory: memory.clone() });
         }
     }
-    let name = asked.name.clone();
+    let name = study_system.name.clone();
     // A cluster works without a minority of its nodes. A service needs every endpoint.
     let (living, dead) = match system.kind().takes_requests() {
         true => (nodes.clone(), Vec::new()),

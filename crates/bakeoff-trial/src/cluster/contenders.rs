@@ -23,7 +23,7 @@ use bakeoff_fleet::machines::fleet::Fleet;
 /// A system of the study, ready to start.
 pub struct PreparedSystem<'a> {
     /// The system as the study describes it.
-    pub asked: &'a study::System,
+    pub study_system: &'a study::System,
     /// System with the version of the program that was found. Guarantees may depend on it.
     pub found: study::System,
     /// Implementation of the system's kind.
@@ -49,29 +49,30 @@ pub fn gather<'a>(
         reporter.report(&Event::ProgramsMissing { programs: &missing });
     }
     let each = study.systems.iter();
-    each.map(|asked| contender(study, asked, run_dir, fleet, (&mut *reporter, stop))).collect()
+    each.map(|study_system| contender(study, study_system, run_dir, fleet, (&mut *reporter, stop)))
+        .collect()
 }
 
 fn contender<'a>(
     study: &Study,
-    asked: &'a study::System,
+    study_system: &'a study::System,
     run_dir: &Path,
     fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<PreparedSystem<'a>, FleetError> {
-    let system = kind_of(asked);
-    if !asked.is_started() {
-        return running(asked, system, reporter, stop);
+    let system = kind_of(study_system);
+    if !study_system.is_started() {
+        return running(study_system, system, reporter, stop);
     }
     let mut add = |role: &'a str, tier: Option<Tier>, component_of: &'a study::System| {
         let part = tier.map(|_| role);
-        let upgrade = study.upgrade_of(&asked.name, part);
+        let upgrade = study.upgrade_of(&study_system.name, part);
         component((role, tier), component_of, upgrade, fleet, (&mut *reporter, stop))
     };
-    let mut components = vec![add(COMPOSITE, None, asked)?];
+    let mut components = vec![add(COMPOSITE, None, study_system)?];
     // In the kind's order of roles, because a later part may need an earlier one.
     for role in system.kind().roles {
-        if let Some(part) = asked.parts.get(role.name) {
+        if let Some(part) = study_system.parts.get(role.name) {
             components.push(add(role.name, Some(role.tier), part)?);
         }
     }
@@ -95,41 +96,41 @@ fn contender<'a>(
     record.between = (!words.is_empty()).then(|| words.join("; "));
     // One plain connection means that the system is not encrypted.
     record.encryption_between = between.iter().map(|(_, encryption)| *encryption).min();
-    let found = with_version(asked, record.version.clone());
-    Ok(PreparedSystem { asked, found, system, components, record })
+    let found = with_version(study_system, record.version.clone());
+    Ok(PreparedSystem { study_system, found, system, components, record })
 }
 
 /// Queries a system that already runs.
 fn running<'a>(
-    asked: &'a study::System,
+    study_system: &'a study::System,
     system: &'static dyn System,
     reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<PreparedSystem<'a>, FleetError> {
     let endpoints: Vec<String> =
-        asked.endpoints().iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+        study_system.endpoints().iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
     let endpoints = endpoints.join(", ");
-    reporter.report(&Event::SystemAsked { system: &asked.name, endpoints: &endpoints });
-    let cluster = cluster::attach(system, asked)?.ready(stop)?;
+    reporter.report(&Event::SystemAsked { system: &study_system.name, endpoints: &endpoints });
+    let cluster = cluster::attach(system, study_system)?.ready(stop)?;
     let version = cluster.view.version.clone();
     let record = SystemRecord {
         already_running: true,
         tls_version: (exchange::handshake(cluster.first()).ok().flatten())
-            .map(|version| asked.tls_text(version)),
+            .map(|version| study_system.tls_text(version)),
         source: Some(endpoints),
         // bakeoff did not configure it.
-        guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },
+        guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(study_system) },
         version: version.clone(),
-        authentication: shown_credentials(asked, system),
-        ..named(asked, system)
+        authentication: shown_credentials(study_system, system),
+        ..named(study_system, system)
     };
-    let found = with_version(asked, version);
-    Ok(PreparedSystem { asked, found, system, components: Vec::new(), record })
+    let found = with_version(study_system, version);
+    Ok(PreparedSystem { study_system, found, system, components: Vec::new(), record })
 }
 
 /// Returns, in words, how clients authenticate at a system that already runs.
-fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Option<String> {
-    let given = asked.credentials.as_ref();
+fn shown_credentials(study_system: &study::System, system: &'static dyn System) -> Option<String> {
+    let given = study_system.credentials.as_ref();
     match given.map(|given| (system.kind().credentials, given.token.is_some())) {
         Some((CredentialForm::Token, _)) => Some("a token with each request".to_owned()),
         Some((CredentialForm::PasswordOrToken, true)) => Some("a token".to_owned()),
@@ -141,11 +142,11 @@ fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Opti
 }
 
 /// Returns the record of a system or part, as the study describes it.
-fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
+fn named(study_system: &study::System, system: &'static dyn System) -> SystemRecord {
     SystemRecord {
-        name: asked.name.clone(),
-        kind: asked.kind.clone(),
-        nodes: asked.nodes,
+        name: study_system.name.clone(),
+        kind: study_system.kind.clone(),
+        nodes: study_system.nodes,
         authentication: system.declares().clients.authentication.map(str::to_owned),
         ..SystemRecord::default()
     }
@@ -153,11 +154,11 @@ fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
 
 /// Returns the record of a system or part to start, with its program.
 fn started(member: Member<'_>) -> SystemRecord {
-    let Component { asked, system, program, upgrade, .. } = member.of;
+    let Component { study_system, system, program, upgrade, .. } = member.of;
     let mut record = SystemRecord {
         settings: member.description.settings,
         tls_version: member.description.tls.map(|_| "TLS".to_owned()),
-        ..named(asked, *system)
+        ..named(study_system, *system)
     };
     note_program(&mut record, program.as_ref());
     record.upgrade = upgrade.as_ref().map(|(new, _)| UpgradeRecord {
@@ -165,63 +166,71 @@ fn started(member: Member<'_>) -> SystemRecord {
         source: source_text(new),
         sha256: new.sha256.clone(),
     });
-    record.guarantees = system.guarantees(&with_version(asked, record.version.clone()));
+    record.guarantees = system.guarantees(&with_version(study_system, record.version.clone()));
     record
 }
 
 /// Returns the system with this version, unless its study sets one.
-fn with_version(asked: &study::System, version: Option<String>) -> study::System {
-    study::System { version: asked.version.clone().or(version), ..asked.clone() }
+fn with_version(study_system: &study::System, version: Option<String>) -> study::System {
+    study::System { version: study_system.version.clone().or(version), ..study_system.clone() }
 }
 
-fn kind_of(asked: &study::System) -> &'static dyn System {
-    systems::by_kind(&asked.kind).expect("the study was checked against the registry")
+fn kind_of(study_system: &study::System) -> &'static dyn System {
+    systems::by_kind(&study_system.kind).expect("the study was checked against the registry")
 }
 
 /// Finds or fetches the program of a system or part.
 fn component<'a>(
     (role, tier): (&'a str, Option<Tier>),
-    asked: &'a study::System,
+    study_system: &'a study::System,
     upgrade: Option<&str>,
     fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Component<'a>, FleetError> {
-    let system = kind_of(asked);
-    let of_image = fleet.program_of_image(asked)?;
+    let system = kind_of(study_system);
+    let of_image = fleet.program_of_image(study_system)?;
     if of_image.is_some() {
         if upgrade.is_some() {
-            return Err(not_upgradable(asked, "its program comes from an image"));
+            return Err(not_upgradable(study_system, "its program comes from an image"));
         }
         let (seal, upgrade) = (None, None);
-        return Ok(Component { role, tier, asked, system, program: of_image, seal, upgrade });
+        return Ok(Component {
+            role,
+            tier,
+            study_system,
+            system,
+            program: of_image,
+            seal,
+            upgrade,
+        });
     }
-    let program = program(asked, asked.version.as_deref(), (&mut *reporter, stop))?;
-    let seal = program.as_ref().map(|program| sealed(asked, program)).transpose()?;
+    let program = program(study_system, study_system.version.as_deref(), (&mut *reporter, stop))?;
+    let seal = program.as_ref().map(|program| sealed(study_system, program)).transpose()?;
     let upgrade = match upgrade {
         None => None,
         Some(to) => {
-            let new = self::program(asked, Some(to), (reporter, stop))?;
-            let new = new.ok_or_else(|| not_upgradable(asked, "it is part of bakeoff"))?;
+            let new = self::program(study_system, Some(to), (reporter, stop))?;
+            let new = new.ok_or_else(|| not_upgradable(study_system, "it is part of bakeoff"))?;
             if program.as_ref().is_some_and(|first| first.version == new.version) {
                 let why = format!("it begins with {}, the version of the upgrade", new.version);
-                return Err(not_upgradable(asked, &why));
+                return Err(not_upgradable(study_system, &why));
             }
-            let seal = sealed(asked, &new)?;
+            let seal = sealed(study_system, &new)?;
             Some((new, seal))
         }
     };
-    Ok(Component { role, tier, asked, system, program, seal, upgrade })
+    Ok(Component { role, tier, study_system, system, program, seal, upgrade })
 }
 
-fn not_upgradable(asked: &study::System, why: &str) -> FleetError {
+fn not_upgradable(study_system: &study::System, why: &str) -> FleetError {
     let hint = "set the system's `version` to an older one, or leave `to` out of the fault";
-    FleetError::input(format!("`{}` cannot be upgraded: {why}", asked.name), hint)
+    FleetError::input(format!("`{}` cannot be upgraded: {why}", study_system.name), hint)
 }
 
 /// Notes the state of a program's files.
-fn sealed(asked: &study::System, program: &Installed) -> Result<Seal, FleetError> {
+fn sealed(study_system: &study::System, program: &Installed) -> Result<Seal, FleetError> {
     Seal::take(program).map_err(|damage| {
-        FleetError::machine(format!("cannot read the program of `{}`: {damage}", asked.name))
+        FleetError::machine(format!("cannot read the program of `{}`: {damage}", study_system.name))
     })
 }
 
@@ -230,14 +239,15 @@ fn sealed(asked: &study::System, program: &Installed) -> Result<Seal, FleetError
 fn missing_programs(study: &Study, fleet: &Fleet) -> Result<Vec<String>, FleetError> {
     let cache = Cache::from_environment()?;
     let mut missing = Vec::new();
-    for asked in study.systems.iter().flat_map(|one| std::iter::once(one).chain(one.parts.values()))
+    for study_system in
+        study.systems.iter().flat_map(|one| std::iter::once(one).chain(one.parts.values()))
     {
-        let Some(recipe) = systems::recipe_for(asked) else { continue };
-        if !asked.is_started() || fleet.program_of_image(asked)?.is_some() {
+        let Some(recipe) = systems::recipe_for(study_system) else { continue };
+        if !study_system.is_started() || fleet.program_of_image(study_system)?.is_some() {
             continue;
         }
-        let wanted = version_request(asked.version.as_deref())?;
-        let own = asked.program.as_deref().map(Path::new);
+        let wanted = version_request(study_system.version.as_deref())?;
+        let own = study_system.program.as_deref().map(Path::new);
         let found = install::describe(recipe, wanted.as_ref(), own, &cache);
         let Availability::Missing { sources, .. } = found else { continue };
         let source = |one: &SourceOption| format!("{} ({})", one.title, one.note);
@@ -254,24 +264,24 @@ fn missing_programs(study: &Study, fleet: &Fleet) -> Result<Vec<String>, FleetEr
 
 /// Finds or fetches a version of the program; `None` for a kind that is part of bakeoff.
 fn program(
-    asked: &study::System,
+    study_system: &study::System,
     version: Option<&str>,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Option<Installed>, FleetError> {
     let wanted = version_request(version)?;
-    Ok(match (systems::recipe_for(asked), &asked.process) {
+    Ok(match (systems::recipe_for(study_system), &study_system.process) {
         (None, None) => None,
         (None, Some(process)) => {
-            Some(install::named(&asked.name, &process.command[0], wanted.as_ref())?)
+            Some(install::named(&study_system.name, &process.command[0], wanted.as_ref())?)
         }
         (Some(recipe), _) => {
-            let own = asked.program.as_deref().map(Path::new);
+            let own = study_system.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
             let progress =
                 &mut |message: InstallMessage<'_>| reporter.report(&Event::Installing { message });
             let found = install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?;
             if let Some(newer) = recipe.newer_than(&found.version) {
-                let (system, version) = (&*asked.name, &*found.version);
+                let (system, version) = (&*study_system.name, &*found.version);
                 reporter.report(&Event::Outdated { system, version, newer: &newer });
             }
             Some(found)
@@ -323,7 +333,7 @@ pub(crate) fn for_trial<'a, 'b>(
     contenders: &'a [PreparedSystem<'b>],
     trial: &Trial,
 ) -> &'a PreparedSystem<'b> {
-    let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
+    let found = contenders.iter().find(|contender| contender.study_system.name == trial.system);
     found.expect("a plan names the systems of its study")
 }
 
@@ -337,11 +347,11 @@ pub(crate) fn send_programs(
 ) -> Result<(), FleetError> {
     let Some(machines) = fleet.placed() else { return Ok(()) };
     for of in contenders.iter().flat_map(|contender| &contender.components) {
-        let recipe = systems::recipe_for(of.asked);
+        let recipe = systems::recipe_for(of.study_system);
         let needed = recipe.and_then(|recipe| recipe.shape.runtime());
         let upgrade = of.upgrade.as_ref().map(|(program, _)| program);
         for program in of.program.iter().chain(upgrade) {
-            machines.send_program(of.role, &of.asked.kind, program, needed)?;
+            machines.send_program(of.role, &of.study_system.kind, program, needed)?;
         }
     }
     Ok(())

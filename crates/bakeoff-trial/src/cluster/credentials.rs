@@ -37,19 +37,21 @@ enum SecretError {
 }
 
 /// Reads a system's credentials into its memory.
-pub(super) fn keep(asked: &study::System, memory: &Memory) -> Result<(), FleetError> {
-    let Some(Credentials { user, password, token }) = &asked.credentials else { return Ok(()) };
+pub(super) fn keep(study_system: &study::System, memory: &Memory) -> Result<(), FleetError> {
+    let Some(Credentials { user, password, token }) = &study_system.credentials else {
+        return Ok(());
+    };
     if let (Some(user), Some(password)) = (user, password) {
-        let password = fetch(asked, password)?;
+        let password = fetch(study_system, password)?;
         memory.keep(Login { user: user.clone(), password });
     }
     if let Some(token) = token {
-        memory.keep(ClientToken(fetch(asked, token)?));
+        memory.keep(ClientToken(fetch(study_system, token)?));
     }
     Ok(())
 }
 
-fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, FleetError> {
+fn fetch(study_system: &study::System, source: &SecretSource) -> Result<String, FleetError> {
     let (place, found) = match source {
         SecretSource::Variable(name) => {
             (format!("`${name}`"), std::env::var(name).map_err(|_| SecretError::NotSet))
@@ -66,7 +68,10 @@ fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, FleetEr
     }
     secret.map_err(|why| {
         FleetError::input(
-            format!("cannot read the credentials of system `{}` from {place}: {why}", asked.name),
+            format!(
+                "cannot read the credentials of system `{}` from {place}: {why}",
+                study_system.name
+            ),
             "check `credentials` in the study",
         )
     })

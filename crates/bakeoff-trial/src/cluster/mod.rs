@@ -165,10 +165,10 @@ pub(crate) fn start(
         let prepare_parts =
             hooks.prepare_parts.filter(|_| of.tier.is_none() && !backends.is_empty());
         if let Some(prepare_parts) = prepare_parts {
-            prepare_parts(of.asked, &neighbours).map_err(|why| {
+            prepare_parts(of.study_system, &neighbours).map_err(|why| {
                 FleetError::machine(format!(
                     "cannot prepare the parts of `{}`: {why}",
-                    of.asked.name
+                    of.study_system.name
                 ))
             })?;
         }
@@ -176,7 +176,7 @@ pub(crate) fn start(
         let host = Host::new(starting.dir)?;
         let mut launched = Launched {
             missing: Vec::new(),
-            name: of.asked.name.clone(),
+            name: of.study_system.name.clone(),
             within: ready_within,
             system: of.system,
             processes: Vec::new(),
@@ -212,7 +212,7 @@ fn check_program(of: &Component<'_>) -> Result<(), FleetError> {
         FleetError::machine(format!(
             "the program of `{}` is not the one that this run began with: {damage}\nhint: start a new run, and change \
              programs only between runs",
-            of.asked.name
+            of.study_system.name
         ))
     })
 }

@@ -110,7 +110,7 @@ pub(super) fn refuse_disks(study: &Study, fleet: &Fleet) -> Result<(), FleetErro
 pub(super) fn refuse_same_program(contenders: &[PreparedSystem<'_>]) -> Result<(), FleetError> {
     let [base, new] = contenders else { return Ok(()) };
     let of = |one: &PreparedSystem<'_>| one.record.sha256.clone();
-    let same_options = base.asked.options == new.asked.options;
+    let same_options = base.study_system.options == new.study_system.options;
     match of(base) {
         Some(sum) if same_options && of(new).as_ref() == Some(&sum) => {
             let text = |record: &SystemRecord| {

@@ -198,10 +198,10 @@ pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), FleetEr
 /// # Errors
 /// Names the program and both hashes. It was not executed.
 pub fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), FleetError> {
-    for asked in header.study.systems.iter().filter(|system| system.is_started()) {
-        let recorded = header.systems.iter().find(|recorded| recorded.name == asked.name);
-        refuse_changed(asked, recorded, name)?;
-        for (role, part) in &asked.parts {
+    for study_system in header.study.systems.iter().filter(|system| system.is_started()) {
+        let recorded = header.systems.iter().find(|recorded| recorded.name == study_system.name);
+        refuse_changed(study_system, recorded, name)?;
+        for (role, part) in &study_system.parts {
             let parts = recorded.into_iter().flat_map(|recorded| &recorded.parts);
             let recorded = parts.into_iter().find(|one| one.role == *role).map(|one| &one.part);
             refuse_changed(part, recorded, name)?;
@@ -212,22 +212,22 @@ pub fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), Fle
 
 /// Refuses a program whose hash differs from the one in the record `name`.
 fn refuse_changed(
-    asked: &study::System,
+    study_system: &study::System,
     recorded: Option<&SystemRecord>,
     name: &str,
 ) -> Result<(), FleetError> {
     let recorded = recorded.ok_or_else(|| {
-        let what = format!("`{name}` does not name the program of `{}`", asked.name);
+        let what = format!("`{name}` does not name the program of `{}`", study_system.name);
         FleetError::input(what, HINT)
     })?;
-    let found = match (&asked.program, &asked.process) {
-        (Some(program), _) => systems::recipe_for(asked)
+    let found = match (&study_system.program, &study_system.process) {
+        (Some(program), _) => systems::recipe_for(study_system)
             .map(|recipe| install::own_sha256(recipe, Path::new(program)))
             .transpose()?,
         // A command's program that bakeoff does not fetch has no version: it is hashed, not executed.
-        (None, Some(process)) if systems::recipe_for(asked).is_none() => {
+        (None, Some(process)) if systems::recipe_for(study_system).is_none() => {
             let word = process.command.first().map_or("", String::as_str);
-            Some(install::named(&asked.name, word, None)?.sha256)
+            Some(install::named(&study_system.name, word, None)?.sha256)
         }
         (None, _) => None,
     };
@@ -237,7 +237,7 @@ fn refuse_changed(
         (Some(found), recorded) => Err(FleetError::input(
             format!(
                 "the program of `{}` has the SHA-256 {found}, but the run began with {}; it was not executed",
-                asked.name,
+                study_system.name,
                 recorded.as_deref().unwrap_or("a program without a hash in its record")
             ),
             "start a new run of the study",

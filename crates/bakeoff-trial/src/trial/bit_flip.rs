@@ -32,7 +32,7 @@ impl TrialRunner<'_, '_> {
     ) -> Result<Audit, Ended> {
         let not_checked = |why: String| Ok(Audit::new(WHEN, Verdict::NotChecked(why)));
         let Combination { contender, trial, .. } = self.of;
-        if !contender.asked.is_started() {
+        if !contender.study_system.is_started() {
             return not_checked("bakeoff did not start these servers".into());
         }
         if self.context.fleet.placed().is_some() {

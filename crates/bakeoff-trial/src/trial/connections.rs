@@ -66,19 +66,20 @@ pub(crate) fn check_running(
 ) -> Result<(), FleetError> {
     let limited = contenders.iter().filter(|contender| {
         let hooks = contender.system.declares().hooks;
-        !contender.asked.is_started() && hooks.connection_limit.is_some()
+        !contender.study_system.is_started() && hooks.connection_limit.is_some()
     });
-    for PreparedSystem { asked, system, .. } in limited {
-        let cluster = cluster::attach(*system, asked)?.ready(interrupted)?;
-        for trial in plan(study, 0).iter().filter(|one| one.system == asked.name && one.round == 0)
+    for PreparedSystem { study_system, system, .. } in limited {
+        let cluster = cluster::attach(*system, study_system)?.ready(interrupted)?;
+        for trial in
+            plan(study, 0).iter().filter(|one| one.system == study_system.name && one.round == 0)
         {
             let workload = by_name(&study.workloads, &trial.workload, |one| &one.name);
             let load = by_name(&study.loads, &trial.load, |one| &one.name);
             // The trial itself reports a missing node.
             let Ok(nodes) = Routes::choose(&cluster, workload, load) else { continue };
-            check(*system, &nodes, (load, most_clients(load, &asked.name)), 1).map_err(|why| {
-                FleetError::unreachable(format!("system `{}`: {why}", asked.name))
-            })?;
+            check(*system, &nodes, (load, most_clients(load, &study_system.name)), 1).map_err(
+                |why| FleetError::unreachable(format!("system `{}`: {why}", study_system.name)),
+            )?;
         }
     }
     Ok(())

@@ -60,7 +60,7 @@ impl TrialRunner<'_, '_> {
         self.phase(PhaseName::Injecting);
         let mut causes = Vec::new();
         for (fault, repeat) in planned {
-            let steps = sequence::steps(self.context.study, contender.asked, fault);
+            let steps = sequence::steps(self.context.study, contender.study_system, fault);
             let (mut injected, cause) =
                 self.injection(&cluster, driven, (fault, repeat), &steps)?;
             causes.extend(cause);

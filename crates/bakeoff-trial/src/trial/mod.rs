@@ -223,14 +223,15 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let name =
             format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
         let own = context.run_dir.join("trials").join(name);
-        if contender.asked.is_started() {
+        if contender.study_system.is_started() {
             // Files there are from the same trial, which ended before the run was resumed.
             context.remove(&own);
         }
         let home = context.home(trial, &own);
         let record = begun(trial, utc_now());
         let mut sampling = Sampling::begin(context.run_dir, context.study.sample_every);
-        sampling.watch_endpoints(contender.asked.endpoints(), context.fleet.placed().is_some());
+        sampling
+            .watch_endpoints(contender.study_system.endpoints(), context.fleet.placed().is_some());
         let of = Combination { contender, trial, workload, load };
         let parts = Vec::new();
         Self { context, of, home, own, record, sampling, parts, next_ticket: 0, reporter }
@@ -256,7 +257,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         };
         let judged = Judged { study, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
-        if contender.asked.is_started() {
+        if contender.study_system.is_started() {
             // The logs of a kept cluster include earlier trials: a system whose disk was full has not recovered just
             // because space is free again.
             let mut faults = study.disk_faults_of(&trial.system);
@@ -301,7 +302,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.context.fleet.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
         self.sampling.watch_machines(self.context.fleet)?;
         self.phase(PhaseName::Starting);
-        let is_started = contender.asked.is_started();
+        let is_started = contender.study_system.is_started();
         let kept = self.context.kept.remove(&trial.system);
         self.record.kept = kept.is_some() || !is_started;
         let cluster = self.ready(kept)?;
@@ -322,11 +323,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Returns the system's cluster without data: the kept one, a new one, or one that already runs.
     fn ready(&mut self, kept: Option<ReadyCluster>) -> Result<ReadyCluster, Ended> {
         let interrupted = self.context.interrupted;
-        let PreparedSystem { system, asked, .. } = self.of.contender;
+        let PreparedSystem { system, study_system, .. } = self.of.contender;
         let Some(cluster) = kept else {
-            return match asked.is_started() {
+            return match study_system.is_started() {
                 true => self.start(self.disk()),
-                false => Ok(cluster::attach(*system, asked)?.ready(interrupted)?),
+                false => Ok(cluster::attach(*system, study_system)?.ready(interrupted)?),
             };
         };
         self.sampling.watch(&cluster.processes().collect::<Vec<_>>());
@@ -338,14 +339,16 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Measures a system that bakeoff did not start. Removes its keys before and after, even if the trial fails.
     fn measure_running(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
         let Combination { contender, workload, .. } = self.of;
-        let PreparedSystem { system, asked, .. } = contender;
+        let PreparedSystem { system, study_system, .. } = contender;
         for endpoint in &cluster.missing {
-            let why =
-                format!("{} runs without {endpoint}, which accepts no connections", asked.name);
+            let why = format!(
+                "{} runs without {endpoint}, which accepts no connections",
+                study_system.name
+            );
             self.reporter.report(&Event::NodeMissing { why: &why });
         }
         self.record.missing.clone_from(&cluster.missing);
-        let sources = cluster::metrics::sources(*system, asked, &cluster.missing)?;
+        let sources = cluster::metrics::sources(*system, study_system, &cluster.missing)?;
         self.sampling.watch_metrics(sources);
         let nodes = cluster.nodes.clone();
         let keys_max = workload.keys.count;
@@ -495,7 +498,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.record.audits.push(audit);
             verdicts::expect_answers(&mut self.record);
         }
-        if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
+        if self.context.study.clusters == Clusters::Kept && contender.study_system.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {
             self.phase(PhaseName::Stopping);
@@ -598,7 +601,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
-        if !contender.asked.is_started() {
+        if !contender.study_system.is_started() {
             let why = Verdict::NotChecked("bakeoff did not start these servers".into());
             self.record.audits.push(Audit::new(when, why));
             return Ok(cluster);

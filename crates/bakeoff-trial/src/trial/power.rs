@@ -35,7 +35,7 @@ impl TrialRunner<'_, '_> {
         };
         let not_checked = |why: String| Ok(Audit::new(when, Verdict::NotChecked(why)));
         let Combination { contender, trial, workload, load } = self.of;
-        if !contender.asked.is_started() {
+        if !contender.study_system.is_started() {
             return not_checked("bakeoff did not start these servers".into());
         }
         if self.context.fleet.placed().is_some() {

@@ -34,7 +34,7 @@ pub(crate) fn check(
     let writes = |workload: &&Workload| workload.fill || workload.writes();
     let Some(workload) = study.workloads.iter().find(writes) else { return Ok(()) };
     let attached = contenders.iter().filter(|contender| {
-        !contender.asked.is_started() && !contender.system.kind().takes_requests()
+        !contender.study_system.is_started() && !contender.system.kind().takes_requests()
     });
     for contender in attached {
         check_one(contender, workload, interrupted)?;
@@ -47,11 +47,11 @@ fn check_one(
     workload: &Workload,
     interrupted: &AtomicBool,
 ) -> Result<(), FleetError> {
-    let PreparedSystem { asked, system, .. } = *contender;
-    let cluster = cluster::attach(system, asked)?.ready(interrupted)?;
+    let PreparedSystem { study_system, system, .. } = *contender;
+    let cluster = cluster::attach(system, study_system)?.ready(interrupted)?;
     let first = cluster.first();
     let refused =
-        |what: &str, why: String| FleetError::unreachable(refusal(&asked.name, what, &why));
+        |what: &str, why: String| FleetError::unreachable(refusal(&study_system.name, what, &why));
     let mut one = workload.clone();
     one.keys.count = 1;
     let clear = || {

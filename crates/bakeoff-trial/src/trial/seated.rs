@@ -61,9 +61,9 @@ fn runs_at_three_addresses(kind: &str) {
 /// program is missing.
 fn runs_case(case: &Case) {
     let (name, study) = (case.name.as_str(), study(case));
-    let asked = &study.systems[0];
-    let Some(components) = components(asked, |system| program(system, &[])) else { return };
-    let system = by_kind(&asked.kind).unwrap();
+    let study_system = &study.systems[0];
+    let Some(components) = components(study_system, |system| program(system, &[])) else { return };
+    let system = by_kind(&study_system.kind).unwrap();
     let never = AtomicBool::new(false);
     let dir = TempDir::new().unwrap();
     let mut reporter = Complaints::default();
@@ -86,18 +86,22 @@ fn runs_case(case: &Case) {
     let contracts = contracts();
     let with_page = components
         .iter()
-        .filter(|one| contracts[&one.asked.kind].page_on_loopback.is_some())
-        .flat_map(|one| (1..=one.asked.nodes).map(|number| format!("{}-{number}", one.asked.name)));
+        .filter(|one| contracts[&one.study_system.kind].page_on_loopback.is_some())
+        .flat_map(|one| {
+            (1..=one.study_system.nodes).map(|number| format!("{}-{number}", one.study_system.name))
+        });
     let with_page: BTreeSet<String> = with_page.collect();
     let off = ready.processes().flat_map(|one| off_its_seat(one, with_page.contains(one.name())));
     let off: Vec<String> = off.collect();
     let seats: BTreeSet<IpAddr> = ready.processes().map(|one| one.seat().address).collect();
     assert!(off.is_empty(), "{name}: {off:?}");
-    let places = components.iter().map(|one| one.asked.nodes as usize).sum::<usize>();
+    let places = components.iter().map(|one| one.study_system.nodes as usize).sum::<usize>();
     assert!(seats.len() >= places.min(2), "{name}: all at {seats:?}");
 
-    let record = SystemRecord { guarantees: system.guarantees(asked), ..SystemRecord::default() };
-    let contender = PreparedSystem { asked, found: asked.clone(), system, components, record };
+    let record =
+        SystemRecord { guarantees: system.guarantees(study_system), ..SystemRecord::default() };
+    let contender =
+        PreparedSystem { study_system, found: study_system.clone(), system, components, record };
     let mut context = TrialContext {
         study: &study,
         threads: 1,
@@ -107,13 +111,13 @@ fn runs_case(case: &Case) {
         interrupted: &never,
         shared_machine: true,
         fleet: &Fleet::Local,
-        kept: [(asked.name.clone(), ready)].into(),
+        kept: [(study_system.name.clone(), ready)].into(),
     };
     let trial = plan(&study, 7).remove(0);
     let record = super::run(&mut context, &contender, &trial, &mut reporter);
     context.end();
     assert_eq!(reporter.0.into_inner(), [""; 0], "{name}");
-    let in_memory = system.guarantees(asked).acknowledged_in == Some(AckLocation::Memory);
+    let in_memory = system.guarantees(study_system).acknowledged_in == Some(AckLocation::Memory);
     check_trial(name, &record, in_memory);
 }
 

@@ -99,12 +99,12 @@ fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, 
     RecordTrust::from(args.trust).check(&folder::record_file(&args.run), text, header)?;
     trust::refuse_changed_programs(header, &name)?;
     let mut study = header.study.clone();
-    for asked in &mut study.systems {
-        let Some(recorded) = header.systems.iter().find(|one| one.name == asked.name) else {
+    for study_system in &mut study.systems {
+        let Some(recorded) = header.systems.iter().find(|one| one.name == study_system.name) else {
             continue;
         };
-        keep_version(asked, recorded);
-        for (role, part) in &mut asked.parts {
+        keep_version(study_system, recorded);
+        for (role, part) in &mut study_system.parts {
             let recorded = recorded.parts.iter().find(|one| one.role == *role);
             recorded.into_iter().for_each(|recorded| keep_version(part, &recorded.part));
         }
@@ -113,10 +113,10 @@ fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, 
 }
 
 /// Sets the recorded version of a program that bakeoff finds or fetches itself.
-fn keep_version(asked: &mut study::System, recorded: &SystemRecord) {
-    let system = systems::by_kind(&asked.kind);
+fn keep_version(study_system: &mut study::System, recorded: &SystemRecord) {
+    let system = systems::by_kind(&study_system.kind);
     let is_found = system.is_some_and(|system| system.declares().origin.recipe().is_some());
-    if is_found && asked.is_started() && asked.program.is_none() {
-        asked.version = recorded.version.clone().or_else(|| asked.version.clone());
+    if is_found && study_system.is_started() && study_system.program.is_none() {
+        study_system.version = recorded.version.clone().or_else(|| study_system.version.clone());
     }
 }

@@ -130,7 +130,7 @@ fn serve(
     let contenders = contenders::gather(study, dir, &Fleet::Local, (reporter, interrupted))?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.ports.base_port);
-    reporter.report(&Event::SystemStarting { system: &contender.asked.name });
+    reporter.report(&Event::SystemStarting { system: &contender.study_system.name });
     let nodes = &dir.join("nodes");
     let (components, seating) = (&contender.components, &Seating::here());
     let on = (&Fleet::Local, NodesOf::Trial);
@@ -148,7 +148,7 @@ fn serve(
         let keyed = KeyedState::new(workload, SEED, StalenessTracking::NotMeasured);
         let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
         prepared.map_err(|why| {
-            let (system, workload) = (&contender.asked.name, &workload.name);
+            let (system, workload) = (&contender.study_system.name, &workload.name);
             Failure::machine(format!("cannot prepare `{system}` for `{workload}`: {why}"))
         })?;
     }
@@ -298,8 +298,8 @@ fn describe(
         })
         .collect();
     Ok(json!({
-        "system": contender.asked.name,
-        "kind": contender.asked.kind,
+        "system": contender.study_system.name,
+        "kind": contender.study_system.kind,
         "version": contender.record.version,
         "ready_after_seconds": cluster.after.as_secs_f64(),
         "leader": cluster.leader(),

@@ -10,21 +10,21 @@ const NEVER: &str = "cluster_manager.cds.update_attempt: 1\ncluster_manager.cds.
 
 #[test]
 fn counters_show_received_configuration() {
-    assert_eq!(counted(NEVER), Sent::default());
+    assert_eq!(counted(NEVER), ConfigCounters::default());
     assert_eq!(
         counted(NEVER).to_string(),
         "no control plane is connected, clusters were sent 0 times and listeners 0 times"
     );
     let refused = NEVER.replace("connected_state: 0", "connected_state: 1")
         + "cluster_manager.cds.update_success: 2\nlistener_manager.lds.update_rejected: 3\n";
-    let sent = Sent { why: Some("too long".into()), ..counted(&refused) };
+    let sent = ConfigCounters { why: Some("too long".into()), ..counted(&refused) };
     assert_eq!(
         sent.to_string(),
         "its control plane is connected, clusters were sent 2 times and listeners 3 times (3 \
          refused): too long"
     );
     for rubbish in ["", "x", ": \n:", "control_plane.connected_state: -1"] {
-        assert_eq!(counted(rubbish), Sent::default(), "{rubbish}");
+        assert_eq!(counted(rubbish), ConfigCounters::default(), "{rubbish}");
     }
 }
 

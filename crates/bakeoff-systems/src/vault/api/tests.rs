@@ -15,7 +15,7 @@ use super::*;
 use crate::{Memory, kinds};
 
 fn api(versioned: bool) -> SecretApi {
-    SecretApi(Arc::new(Prepared {
+    SecretApi(Arc::new(LoadSecrets {
         token: "a-token".into(),
         versioned,
         password: "a-password".into(),
@@ -280,7 +280,7 @@ fn wrong_decrypted_text_is_a_wrong_value() {
         (listener, socket) // kept open until the end
     });
     let memory = Memory::default();
-    memory.keep(Prepared {
+    memory.keep(LoadSecrets {
         token: "t".into(),
         versioned: true,
         password: String::new(),

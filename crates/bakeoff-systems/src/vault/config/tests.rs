@@ -9,15 +9,15 @@ use super::super::storage::COMPONENTS;
 use super::*;
 use serde_json::Value;
 
-use crate::testing::asked;
+use crate::testing::study_system;
 use crate::{Access, by_kind};
 use crate::{COMPOSITE, postgresql};
 
 /// Returns a system with these options and a storage part of this kind.
 fn on(part: Option<&str>, nodes: u32, options: &[(&str, &str)]) -> study::System {
-    let mut system = asked("vault", nodes, options);
+    let mut system = study_system("vault", nodes, options);
     if let Some(kind) = part {
-        system.parts.insert("storage".into(), asked(kind, 1, &[]));
+        system.parts.insert("storage".into(), study_system(kind, 1, &[]));
     }
     system
 }
@@ -31,7 +31,7 @@ fn unsound(product: Product, system: &study::System, what: &str, hint: &str) {
 
 #[test]
 fn the_storage_follows_from_the_part() {
-    let storage = |part, options: &[(&str, &str)]| Storage::asked(&on(part, 1, options)).name;
+    let storage = |part, options: &[(&str, &str)]| Storage::configured(&on(part, 1, options)).name;
     assert_eq!(storage(None, &[]), "raft");
     assert_eq!(storage(None, &[("storage", "file")]), "file");
     for kind in &*COMPONENTS {
@@ -84,7 +84,7 @@ fn refuses_unsound_systems_with_a_hint() {
 
     let bao = |version: Option<&str>| study::System {
         version: version.map(Into::into),
-        ..asked("openbao", 3, &[(STANDBY_READS, "on")])
+        ..study_system("openbao", 3, &[(STANDBY_READS, "on")])
     };
     unsound(OpenBao, &bao(Some("2.4.4")), "needs version 2.5 or newer", "2.5");
     for version in [None, Some("2.5"), Some("2.10.0"), Some("3")] {
@@ -131,7 +131,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
             Neighbour { role: role.clone(), system: kind, nodes: vec![node(1), node(2)] }
         })
         .collect();
-    let asked = Asked {
+    let context = DescribeContext {
         system,
         role: COMPOSITE,
         composite: system,
@@ -142,7 +142,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         seed: 0,
         neighbours: &neighbours,
     };
-    let description = describe(product, &asked, &mut ports).unwrap();
+    let description = describe(product, &context, &mut ports).unwrap();
     let config = |node: &NodeSpec| {
         let file = node.files.iter().find(|file| file.path.ends_with("config.json")).unwrap();
         assert_eq!(file.mode, FileMode::Private);
@@ -247,7 +247,7 @@ fn nodes_use_tls_if_requested_and_keep_keys_private() {
 fn each_product_gets_its_own_settings() {
     let (configs, _) = described(Product::Vault, &on(None, 1, &[]));
     assert_eq!(configs[0]["disable_mlock"], true);
-    let off = asked("openbao", 3, &[(STANDBY_READS, "off")]);
+    let off = study_system("openbao", 3, &[(STANDBY_READS, "off")]);
     let (configs, description) = described(Product::OpenBao, &off);
     assert!(configs.iter().all(|config| config["disable_standby_reads"] == true));
     assert!(configs[0].get("disable_mlock").is_none());
@@ -255,7 +255,7 @@ fn each_product_gets_its_own_settings() {
         description.settings.iter().find(|configured| configured.name == "disable_standby_reads");
     assert_eq!(configured.unwrap().reason, ASKED);
     for options in [&[][..], &[(STANDBY_READS, "on")]] {
-        let (configs, _) = described(Product::OpenBao, &asked("openbao", 3, options));
+        let (configs, _) = described(Product::OpenBao, &study_system("openbao", 3, options));
         assert!(configs[0].get("disable_standby_reads").is_none());
     }
 }
@@ -263,11 +263,11 @@ fn each_product_gets_its_own_settings() {
 #[test]
 fn credentials_are_found_relative_to_the_users_folder() {
     let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
-    let system = crate::testing::asked("vault", 1, &options);
+    let system = crate::testing::study_system("vault", 1, &options);
     let dir = Path::new("/nodes");
     let (role, program) = (COMPOSITE, None);
     let composite = &system;
-    let asked = Asked {
+    let context = DescribeContext {
         system: composite,
         role,
         composite,
@@ -280,8 +280,8 @@ fn credentials_are_found_relative_to_the_users_folder() {
     };
     let mut env = Vec::new();
     let (component, index, name, api) = (None, 0, "vault", &[][..]);
-    let node = NodeStorage { asked: &asked, component, index, name, dir, api, tls: false };
-    let storage = Storage::asked(&system);
+    let node = NodeStorage { context: &context, component, index, name, dir, api, tls: false };
+    let storage = Storage::configured(&system);
     let configured = (storage.name, (storage.config)(&node, &mut env));
     assert_eq!(configured, ("gcs", json!({"bucket": "b", "ha_enabled": "false"})));
     let file = std::env::current_dir().unwrap().join("key.json").display().to_string();

@@ -175,11 +175,11 @@ fn killed_inmem_storage_never_opens() {
 
 #[test]
 fn keys_of_an_opened_cluster_stay_in_memory() {
-    use crate::running::{self, shown_to_others};
-    use crate::testing::{asked, program};
+    use crate::running_system::{self, shown_to_others};
+    use crate::testing::{program, study_system};
     let vault = crate::by_kind("vault").unwrap();
     let Some(program) = program(vault, &[]) else { return };
-    let mut running = running::start(vault, &asked("vault", 1, &[]), Some(program));
+    let mut running = running_system::start(vault, &study_system("vault", 1, &[]), Some(program));
     let node = running.ready.nodes[0].clone();
     let keys = node.memory.get::<Keys>().unwrap();
     let base64 = keys.unseal[0].clone();

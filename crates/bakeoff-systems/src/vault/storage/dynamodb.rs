@@ -24,11 +24,11 @@ pub(super) const STORAGE: Storage = Storage {
         },
         KindOption { name: "region", form: OptionForm::Text, meaning: "region of that table" },
     ],
-    settings: |asked| high_availability(asked).into_iter().collect(),
+    settings: |context| high_availability(context).into_iter().collect(),
     config: |node, env| {
         let mut table = json!({
-            "table": node.asked.option("table").unwrap_or(TABLE),
-            "region": node.asked.option("region").unwrap_or(REGION),
+            "table": node.context.option("table").unwrap_or(TABLE),
+            "region": node.context.option("region").unwrap_or(REGION),
             "ha_enabled": node.high_availability(),
         });
         if node.component.is_some() {

@@ -25,17 +25,17 @@ pub(super) const STORAGE: Storage = Storage {
             meaning: "file with the credentials for that bucket",
         },
     ],
-    settings: |asked| high_availability(asked).into_iter().collect(),
+    settings: |context| high_availability(context).into_iter().collect(),
     config: |node, env| {
         if node.component.is_some() {
             env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", node.entrance())));
-        } else if let Some(file) = node.asked.option("credentials") {
+        } else if let Some(file) = node.context.option("credentials") {
             // Nodes run in their own working directory, so make the path absolute.
             let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
             let file = file.display().to_string();
             env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file));
         }
-        let bucket = node.asked.option("bucket").unwrap_or(BUCKET);
+        let bucket = node.context.option("bucket").unwrap_or(BUCKET);
         json!({"bucket": bucket, "ha_enabled": node.high_availability()})
     },
     prepare: |_, component| {

@@ -20,7 +20,7 @@ use bakeoff_core::study::{self, KindOption};
 use serde_json::{Value, json};
 
 use super::Product;
-use crate::{Asked, Neighbour, SystemError, option, setting};
+use crate::{DescribeContext, Neighbour, SystemError, option, setting};
 
 /// Every storage; the first one is the default.
 const STORAGES: &[&Storage] = &[
@@ -54,7 +54,7 @@ pub(crate) struct Storage {
     /// Option that only this storage has, and the effect that other systems lack.
     exclusive: Option<(&'static str, &'static str)>,
     /// Returns the settings that differ from the product's defaults.
-    pub(super) settings: fn(&Asked<'_>) -> Vec<Setting>,
+    pub(super) settings: fn(&DescribeContext<'_>) -> Vec<Setting>,
     /// Returns its part of a node's configuration. May append to the node's environment.
     pub(super) config: fn(&NodeStorage<'_>, &mut Vec<(String, String)>) -> Value,
     /// Creates the objects that nodes need in the component before they start.
@@ -71,7 +71,7 @@ pub(super) struct StorageGuarantees {
 
 /// Node whose storage is configured.
 pub(super) struct NodeStorage<'a> {
-    pub(super) asked: &'a Asked<'a>,
+    pub(super) context: &'a DescribeContext<'a>,
     pub(super) component: Option<&'a Neighbour>,
     /// Index of the node, from 0.
     pub(super) index: usize,
@@ -91,7 +91,7 @@ impl NodeStorage<'_> {
 
     /// Returns whether several nodes share the storage, as a text for Vault.
     fn high_availability(&self) -> &'static str {
-        if self.asked.system.nodes > 1 { "true" } else { "false" }
+        if self.context.system.nodes > 1 { "true" } else { "false" }
     }
 }
 
@@ -111,7 +111,7 @@ impl Storage {
     };
 
     /// Returns the storage of a system.
-    pub(crate) fn asked(system: &study::System) -> &'static Storage {
+    pub(crate) fn configured(system: &study::System) -> &'static Storage {
         let component = system.parts.get("storage").map(|part| part.kind.as_str());
         let follows = STORAGES.iter().find(|s| component.is_some() && s.component == component);
         let named = option(system, "storage");
@@ -170,7 +170,7 @@ impl Storage {
 }
 
 /// Returns the high availability setting of a storage that several nodes share.
-fn high_availability(asked: &Asked<'_>) -> Option<Setting> {
+fn high_availability(context: &DescribeContext<'_>) -> Option<Setting> {
     let why = "several nodes need an active one among them";
-    (asked.system.nodes > 1).then(|| setting("storage.ha_enabled", true, why))
+    (context.system.nodes > 1).then(|| setting("storage.ha_enabled", true, why))
 }

@@ -20,10 +20,10 @@ pub(super) const STORAGE: Storage = Storage {
     component: Some("postgresql"),
     options: &[MAX_IDLE_CONNECTIONS],
     exclusive: Some((MAX_IDLE_CONNECTIONS.name, "keep data in PostgreSQL")),
-    settings: |asked| {
+    settings: |context| {
         let name = "storage.postgresql.max_idle_connections";
-        let kept = asked.option(MAX_IDLE_CONNECTIONS.name).map(|kept| setting(name, kept, ASKED));
-        kept.into_iter().chain(high_availability(asked)).collect()
+        let kept = context.option(MAX_IDLE_CONNECTIONS.name).map(|kept| setting(name, kept, ASKED));
+        kept.into_iter().chain(high_availability(context)).collect()
     },
     config: |node, _| {
         let url = node.component.and_then(|component| postgresql::url(&component.nodes[0]));
@@ -31,7 +31,7 @@ pub(super) const STORAGE: Storage = Storage {
             "connection_url": url.unwrap_or_default(),
             "ha_enabled": node.high_availability(),
         });
-        if let Some(kept) = node.asked.option(MAX_IDLE_CONNECTIONS.name) {
+        if let Some(kept) = node.context.option(MAX_IDLE_CONNECTIONS.name) {
             storage["max_idle_connections"] = json!(kept);
         }
         storage

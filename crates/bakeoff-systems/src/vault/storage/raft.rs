@@ -16,10 +16,10 @@ pub(crate) const STORAGE: Storage = Storage {
     name: "raft",
     options: &[MULTIPLIER],
     exclusive: Some((MULTIPLIER.name, "keep data by Raft")),
-    settings: |asked| {
-        let multiplier = asked.option(MULTIPLIER.name);
+    settings: |context| {
+        let multiplier = context.option(MULTIPLIER.name);
         let joined = "the nodes join by themselves";
-        let join = (asked.system.nodes > 1)
+        let join = (context.system.nodes > 1)
             .then(|| setting("storage.raft.retry_join", "all nodes", joined));
         multiplier
             .map(|multiplier| setting("storage.raft.performance_multiplier", multiplier, ASKED))
@@ -28,10 +28,10 @@ pub(crate) const STORAGE: Storage = Storage {
             .collect()
     },
     config: |node, _| config(node),
-    guarantees: Some(|asked| StorageGuarantees {
+    guarantees: Some(|system| StorageGuarantees {
         replication: "Raft: every server holds all data; a majority must live".to_owned(),
-        acknowledged: synced_by(asked).to_owned(),
-        acknowledged_in: Some(majority_disks(asked)),
+        acknowledged: synced_by(system).to_owned(),
+        acknowledged_in: Some(majority_disks(system)),
     }),
     ..Storage::PLAIN
 };
@@ -39,7 +39,7 @@ pub(crate) const STORAGE: Storage = Storage {
 fn config(node: &NodeStorage<'_>) -> Value {
     // The folder must exist already.
     let mut raft = json!({"path": node.dir, "node_id": node.name});
-    if let Some(multiplier) = node.asked.option(MULTIPLIER.name) {
+    if let Some(multiplier) = node.context.option(MULTIPLIER.name) {
         raft["performance_multiplier"] = json!(multiplier);
     }
     let join = |api: &String| {

@@ -48,25 +48,31 @@ pub(super) fn order(study: &Study, seed: u64) -> Vec<Trial> {
 
 /// Returns the study's only system, prepared for a trial.
 pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> PreparedSystem<'a> {
-    let asked = &study.systems[0];
-    let system = systems::by_kind(&asked.kind).expect("it is in the registry");
+    let study_system = &study.systems[0];
+    let system = systems::by_kind(&study_system.kind).expect("it is in the registry");
     let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
     let endpoints: Vec<String> = match &settings.unix_socket {
         Some(path) => vec![format!("unix:{path}")],
-        None => asked.endpoints().iter().map(endpoint).collect(),
+        None => study_system.endpoints().iter().map(endpoint).collect(),
     };
     let record = SystemRecord {
-        name: asked.name.clone(),
-        kind: asked.kind.clone(),
+        name: study_system.name.clone(),
+        kind: study_system.kind.clone(),
         already_running: true,
         source: Some(endpoints.join(", ")),
-        tls_version: (asked.endpoints().iter().any(|one| one.tls))
-            .then(|| asked.tls_text("TLS".to_owned())),
-        nodes: asked.nodes,
-        guarantees: system.guarantees(asked),
+        tls_version: (study_system.endpoints().iter().any(|one| one.tls))
+            .then(|| study_system.tls_text("TLS".to_owned())),
+        nodes: study_system.nodes,
+        guarantees: system.guarantees(study_system),
         ..SystemRecord::default()
     };
-    PreparedSystem { asked, found: asked.clone(), system, components: Vec::new(), record }
+    PreparedSystem {
+        study_system,
+        found: study_system.clone(),
+        system,
+        components: Vec::new(),
+        record,
+    }
 }
 
 /// Returns the load as a study.
