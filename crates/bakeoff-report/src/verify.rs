@@ -42,7 +42,7 @@ impl Outcome {
 
 /// A verified aspect of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedAspect {
     /// Name of the aspect: `lines`.
     pub what: String,
     /// Result.
@@ -51,7 +51,7 @@ pub struct Verified {
     pub seen: String,
 }
 
-impl Verified {
+impl VerifiedAspect {
     /// Creates the result for one aspect.
     pub fn new(what: &str, outcome: Outcome, seen: impl Into<String>) -> Self {
         Self { what: what.to_owned(), outcome, seen: seen.into() }
@@ -80,28 +80,28 @@ impl Verified {
 const FAULTS_SHOWN: usize = 3;
 
 /// Verifies a record, given the links of its lines and the complaints from reading it.
-pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<Verified> {
+pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<VerifiedAspect> {
     let rest = [lines(links, complaints), trials(record), counts(record), checks(record)];
     machines(record).into_iter().chain(rest).collect()
 }
 
 /// Checks that a resumed run continued on the machines that it began on. `None` if it was not resumed.
-fn machines(record: &Record) -> Option<Verified> {
+fn machines(record: &Record) -> Option<VerifiedAspect> {
     let changes = record.machine_changes();
     let times = plural(record.resumed.len() as u64, "time");
     let otherwise = format!("resumed {times} on the same machines");
-    (!record.resumed.is_empty()).then(|| Verified::of_faults("machines", &changes, otherwise))
+    (!record.resumed.is_empty()).then(|| VerifiedAspect::of_faults("machines", &changes, otherwise))
 }
 
-fn lines(links: &Links, complaints: &[Complaint]) -> Verified {
+fn lines(links: &Links, complaints: &[Complaint]) -> VerifiedAspect {
     let faults: Vec<String> =
         complaints.iter().chain(&links.broken).map(ToString::to_string).collect();
     let lines = plural(links.lines as u64, "line");
-    Verified::of_faults("lines", &faults, format!("{lines}, each linked to the previous one"))
+    VerifiedAspect::of_faults("lines", &faults, format!("{lines}, each linked to the previous one"))
 }
 
 /// Checks that the order of trials follows from study and seed, and that each trial is in that order at most once.
-fn trials(record: &Record) -> Verified {
+fn trials(record: &Record) -> VerifiedAspect {
     let header = &record.header;
     let mut faults = Vec::new();
     // A load of a URL is recorded as a study without a planned order.
@@ -148,7 +148,7 @@ fn trials(record: &Record) -> Verified {
     }
     let (done, all) = (record.trials.len(), header.order.len());
     let seed = header.seed;
-    Verified::of_faults(
+    VerifiedAspect::of_faults(
         "trials",
         &faults,
         format!("{done} of {all} trials, in an order that follows from study and seed {seed}"),
@@ -156,7 +156,7 @@ fn trials(record: &Record) -> Verified {
 }
 
 /// Checks the counts of each stage against its histograms and seconds.
-fn counts(record: &Record) -> Verified {
+fn counts(record: &Record) -> VerifiedAspect {
     let mut faults = Vec::new();
     let mut histograms = 0;
     for trial in &record.trials {
@@ -171,7 +171,7 @@ fn counts(record: &Record) -> Verified {
         }
     }
     let histograms = count_text(histograms as u64);
-    Verified::of_faults(
+    VerifiedAspect::of_faults(
         "counts",
         &faults,
         format!("operations and errors agree with {histograms} histograms"),
@@ -206,7 +206,7 @@ fn unlike_counts(of: &Measurement, name: &str, figures: &OperationFigures) -> Ve
 }
 
 /// Recomputes the checks that follow from a trial's measurement, and compares their verdicts.
-fn checks(record: &Record) -> Verified {
+fn checks(record: &Record) -> VerifiedAspect {
     let mut faults = Vec::new();
     let mut again = 0;
     for trial in record.trials.iter().filter(|trial| !trial.stages.is_empty()) {
@@ -233,7 +233,7 @@ fn checks(record: &Record) -> Verified {
         }
     }
     let again = plural(again, "check");
-    Verified::of_faults(
+    VerifiedAspect::of_faults(
         "checks",
         &faults,
         format!("{again} recomputed, all with the recorded verdict"),

@@ -63,7 +63,7 @@ pub enum Event<'a> {
     /// A run begins, with `trials` trials.
     RunStarted { study: &'a Study, seed: u64, trials: usize, folder: &'a Path },
     /// A run is resumed.
-    RunResumed(Resumed<'a>),
+    RunResumed(ResumedRun<'a>),
     /// A run is resumed on machines that changed, as `--trust` allows.
     MachinesChanged { changes: &'a [String] },
     /// A run that was to be resumed is complete.
@@ -141,7 +141,7 @@ pub struct GateExtended<'a> {
 
 /// A resumed run.
 #[derive(Debug)]
-pub struct Resumed<'a> {
+pub struct ResumedRun<'a> {
     /// Study of the run.
     pub study: &'a Study,
     /// Number of missing trials.

@@ -4,7 +4,7 @@
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
 use bakeoff_report::compared;
-use bakeoff_report::compare::{Compared};
+use bakeoff_report::compare::{RunComparison};
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report, Style, verify};
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
     report::json(&read);
     verify::verify(&record::chain::check(input), &record, &complaints);
     Reproduction::new(&record, &record).text();
-    let compared = Compared::new(&record, &record, &[], &[]);
+    let compared = RunComparison::new(&record, &record, &[], &[]);
     compared::terminal(&compared, &PLAIN);
     compared::markdown(&compared);
 });

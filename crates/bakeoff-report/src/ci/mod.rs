@@ -7,7 +7,7 @@
 pub mod github;
 mod junit;
 
-use crate::compare::{Compared, FailIfOutcome, Passed};
+use crate::compare::{FailIfOutcome, GateOutcome, RunComparison};
 
 pub use junit::junit;
 
@@ -51,7 +51,7 @@ impl Case {
     }
 
     /// Returns the conditions of a comparison. For a gate, adds the case that its trials are valid.
-    pub fn from_comparison(compared: &Compared) -> Vec<Self> {
+    pub fn from_comparison(compared: &RunComparison) -> Vec<Self> {
         let case = |(name, outcome): &(String, FailIfOutcome)| Self {
             name: name.clone(),
             outcome: match outcome {
@@ -62,7 +62,7 @@ impl Case {
         };
         let mut cases: Vec<Self> = compared.outcomes().iter().map(case).collect();
         if let Some(passed) = compared.passed() {
-            let reasons = compared.verdict().filter(|_| passed == Passed::NotValid);
+            let reasons = compared.verdict().filter(|_| passed == GateOutcome::NotValid);
             cases.push(Self::valid(reasons.into_iter().collect()));
         }
         cases

@@ -16,7 +16,7 @@ use bakeoff_core::stats::judge::Scale;
 use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::{self, count_text, figure_text, plural};
 
-use super::{Compared, scale};
+use super::{RunComparison, scale};
 use crate::derive::judgement::better;
 use crate::model::quantity::{Point, Quantity};
 
@@ -30,8 +30,8 @@ pub struct FailIf {
     /// The condition as given. Ranges refer to it.
     raw: String,
     text: String,
-    place: Named,
-    system: Named,
+    place: QuotedName,
+    system: QuotedName,
     quantity: Quantity,
     below: bool,
     /// Relative to the base's figure; for errors, a share of all operations.
@@ -99,9 +99,9 @@ impl FromStr for FailIf {
     }
 }
 
-type Named = Option<(String, Range<usize>)>;
+type QuotedName = Option<(String, Range<usize>)>;
 /// Place, system, and range of the figure.
-type About = (Named, Named, Range<usize>);
+type About = (QuotedName, QuotedName, Range<usize>);
 
 /// Parses the text before the comparison, up to byte `end`: place, system, and range of the figure.
 fn about(text: &str, end: usize) -> Result<About, Misread> {
@@ -219,12 +219,12 @@ impl FailIf {
 
     /// Returns true if the condition is about this system at this place.
     pub(super) fn is_about(&self, place: &str, system: &str) -> bool {
-        let is = |named: &Named, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
+        let is = |named: &QuotedName, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
         is(&self.place, place) && is(&self.system, system)
     }
 
     /// Checks that its names occur in the comparison.
-    pub fn check_names(&self, compared: &Compared) -> Result<(), Misread> {
+    pub fn check_names(&self, compared: &RunComparison) -> Result<(), Misread> {
         let places = compared.sections.iter().map(|section| section.place.as_str());
         let systems = compared.changes().map(|(_, change)| change.system.as_str());
         self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
@@ -254,7 +254,7 @@ impl FailIf {
     }
 
     /// Evaluates the condition on all changes that it is about.
-    pub(super) fn ask(&self, compared: &Compared) -> FailIfOutcome {
+    pub(super) fn ask(&self, compared: &RunComparison) -> FailIfOutcome {
         let (mut proven, mut unclear) = (Vec::new(), Vec::new());
         let mut any = false;
         for (section, change) in compared.changes() {

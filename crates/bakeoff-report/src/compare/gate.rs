@@ -22,7 +22,7 @@ use bakeoff_core::units::{share_text, trials_text};
 
 use super::not_judged::{NotJudged, Side};
 use super::{
-    Change, Compared, FailIf, FailIfOutcome, Section, Subject, same_memory, scale, unlike,
+    Change, FailIf, FailIfOutcome, RunComparison, Section, Subject, same_memory, scale, unlike,
 };
 use crate::derive::comparison::Comparison;
 use crate::derive::conditions::lesser_guarantees;
@@ -42,7 +42,7 @@ const MORE_ERRORS: &str = "errors > +0%";
 
 /// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passed {
+pub enum GateOutcome {
     /// Every condition is ruled out.
     Yes,
     /// A condition is proven.
@@ -64,7 +64,7 @@ pub enum GateError {
     Condition(#[source] Misread),
 }
 
-impl Compared {
+impl RunComparison {
     /// Judges the run of a gate.
     ///
     /// # Errors
@@ -141,17 +141,17 @@ impl Compared {
     }
 
     /// Returns the outcome; `None` if this is not a gate.
-    pub fn passed(&self) -> Option<Passed> {
+    pub fn passed(&self) -> Option<GateOutcome> {
         self.gate.as_ref()?;
         let any = |is: fn(&FailIfOutcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
         Some(if any(|one| matches!(one, FailIfOutcome::Proven(_))) {
-            Passed::No
+            GateOutcome::No
         } else if self.own_failures {
-            Passed::NotValid
+            GateOutcome::NotValid
         } else if any(|one| matches!(one, FailIfOutcome::CannotTell(_))) {
-            Passed::CannotTell
+            GateOutcome::CannotTell
         } else {
-            Passed::Yes
+            GateOutcome::Yes
         })
     }
 
@@ -174,13 +174,13 @@ impl Compared {
             return Some(format!("stop: {}", [self.broken.clone(), proven].concat().join("; ")));
         }
         Some(match self.passed()? {
-            Passed::No => {
+            GateOutcome::No => {
                 format!("stop: proven for the new build of {system}: {}", proven.join("; "))
             }
-            Passed::NotValid => format!(
+            GateOutcome::NotValid => format!(
                 "stop: {system} itself made trials not valid, so they cannot judge the new build"
             ),
-            Passed::CannotTell => {
+            GateOutcome::CannotTell => {
                 let why = match self.changes().find_map(|(_, change)| change.slow_text()) {
                     Some(slow) => slow,
                     None => match self.more_trials() {
@@ -192,7 +192,7 @@ impl Compared {
                     "inconclusive: no condition is proven for the new build of {system}, but {why}"
                 )
             }
-            Passed::Yes => {
+            GateOutcome::Yes => {
                 let mut text =
                     format!("pass: no condition is proven for the new build of {system}");
                 if let Some(rounds) = self.fewest_rounds {

@@ -31,18 +31,18 @@ use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
 pub use fail_if::{FailIf, FailIfOutcome};
-pub use gate::{GateError, Passed};
+pub use gate::{GateError, GateOutcome};
 pub use runs::{is_of_the_same_study, is_same_machine};
 pub use trend::{LeftOut, Trend, TrendRun};
 
 use fail_if::signed;
 use not_judged::{NotJudged, Side, Unproven};
-use runs::{Asked, Between};
+use runs::{Between, FigureQuery};
 use unlike::unlike;
 
 /// Two compared runs.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct RunComparison {
     pub(crate) base: String,
     pub(crate) new: String,
     /// Differences: parts that only one run has, or that are configured or done differently.
@@ -100,7 +100,7 @@ pub(crate) struct Change {
     pub(crate) slow: Option<SlowTrials>,
 }
 
-impl Compared {
+impl RunComparison {
     /// Compares `new` with `base` and evaluates the conditions. `known`: further runs; those of the base's study on the
     /// same machine show the spread between runs.
     pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
@@ -233,7 +233,7 @@ impl Section {
                     (Ok(_), (Some(new), Some(base))) => Some(scale.between(new, base)),
                     _ => None,
                 };
-                let asked_of = Asked { place: &place, system: &ours.system, subject };
+                let asked_of = FigureQuery { place: &place, system: &ours.system, subject };
                 let trials = figures.and_then(|(new, base)| match new.len().min(base.len()) {
                     // Too few trials is the reason to report, whatever is known of other runs.
                     few if few < TRIALS_MIN => Ok(Trials::Apart(new, base)),

@@ -155,7 +155,7 @@ impl Between {
     /// Returns the trials of both runs in the form to judge. The error says why that is impossible.
     pub(super) fn trials(
         &self,
-        of: Asked<'_>,
+        of: FigureQuery<'_>,
         new: Vec<f64>,
         base: Vec<f64>,
     ) -> Result<Trials, NotJudged> {
@@ -180,7 +180,7 @@ impl Between {
 
 /// Place, system and figure in question.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct FigureQuery<'a> {
     pub(super) place: &'a str,
     pub(super) system: &'a str,
     pub(super) subject: Subject,

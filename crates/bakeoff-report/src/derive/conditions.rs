@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::derive::acknowledged::{acknowledged_words, medium, of_majority};
 use crate::derive::fairness::survives;
-use crate::model::contender::{Audited, Contender};
+use crate::model::contender::{AuditCoverage, Contender};
 use crate::model::contest::Contest;
 
 /// Excess share of failures that qualifies a claim. It is a tenth of what a p99.9 leaves out, because immediate
@@ -37,7 +37,7 @@ pub(crate) enum Condition {
     /// The freshness of its reads is unknown, and the other's is known.
     UnknownReads,
     /// Fewer of its writes were read back.
-    Audits(Audited),
+    Audits(AuditCoverage),
     /// It failed more of its operations: this share.
     Failed { share: f64, how: &'static str },
     /// It stood still for more of the window: this share.
@@ -86,7 +86,7 @@ impl Condition {
             Self::Failures => format!("{it} survives fewer failures of nodes"),
             Self::StaleReads => format!("{its} reads may be stale"),
             Self::UnknownReads => format!("the freshness of {its} reads is unknown"),
-            Self::Audits(Audited::No) => format!("{its} writes were not read back"),
+            Self::Audits(AuditCoverage::No) => format!("{its} writes were not read back"),
             Self::Audits(_) => format!("not all of {its} audits took place"),
             Self::Failed { share, how } => {
                 format!("{} of {name}'s operations {how}", share_text(*share))

@@ -13,15 +13,15 @@ use bakeoff_core::units::count_text;
 use super::outages::{FaultOutages, SystemOutages, seconds_text};
 
 /// A figure of effects: its name and its text for a system.
-type Shown = (&'static str, fn(&Fault, &SystemOutages) -> Option<String>);
+type EffectFigure = (&'static str, fn(&Fault, &SystemOutages) -> Option<String>);
 
-const ARRIVAL: [Shown; 2] = [
+const ARRIVAL: [EffectFigure; 2] = [
     ("change until the gateway has it, median", |_, of| Some(seconds_text(middle(&arrived(of)?)))),
     ("change until the gateway has it, longest", |_, of| {
         arrived(of)?.last().copied().map(seconds_text)
     }),
 ];
-const COSTS: [Shown; 2] = [
+const COSTS: [EffectFigure; 2] = [
     ("failed and unknown outcomes by effect", |fault, of| {
         by_effect(fault, of, |cost| Some(cost.failed + cost.unknown))
     }),
@@ -31,7 +31,7 @@ const COSTS: [Shown; 2] = [
 const NAMED: usize = 3;
 
 /// Returns the figures of a fault with several effects; empty for others.
-pub(crate) fn figures(of: &FaultOutages) -> Vec<Shown> {
+pub(crate) fn figures(of: &FaultOutages) -> Vec<EffectFigure> {
     let mut effects = of.systems.iter().flat_map(effects);
     let costs = if effects.any(|hit| hit.cost.is_some()) { &COSTS[..] } else { &[] };
     let arrival = if changes_routes(&of.fault) { &ARRIVAL[..] } else { &[] };

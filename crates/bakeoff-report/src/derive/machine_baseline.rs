@@ -29,7 +29,7 @@ const SIZE_ALIKE: u64 = 2;
 
 /// A system's throughput with one number of clients, and the machine's limits there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bound {
+pub struct BaselineShare {
     /// System.
     pub system: String,
     /// Clients of the stage.
@@ -71,12 +71,12 @@ pub(crate) struct Limits {
     /// True if servers ran on other machines: the limit is then that of the fastest of their disks.
     elsewhere: bool,
     /// Systems whose servers bakeoff started.
-    started: Vec<Started>,
+    started: Vec<OwnSystem>,
 }
 
 /// A system that bakeoff started, as far as the disk is concerned.
 #[derive(Debug, Clone)]
-struct Started {
+struct OwnSystem {
     name: String,
     nodes: u32,
     acknowledged_in: Option<AckLocation>,
@@ -108,7 +108,7 @@ impl Limits {
             round_trips: machine_baseline.round_trips.clone(),
             elsewhere: record.header.environment.has_places(),
             started: started
-                .map(|system| Started {
+                .map(|system| OwnSystem {
                     name: system.name.clone(),
                     nodes: system.nodes,
                     acknowledged_in: system.guarantees.acknowledged_in,
@@ -117,7 +117,7 @@ impl Limits {
         })
     }
 
-    fn started(&self, system: &str) -> Option<&Started> {
+    fn started(&self, system: &str) -> Option<&OwnSystem> {
         self.started.iter().find(|started| started.name == system)
     }
 
@@ -202,7 +202,7 @@ impl Limits {
         quickest.min_by(f64::total_cmp).map(|micros| micros / 1e6)
     }
 
-    fn bound(&self, load: &Load, of: &Contender, clients: u32, throughput: f64) -> Bound {
+    fn bound(&self, load: &Load, of: &Contender, clients: u32, throughput: f64) -> BaselineShare {
         let under_way = clients.saturating_mul(load.in_flight);
         let seconds_each = f64::from(under_way) / throughput;
         let quicker = self.quickest_sync().is_some_and(|quickest| seconds_each < quickest);
@@ -217,7 +217,7 @@ impl Limits {
             })
         };
         let disk = share(self.disk(under_way).filter(|_| self.waits_for_disk(&of.system)), quicker);
-        Bound {
+        BaselineShare {
             system: of.system.clone(),
             clients,
             under_way,
@@ -253,7 +253,7 @@ fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64
 }
 
 /// Returns a bound for every stage of every system with a rate and a limit.
-pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
+pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<BaselineShare> {
     let Some(limits) = limits else { return Vec::new() };
     let mut bounds = Vec::new();
     for one in of.contenders.iter().filter(|one| one.mostly_errors().is_none()) {
@@ -281,7 +281,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
     let mut lines = Vec::new();
 
     // If the limits differ, each system's limit follows its share.
-    let reached = |all: &[(&Bound, ShareOfLimit)]| {
+    let reached = |all: &[(&BaselineShare, ShareOfLimit)]| {
         let each = all.iter().enumerate().map(|(place, (bound, share))| {
             let verb = match place {
                 0 if sweep => " reaches at best",
@@ -306,7 +306,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
         and(&each.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
     };
     let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
-    let disk: Vec<(&Bound, ShareOfLimit)> = on_disk().collect();
+    let disk: Vec<(&BaselineShare, ShareOfLimit)> = on_disk().collect();
     if let Some((first, share)) = disk.first() {
         let appends = ByteCount(limits.append_bytes);
         let what = if several {
@@ -353,7 +353,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
         }
     }
     lines.extend(limits.not_held(of));
-    let loopback: Vec<(&Bound, ShareOfLimit)> =
+    let loopback: Vec<(&BaselineShare, ShareOfLimit)> =
         best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
     if let Some((first, share)) = loopback.first() {
         let nothing = "and a server that does nothing";
@@ -377,8 +377,8 @@ fn clients(count: u32) -> String {
 }
 
 /// Returns each system's stage with the highest rate.
-fn best(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
-    let mut best: Vec<Bound> = Vec::new();
+fn best(of: &Contest, limits: Option<&Limits>) -> Vec<BaselineShare> {
+    let mut best: Vec<BaselineShare> = Vec::new();
     for bound in bounds(of, limits) {
         match best.iter_mut().find(|one| one.system == bound.system) {
             Some(one) if one.throughput < bound.throughput => *one = bound,

@@ -45,7 +45,7 @@ pub struct Demand {
 
 /// Whether a run meets a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum Compliance {
     /// Met.
     Yes,
     /// Met in part.
@@ -56,7 +56,7 @@ pub enum Met {
     NotAsked,
 }
 
-impl Met {
+impl Compliance {
     /// Returns the text for tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ pub struct Assessment {
     /// Rule.
     pub demand: &'static Demand,
     /// Result.
-    pub met: Met,
+    pub met: Compliance,
     /// Evidence in the record.
     pub why: String,
 }
@@ -185,22 +185,25 @@ pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Assessment> {
         run.steady(),
         run.safe(),
     ];
-    let answer =
-        |(demand, (met, why)): (&'static Demand, (Met, String))| Assessment { demand, met, why };
+    let answer = |(demand, (met, why)): (&'static Demand, (Compliance, String))| Assessment {
+        demand,
+        met,
+        why,
+    };
     DEMANDS.iter().zip(found).map(answer).collect()
 }
 
 /// Returns a summary: `this run meets 8 of 12 published rules for measurements, and 3 in part`.
 pub(crate) fn summary(answers: &[Assessment]) -> String {
-    let count = |met: Met| answers.iter().filter(|answer| answer.met == met).count();
-    let part = match count(Met::InPart) {
+    let count = |met: Compliance| answers.iter().filter(|answer| answer.met == met).count();
+    let part = match count(Compliance::InPart) {
         0 => String::new(),
         some => format!(", and {some} in part"),
     };
     format!(
         "method: this run meets {} of {} published rules for measurements{part}; see `bakeoff report RUN \
          --method`",
-        count(Met::Yes),
+        count(Compliance::Yes),
         answers.len()
     )
 }
@@ -211,12 +214,12 @@ struct Run<'a> {
 }
 
 /// Counts of a check's verdicts over all trials.
-struct Checked {
+struct VerdictCounts {
     passed: usize,
     failed: usize,
 }
 
-impl Checked {
+impl VerdictCounts {
     /// Returns true if the check passed at least once and never failed.
     fn holds(&self) -> bool {
         self.passed > 0 && self.failed == 0
@@ -232,12 +235,12 @@ impl Run<'_> {
         self.valid().flat_map(TrialRecord::figured)
     }
 
-    fn checked(&self, name: CheckName) -> Checked {
+    fn checked(&self, name: CheckName) -> VerdictCounts {
         let all = || self.record.trials.iter().flat_map(|trial| &trial.checks);
         let count = |of: fn(&Verdict) -> bool| {
             all().filter(|check| check.name == name && of(&check.verdict)).count()
         };
-        Checked { passed: count(Verdict::passed), failed: count(Verdict::failed) }
+        VerdictCounts { passed: count(Verdict::passed), failed: count(Verdict::failed) }
     }
 
     /// Returns the loads that some workload runs under.
@@ -247,11 +250,14 @@ impl Run<'_> {
         study.loads.iter().filter(used).collect()
     }
 
-    fn omission(&self) -> (Met, String) {
+    fn omission(&self) -> (Compliance, String) {
         let loads = self.loads();
         let open = loads.iter().filter(|load| is_open(load)).count();
         if open == 0 {
-            return (Met::InPart, "all loads are closed: few operations feel a stall".to_owned());
+            return (
+                Compliance::InPart,
+                "all loads are closed: few operations feel a stall".to_owned(),
+            );
         }
         let late = self
             .stages()
@@ -262,14 +268,15 @@ impl Run<'_> {
         });
         let loads = format!("{open} of {} are open{late}", plural(loads.len() as u64, "load"));
         match self.checked(CheckName::Schedule) {
-            Checked { failed: 0, .. } => (Met::Yes, loads),
-            Checked { failed, .. } => {
-                (Met::InPart, format!("{loads}; {} fell behind schedule", trials_text(failed)))
-            }
+            VerdictCounts { failed: 0, .. } => (Compliance::Yes, loads),
+            VerdictCounts { failed, .. } => (
+                Compliance::InPart,
+                format!("{loads}; {} fell behind schedule", trials_text(failed)),
+            ),
         }
     }
 
-    fn kind_of_load(&self) -> (Met, String) {
+    fn kind_of_load(&self) -> (Compliance, String) {
         let (open, closed): (Vec<&Load>, Vec<&Load>) =
             self.loads().into_iter().partition(|load| is_open(load));
         let names = |of: &[&Load]| and(&of.iter().map(|load| &load.name).collect::<Vec<_>>());
@@ -278,20 +285,23 @@ impl Run<'_> {
             .filter(|(_, loads)| !loads.is_empty())
             .map(|(kind, loads)| format!("{kind}: {}", names(loads)))
             .collect::<Vec<_>>();
-        (Met::Yes, text.join("; "))
+        (Compliance::Yes, text.join("; "))
     }
 
-    fn varied(&self) -> (Met, String) {
+    fn varied(&self) -> (Compliance, String) {
         let header = &self.record.header;
         let study = &header.study;
         if !study.starts_any() {
-            return (Met::No, "the servers ran already and were not started by bakeoff".to_owned());
+            return (
+                Compliance::No,
+                "the servers ran already and were not started by bakeoff".to_owned(),
+            );
         }
         if study.trials < 2 {
-            return (Met::No, "one round: nothing was varied".to_owned());
+            return (Compliance::No, "one round: nothing was varied".to_owned());
         }
         let drawn = follows_plan(self.record);
-        let met = if drawn { Met::Yes } else { Met::InPart };
+        let met = if drawn { Compliance::Yes } else { Compliance::InPart };
         let order = match drawn {
             true => "the seed drew each round's order",
             false => "the seed did not draw the order",
@@ -299,24 +309,24 @@ impl Run<'_> {
         (met, format!("{} rounds; {order}; environments were padded differently", study.trials))
     }
 
-    fn restarted(&self) -> (Met, String) {
+    fn restarted(&self) -> (Compliance, String) {
         let study = &self.record.header.study;
         let trials = trials_text(study.trials as usize);
         if (study.trials as usize) < TRIALS_MIN {
-            return (Met::No, format!("{trials} of each system"));
+            return (Compliance::No, format!("{trials} of each system"));
         }
         let running = self.record.header.systems.iter().any(|system| system.already_running);
         if running || study.clusters == Clusters::Kept {
             let why = "on servers that were not restarted, so all share one process's luck";
-            return (Met::InPart, format!("{trials} of each system, {why}"));
+            return (Compliance::InPart, format!("{trials} of each system, {why}"));
         }
         let open = self.loads().into_iter().any(is_open);
         let closed = if open { "" } else { "; closed loads only" };
-        let met = if open { Met::Yes } else { Met::InPart };
+        let met = if open { Compliance::Yes } else { Compliance::InPart };
         (met, format!("{trials} of each system, each on its own servers{closed}"))
     }
 
-    fn own_samples(&self) -> (Met, String) {
+    fn own_samples(&self) -> (Compliance, String) {
         let mut text = Vec::new();
         let mut fails = false;
         let sampled: Vec<f64> = self.stages().filter_map(gaps_statistic).collect();
@@ -357,24 +367,27 @@ impl Run<'_> {
                 text.push(format!("no stage has {SECONDS_MIN} seconds for an interval of its p99"));
             }
         }
-        (if fails { Met::InPart } else { Met::Yes }, text.join("; "))
+        (if fails { Compliance::InPart } else { Compliance::Yes }, text.join("; "))
     }
 
-    fn fair(&self) -> (Met, String) {
+    fn fair(&self) -> (Compliance, String) {
         let verified: u64 = self.stages().map(|stage| stage.measurement.verified()).sum();
         let answers = self.checked(CheckName::Answers);
         let decide = self.sheet.rows.iter().filter(|row| row.weight == Weight::Decides).count();
         let text = format!("{} answers verified", count_text(verified));
         if verified == 0 || answers.failed > 0 {
             return (
-                Met::No,
+                Compliance::No,
                 format!("{text}; wrong or stale ones in {}", trials_text(answers.failed)),
             );
         }
         match decide {
-            0 => (Met::Yes, format!("{text}; no difference that may decide besides the product")),
+            0 => (
+                Compliance::Yes,
+                format!("{text}; no difference that may decide besides the product"),
+            ),
             some => (
-                Met::InPart,
+                Compliance::InPart,
                 format!(
                     "{text}; {} that may decide: see the fairness sheet",
                     plural(some as u64, "difference")
@@ -383,7 +396,7 @@ impl Run<'_> {
         }
     }
 
-    fn disclosed(&self) -> (Met, String) {
+    fn disclosed(&self) -> (Compliance, String) {
         let header = &self.record.header;
         let machine = &header.environment;
         let unknown: Vec<&str> = header
@@ -393,7 +406,10 @@ impl Run<'_> {
             .map(|system| system.name.as_str())
             .collect();
         if !unknown.is_empty() {
-            return (Met::InPart, format!("version or SHA-256 unknown for {}", and(&unknown)));
+            return (
+                Compliance::InPart,
+                format!("version or SHA-256 unknown for {}", and(&unknown)),
+            );
         }
         let known = !machine.kernel.is_empty() && !machine.cpu_model.is_empty();
         let settings: usize = header.systems.iter().map(|system| system.settings.len()).sum();
@@ -402,23 +418,23 @@ impl Run<'_> {
             plural(header.systems.len() as u64, "program"),
             plural(settings as u64, "setting")
         );
-        (if known { Met::Yes } else { Met::InPart }, text)
+        (if known { Compliance::Yes } else { Compliance::InPart }, text)
     }
 
-    fn long_enough(&self) -> (Met, String) {
+    fn long_enough(&self) -> (Compliance, String) {
         let windows = self.stages().map(|stage| stage.measurement.window);
         let counts = self.stages().map(|stage| {
             let measured = &stage.measurement;
             measured.verified() + measured.error_count()
         });
         let (Some(window), Some(count)) = (windows.min(), counts.min()) else {
-            return (Met::No, "nothing was measured".to_owned());
+            return (Compliance::No, "nothing was measured".to_owned());
         };
         let seconds = window.as_secs_f64();
         let met = match () {
-            () if seconds >= MLPERF_SECONDS && count >= LEAST.1 => Met::Yes,
-            () if seconds >= LEAST.0 && count >= LEAST.1 => Met::InPart,
-            () => Met::No,
+            () if seconds >= MLPERF_SECONDS && count >= LEAST.1 => Compliance::Yes,
+            () if seconds >= LEAST.0 && count >= LEAST.1 => Compliance::InPart,
+            () => Compliance::No,
         };
         // Converts the window to whole milliseconds for its text.
         let window = duration_text(std::time::Duration::from_millis((seconds * 1e3) as u64));
@@ -427,72 +443,77 @@ impl Run<'_> {
         (met, why)
     }
 
-    fn repeatable(&self) -> (Met, String) {
+    fn repeatable(&self) -> (Compliance, String) {
         let header = &self.record.header;
         let again = format!("`{}`", header.repeat_command());
         match self.record.is_complete() {
-            true => (Met::Yes, format!("{again} repeats it")),
-            false => (Met::InPart, format!("{again} would repeat it, but the run is incomplete")),
+            true => (Compliance::Yes, format!("{again} repeats it")),
+            false => {
+                (Compliance::InPart, format!("{again} would repeat it, but the run is incomplete"))
+            }
         }
     }
 
-    fn harness(&self) -> (Met, String) {
+    fn harness(&self) -> (Compliance, String) {
         let environment = &self.record.header.environment;
         let generator = self.checked(CheckName::Generator);
         let lag = self.checked(CheckName::ReceiveLag);
         if environment.machine_baseline.is_none() {
-            return (Met::No, "no machine baseline was measured".to_owned());
+            return (Compliance::No, "no machine baseline was measured".to_owned());
         }
         if generator.failed + lag.failed > 0 {
             let failed = trials_text(generator.failed.max(lag.failed));
-            return (Met::InPart, format!("the generator limited {failed}"));
+            return (Compliance::InPart, format!("the generator limited {failed}"));
         }
         match environment.shared_with_servers {
             true => (
-                Met::InPart,
+                Compliance::InPart,
                 "machine baseline measured; generator and servers share the machine".to_owned(),
             ),
             false => (
-                Met::Yes,
+                Compliance::Yes,
                 "machine baseline measured; the generator had its own machine".to_owned(),
             ),
         }
     }
 
-    fn steady(&self) -> (Met, String) {
+    fn steady(&self) -> (Compliance, String) {
         let cold = |load: &&&Load| load.warmup.is_zero() && matches!(load.stop, Stop::After(_));
         let loads = self.loads();
         let cold: Vec<&String> = loads.iter().filter(cold).map(|load| &load.name).collect();
         if !cold.is_empty() {
-            return (Met::InPart, format!("no warm-up in {}", and(&cold)));
+            return (Compliance::InPart, format!("no warm-up in {}", and(&cold)));
         }
         let stationary = self.checked(CheckName::Stationary);
         let trials = self.record.header.study.trials as usize;
         let text = format!("warmed up; {} of each system", trials_text(trials));
         match () {
-            () if trials < TRIALS_MIN => (Met::InPart, format!("{text}: too few for an interval")),
-            () if stationary.failed > 0 => {
-                (Met::InPart, format!("{text}; {} not stationary", trials_text(stationary.failed)))
+            () if trials < TRIALS_MIN => {
+                (Compliance::InPart, format!("{text}: too few for an interval"))
             }
+            () if stationary.failed > 0 => (
+                Compliance::InPart,
+                format!("{text}; {} not stationary", trials_text(stationary.failed)),
+            ),
             () if !stationary.holds() => {
-                (Met::InPart, format!("{text}; no check for a steady state"))
+                (Compliance::InPart, format!("{text}; no check for a steady state"))
             }
-            () => (Met::Yes, text),
+            () => (Compliance::Yes, text),
         }
     }
 
-    fn safe(&self) -> (Met, String) {
+    fn safe(&self) -> (Compliance, String) {
         if !self.record.header.study.workloads.iter().any(bakeoff_core::study::Workload::writes) {
-            return (Met::NotAsked, "nothing was written that could be lost".to_owned());
+            return (Compliance::NotAsked, "nothing was written that could be lost".to_owned());
         }
         let audits = || self.record.trials.iter().flat_map(|trial| &trial.audits);
         let writes = || audits().filter(|audit| audit.of == AuditSubject::Writes);
         let made = writes().filter(|a| !matches!(a.verdict, Verdict::NotChecked(_))).count();
         let failed = writes().filter(|audit| audit.verdict.failed()).count();
         match made {
-            0 => (Met::No, "no acknowledged write was read back".to_owned()),
+            0 => (Compliance::No, "no acknowledged write was read back".to_owned()),
             made => (
-                Met::InPart,
+                Compliance::InPart,
                 format!(
                     "{} of acknowledged writes, {failed} of them failed",
                     plural(made as u64, "audit")

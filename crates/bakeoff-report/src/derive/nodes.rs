@@ -14,7 +14,7 @@ use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
 
 use super::not_comparable::NotComparable;
-use crate::model::contender::{Contender, Unchecked, not_checked};
+use crate::model::contender::{Contender, MissingVerdict, not_checked};
 use crate::model::nodes::NodeFigures;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
@@ -54,7 +54,7 @@ pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Opti
 pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (what, why, count) in not_checked(&of.trials) {
-        if what == Unchecked::Check(CheckName::Metrics) {
+        if what == MissingVerdict::Check(CheckName::Metrics) {
             let (count, run) = (count, trials_text(of.trials.len()));
             found.push(format!("{why} ({} under {place}, in {count} of {run})", of.system));
         }

@@ -11,7 +11,7 @@ use crate::model::changed_keys::ChangedKeys;
 
 /// The power cuts of one system in all trials of a run.
 #[derive(Debug, Default)]
-struct Suffered<'a> {
+struct SystemPowerCuts<'a> {
     system: &'a str,
     cuts: u32,
     /// First cut of a trial after which keys were lost, or no start followed.
@@ -32,13 +32,16 @@ pub(crate) enum PowerLosses {
 
 /// Words the power cuts of a run; `None` if the power was not cut.
 pub(crate) fn losses(run: &[&Comparison]) -> Option<PowerLosses> {
-    let mut all: Vec<Suffered<'_>> = Vec::new();
+    let mut all: Vec<SystemPowerCuts<'_>> = Vec::new();
     for contender in run.iter().flat_map(|of| &of.contenders) {
         for audit in contender.trials.iter().flat_map(|trial| &trial.verdicts.audits) {
             let Some(made) = audit.power_cuts else { continue };
             let known = all.iter().position(|one| one.system == contender.system);
             let place = known.unwrap_or_else(|| {
-                all.push(Suffered { system: &contender.system, ..Suffered::default() });
+                all.push(SystemPowerCuts {
+                    system: &contender.system,
+                    ..SystemPowerCuts::default()
+                });
                 all.len() - 1
             });
             all[place].add(audit, made.cuts, made.found_in);
@@ -66,7 +69,7 @@ pub(crate) fn losses(run: &[&Comparison]) -> Option<PowerLosses> {
     }
 }
 
-impl Suffered<'_> {
+impl SystemPowerCuts<'_> {
     fn add(&mut self, audit: &Audit, cuts: u32, found_in: Option<u32>) {
         self.cuts += cuts;
         if let Some(cut) = found_in {

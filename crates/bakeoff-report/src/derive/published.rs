@@ -110,7 +110,7 @@ fn of_system(of: &Contender) -> Vec<PublishedFigure<'_>> {
 
 /// Evidence of the run about two systems whose published figures differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum OrderEvidence {
     Same,
     Reversed,
     /// No difference is shown.
@@ -129,7 +129,7 @@ struct Pair<'a> {
     published: f64,
     /// The same of the run's figures: below 1 if their order is reversed.
     measured: f64,
-    shown: Shown,
+    shown: OrderEvidence,
 }
 
 impl Pair<'_> {
@@ -165,13 +165,13 @@ pub(crate) fn order(of: &Comparison) -> Option<PublishedOrder> {
     });
     let (subject, pairs) = pairs?;
     let by = format!("the published order by {}", what(of, subject));
-    let those = |is: fn(Shown) -> bool| -> Vec<&Pair<'_>> {
+    let those = |is: fn(OrderEvidence) -> bool| -> Vec<&Pair<'_>> {
         pairs.iter().filter(|one| is(one.shown)).collect()
     };
-    let reversed = those(|shown| shown == Shown::Reversed);
-    let too_few = those(|shown| matches!(shown, Shown::TooFew { .. }));
-    let same = those(|shown| shown == Shown::Same);
-    let open = those(|shown| shown == Shown::Open);
+    let reversed = those(|shown| shown == OrderEvidence::Reversed);
+    let too_few = those(|shown| matches!(shown, OrderEvidence::TooFew { .. }));
+    let same = those(|shown| shown == OrderEvidence::Same);
+    let open = those(|shown| shown == OrderEvidence::Open);
     let sentence = if !reversed.is_empty() {
         format!("{by} does not hold: {}", listed(&reversed, Pair::reversed_text))
     } else if same.len() == pairs.len() {
@@ -180,7 +180,7 @@ pub(crate) fn order(of: &Comparison) -> Option<PublishedOrder> {
         let order = in_order(&pairs);
         format!("{by} holds: {order}; the ratio was {published}, here {measured}")
     } else if !too_few.is_empty() {
-        let all = pairs.iter().all(|one| one.shown == Shown::TooFew { same: true });
+        let all = pairs.iter().all(|one| one.shown == OrderEvidence::TooFew { same: true });
         let is = if all { "the trials have it" } else { "the trials do not all have it" };
         let pairs: Vec<&Pair<'_>> = pairs.iter().collect();
         format!(
@@ -252,7 +252,12 @@ fn pairs<'a>(of: &Comparison, subject: Subject, all: &[PublishedFigure<'a>]) -> 
 
 /// Returns what the run shows of a pair: its judgement, or else whether each trial of one is better than each of the
 /// other. A system that failed much has no judgement.
-fn shown(of: &Comparison, subject: Subject, first: &Contender, second: &Contender) -> Shown {
+fn shown(
+    of: &Comparison,
+    subject: Subject,
+    first: &Contender,
+    second: &Contender,
+) -> OrderEvidence {
     let is_it = |one: &&Judgement| {
         subject.operation.is_none()
             && one.quantity == subject.quantity
@@ -262,9 +267,9 @@ fn shown(of: &Comparison, subject: Subject, first: &Contender, second: &Contende
     };
     if let Some(judgement) = of.judgements.iter().find(is_it) {
         return match judgement.winner() {
-            Some(winner) if winner == first.system => Shown::Same,
-            Some(_) => Shown::Reversed,
-            None => Shown::Open,
+            Some(winner) if winner == first.system => OrderEvidence::Same,
+            Some(_) => OrderEvidence::Reversed,
+            None => OrderEvidence::Open,
         };
     }
     let (a, b) = (trials(first, subject), trials(second, subject));
@@ -274,10 +279,10 @@ fn shown(of: &Comparison, subject: Subject, first: &Contender, second: &Contende
     };
     let all = |one: &[f64], other: &[f64]| one.iter().all(|&a| other.iter().all(|&b| better(a, b)));
     match () {
-        () if a.len().min(b.len()) < TRIALS_MIN => Shown::TooFew { same: all(&a, &b) },
-        () if all(&a, &b) => Shown::Same,
-        () if all(&b, &a) => Shown::Reversed,
-        () => Shown::Open,
+        () if a.len().min(b.len()) < TRIALS_MIN => OrderEvidence::TooFew { same: all(&a, &b) },
+        () if all(&a, &b) => OrderEvidence::Same,
+        () if all(&b, &a) => OrderEvidence::Reversed,
+        () => OrderEvidence::Open,
     }
 }
 

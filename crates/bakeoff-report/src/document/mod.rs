@@ -5,6 +5,7 @@
 //!
 //! Not here: figures (`model`), verdicts (`derive`), formats (`render`), charts (`render::html`).
 
+pub(crate) mod folded_sections;
 pub(crate) mod key_figures;
 pub(crate) mod linearizability;
 pub(crate) mod nodes;
@@ -12,7 +13,6 @@ pub(crate) mod outages;
 pub(crate) mod picture;
 pub(crate) mod published;
 pub(crate) mod report;
-pub(crate) mod rest;
 pub(crate) mod sentences;
 pub(crate) mod sheet;
 pub(crate) mod side_questions;
@@ -89,7 +89,7 @@ pub(crate) fn item(tone: Tone, mark: &'static str, text: String) -> Block {
 pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
     let mut blocks = first(report);
     blocks.extend(fairness(report));
-    blocks.extend(rest::rest(report, wide));
+    blocks.extend(folded_sections::blocks(report, wide));
     blocks
 }
 

@@ -219,9 +219,9 @@ fn cell(of: &SystemOutages, is_best: bool) -> Cell {
 }
 
 /// A figure of a fault: its name and its text for a system. `{tail}` is the name of a percentile.
-type Shown = (&'static str, fn(&SystemOutages) -> Option<String>);
+type OutageFigure = (&'static str, fn(&SystemOutages) -> Option<String>);
 
-const FIGURES: [Shown; 18] = [
+const FIGURES: [OutageFigure; 18] = [
     ("injections", |of| Some(counted_text(of))),
     ("service lost, median", |of| of.service_lost().map(bounded)),
     ("outage, median", |of| of.outage().map(bounded)),

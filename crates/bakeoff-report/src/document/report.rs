@@ -8,7 +8,7 @@ use bakeoff_core::units::capitalized;
 use super::linearizability::Drawing;
 use super::picture::{self, Picture};
 use super::sentences;
-use crate::compare::Compared;
+use crate::compare::RunComparison;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::headline::{self, Headline};
@@ -79,7 +79,7 @@ impl Report {
         });
         let violations = violations.collect();
         // A gate has its own rules. Its run has one verdict in every format.
-        if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
+        if let Some(verdict) = RunComparison::gate(record).ok().and_then(|gate| gate.verdict()) {
             (sentences, summary) = (vec![verdict.clone()], vec![verdict.clone()]);
             headline = Headline { verdict: format!("{verdict}."), support: Vec::new() };
             conclusion.clear();
@@ -159,7 +159,7 @@ impl Report {
 
     /// Returns each system's share of the machine baseline, stage by stage, under this workload and load. Empty if no
     /// baseline applies.
-    pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
+    pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::BaselineShare> {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
         self.comparisons
             .iter()

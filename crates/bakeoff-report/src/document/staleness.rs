@@ -10,9 +10,9 @@ use crate::derive::comparison::Comparison;
 use crate::derive::staleness::{age_text, behind_text, nodes, whole};
 
 /// A column's heading and text of its cells.
-type Shown = (&'static str, fn(&Staleness) -> Option<String>);
+type StalenessColumn = (&'static str, fn(&Staleness) -> Option<String>);
 
-const COLUMNS: [Shown; 8] = [
+const COLUMNS: [StalenessColumn; 8] = [
     ("reads", |of| Some(count_text(of.reads))),
     ("stale", |of| Some(count_text(of.stale))),
     ("share", |of| of.share().map(share_text)),
@@ -37,7 +37,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
-    let column = |(head, text): &Shown| Column {
+    let column = |(head, text): &StalenessColumn| Column {
         head: vec![(*head).to_owned()],
         cells: rows.iter().map(|row| Cell::or_missing(text(row))).collect(),
     };

@@ -9,7 +9,7 @@ use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
 
-use crate::derive::method::Met;
+use crate::derive::method::Compliance;
 use crate::document::report::Report;
 use crate::model::changed_keys::ChangedKeys;
 use crate::model::quantity::Quantity;
@@ -122,8 +122,9 @@ fn histories(trials: &[&TrialFigures]) -> Option<String> {
 
 /// Returns how many published rules the run meets.
 pub(crate) fn rules(of: &Report) -> String {
-    let count = |met: Met| of.method.iter().filter(|one| one.met == met).count();
-    let parts = [(Met::Yes, "met"), (Met::InPart, "in part"), (Met::No, "not met")];
+    let count = |met: Compliance| of.method.iter().filter(|one| one.met == met).count();
+    let parts =
+        [(Compliance::Yes, "met"), (Compliance::InPart, "in part"), (Compliance::No, "not met")];
     let parts = parts.map(|(met, name)| (count(met), name)).into_iter();
     let parts: Vec<String> = parts
         .filter(|(count, _)| *count > 0)

@@ -29,7 +29,7 @@ use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::document::report::Report;
 use crate::document::sentences::scale;
-use crate::model::contender::{Contender, Unchecked, not_checked};
+use crate::model::contender::{Contender, MissingVerdict, not_checked};
 use crate::model::events::EventKind;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
@@ -474,7 +474,7 @@ pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
     let mut of_the_load: Vec<(String, usize)> = Vec::new();
     for contender in &of.contenders {
         for (what, why, count) in not_checked(&contender.trials) {
-            if what == Unchecked::Check(CheckName::Stationary) {
+            if what == MissingVerdict::Check(CheckName::Stationary) {
                 match of_the_load.iter_mut().find(|(same, _)| *same == why) {
                     Some((_, all)) => *all += count,
                     None => of_the_load.push((why, count)),

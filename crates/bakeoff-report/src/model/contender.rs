@@ -18,7 +18,7 @@ use bakeoff_core::units::{rate_text, share_text, trials_text};
 
 use crate::model::contradicted;
 use crate::model::guarantees::{self, BrokenGuarantees};
-use crate::model::quantity::{Combined, Quantity};
+use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// Share of errors above which a report mentions them beside a rate.
@@ -166,13 +166,13 @@ impl Contender {
     }
 
     /// Returns how completely the writes of its valid trials were read back.
-    pub(crate) fn audited(&self) -> Audited {
+    pub(crate) fn audited(&self) -> AuditCoverage {
         let audits = || self.valid().flat_map(|trial| &trial.verdicts.audits);
         let lacking = self.valid().any(|trial| trial.verdicts.audits.is_empty());
         match (audits().any(|audit| audit.verdict.passed()), lacking) {
-            (false, _) => Audited::No,
-            (true, false) if audits().all(|audit| audit.verdict.passed()) => Audited::Fully,
-            (true, _) => Audited::Partly,
+            (false, _) => AuditCoverage::No,
+            (true, false) if audits().all(|audit| audit.verdict.passed()) => AuditCoverage::Fully,
+            (true, _) => AuditCoverage::Partly,
         }
     }
 
@@ -217,7 +217,7 @@ impl Contender {
 
 /// Completeness of the audits, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Audited {
+pub(crate) enum AuditCoverage {
     /// No audit took place.
     No,
     /// Some audits took place.
@@ -229,8 +229,8 @@ pub(crate) enum Audited {
 /// Combines the figures of several trials.
 fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure {
     match quantity.combined() {
-        Combined::Median => stats::summary(figures).median,
-        Combined::Sum => figures.filter_map(Figure::value).reduce(|a, b| a + b).into(),
+        Aggregation::Median => stats::summary(figures).median,
+        Aggregation::Sum => figures.filter_map(Figure::value).reduce(|a, b| a + b).into(),
     }
 }
 
@@ -313,12 +313,12 @@ pub(super) fn contender(
 
 /// An audit, by its moment, or a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unchecked {
+pub(crate) enum MissingVerdict {
     Audit(String),
     Check(CheckName),
 }
 
-impl fmt::Display for Unchecked {
+impl fmt::Display for MissingVerdict {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Audit(when) => write!(to, "audit {when}"),
@@ -328,19 +328,19 @@ impl fmt::Display for Unchecked {
 }
 
 /// Returns the unchecked audits and checks of these trials, each with the reason and the number of trials.
-pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(Unchecked, String, usize)> {
-    let mut found: Vec<(Unchecked, String, usize)> = Vec::new();
+pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(MissingVerdict, String, usize)> {
+    let mut found: Vec<(MissingVerdict, String, usize)> = Vec::new();
     for trial in trials {
         let audits = trial
             .verdicts
             .audits
             .iter()
-            .map(|audit| (Unchecked::Audit(audit.when.clone()), &audit.verdict));
+            .map(|audit| (MissingVerdict::Audit(audit.when.clone()), &audit.verdict));
         let checks = trial
             .verdicts
             .checks
             .iter()
-            .map(|check| (Unchecked::Check(check.name), &check.verdict));
+            .map(|check| (MissingVerdict::Check(check.name), &check.verdict));
         for (name, verdict) in audits.chain(checks) {
             let Verdict::NotChecked(why) = verdict else { continue };
             match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {

@@ -8,7 +8,7 @@ pub(crate) mod churn;
 pub(crate) mod contender;
 pub(crate) mod contest;
 pub(crate) mod contradicted;
-pub(crate) mod drawn;
+pub(crate) mod curves;
 pub(crate) mod events;
 pub(crate) mod figures;
 pub(crate) mod guarantees;

@@ -226,7 +226,7 @@ enum Unit {
 
 /// How the figures of several trials are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Combined {
+pub(crate) enum Aggregation {
     /// Median of the valid trials' figures.
     Median,
     /// Sum over the valid trials, because a median could hide errors.
@@ -367,7 +367,7 @@ impl Quantity {
     }
 
     /// Returns how trials are combined.
-    pub(crate) fn combined(self) -> Combined {
+    pub(crate) fn combined(self) -> Aggregation {
         match self {
             Self::Errors
             | Self::ErrorsOf(_)
@@ -380,8 +380,8 @@ impl Quantity {
             | Self::ClosedIdle
             | Self::ConnectionErrors
             | Self::Disconnected
-            | Self::Beyond => Combined::Sum,
-            _ => Combined::Median,
+            | Self::Beyond => Aggregation::Sum,
+            _ => Aggregation::Median,
         }
     }
 

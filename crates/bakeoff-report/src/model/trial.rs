@@ -16,9 +16,9 @@ use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::{Load, Study, Workload};
 
-use crate::model::anomalies::{self, Bimodal, Lasted, SlowNode, Stall};
+use crate::model::anomalies::{self, Bimodal, SimilarFailures, SlowNode, Stall};
 use crate::model::churn::{self, Frequency, Often};
-use crate::model::drawn::Drawn;
+use crate::model::curves::TrialCurves;
 use crate::model::figures::{self, Figures};
 use crate::model::nodes::{self, NodeFigures};
 use crate::model::quantity::{self, Quantity};
@@ -34,13 +34,13 @@ pub(crate) struct TrialFigures {
     pub(crate) round: u32,
     pub(crate) started: String,
     pub(crate) validity: Validity,
-    pub(crate) measured: Measured,
+    pub(crate) measured: MeasuredFigures,
     pub(crate) verdicts: Verdicts,
     pub(crate) errors: TrialErrors,
     pub(crate) anomalies: Anomalies,
     pub(crate) servers: Servers,
     /// Data of its charts.
-    pub(crate) drawn: Drawn,
+    pub(crate) drawn: TrialCurves,
 }
 
 /// Validity of a trial, and how it ended.
@@ -58,7 +58,7 @@ pub(crate) struct Validity {
 
 /// Rates, latencies and usage of a trial, of its parts, and of a search's tries.
 #[derive(Debug, Clone)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredFigures {
     /// Figures; empty if nothing was measured.
     pub(crate) figures: Figures,
     pub(crate) operations: BTreeMap<String, Figures>,
@@ -102,7 +102,7 @@ pub(crate) struct Anomalies {
     /// Latencies of one operation with two modes.
     pub(crate) bimodal: Option<Bimodal>,
     /// Failures of about the same duration.
-    pub(crate) lasted: Option<Lasted>,
+    pub(crate) lasted: Option<SimilarFailures>,
     /// Answers that took as long as a delayed acknowledgement.
     pub(crate) delayed_acks: Option<DelayedAcks>,
     /// Changes of the addresses that names resolved to during the load.
@@ -152,7 +152,7 @@ impl TrialFigures {
                 not_tried: record.not_tried,
                 keys_exhausted: whole.is_some_and(|whole| whole.keys_exhausted),
             },
-            measured: Measured::new(record, whole, split),
+            measured: MeasuredFigures::new(record, whole, split),
             verdicts: Verdicts {
                 audits: record.all_audits().cloned().collect(),
                 checks: record.checks.clone(),
@@ -177,7 +177,7 @@ impl TrialFigures {
                     .filter(|_| !load.targets.is_split())
                     .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
                 bimodal: anomalies::bimodal(record),
-                lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
+                lasted: total.as_ref().and_then(|total| anomalies::similar_failures(&total.failed)),
                 delayed_acks: whole.and_then(Measurement::delayed_acks),
                 moved_names: whole.into_iter().flat_map(Measurement::moved_names).collect(),
             },
@@ -189,7 +189,7 @@ impl TrialFigures {
                 log_findings: record.log_findings.clone(),
                 staleness: whole.map_or_else(Vec::new, |whole| whole.staleness.clone()),
             },
-            drawn: Drawn::new(record, (load.warmup, &study.faults), whole),
+            drawn: TrialCurves::new(record, (load.warmup, &study.faults), whole),
         }
     }
 
@@ -241,7 +241,7 @@ impl TrialFigures {
     }
 }
 
-impl Measured {
+impl MeasuredFigures {
     /// Collects the figures. `split`: the workload, if the load drives its writes and reads as two loads.
     fn new(record: &TrialRecord, whole: Option<&Measurement>, split: Option<&Workload>) -> Self {
         let each = |whole: &Measurement| {

@@ -9,7 +9,7 @@ use super::markdown as md;
 use super::terminal::{Page, Style};
 use crate::compare::fail_if::signed;
 use crate::compare::not_judged::NotJudged;
-use crate::compare::{Change, Compared, FailIfOutcome, Section, scale};
+use crate::compare::{Change, FailIfOutcome, RunComparison, Section, scale};
 use crate::document::table::{Cell, Column, Table, Tone};
 use crate::document::tables;
 
@@ -17,7 +17,7 @@ use crate::document::tables;
 const FORMAT: u32 = 2;
 
 /// Renders the comparison as text for a terminal, ending in a newline.
-pub fn terminal(compared: &Compared, style: &Style) -> String {
+pub fn terminal(compared: &RunComparison, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     for (name, run) in [("base", &compared.base), ("new", &compared.new)] {
         page.line(Tone::Faint, &format!("{name}: {run}"));
@@ -60,7 +60,7 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
 const NOT_COMPARABLE: &str = "the runs have no workload and load in common";
 
 /// Renders the comparison as GitHub-flavoured Markdown, ending in a newline.
-pub fn markdown(compared: &Compared) -> String {
+pub fn markdown(compared: &RunComparison) -> String {
     let mut paragraphs = vec![
         match &compared.gate {
             None => "# Two runs compared".to_owned(),
@@ -101,7 +101,7 @@ pub fn markdown(compared: &Compared) -> String {
 }
 
 /// Renders the comparison as JSON.
-pub fn json(compared: &Compared) -> Value {
+pub fn json(compared: &RunComparison) -> Value {
     let outcome = |(condition, outcome): &(String, FailIfOutcome)| {
         let (name, where_) = match outcome {
             FailIfOutcome::Proven(where_) => ("proven", where_.as_slice()),
@@ -164,7 +164,7 @@ fn words(outcome: &FailIfOutcome) -> (&'static str, &[String]) {
     }
 }
 
-impl Compared {
+impl RunComparison {
     /// Returns a note to read before the tables.
     fn note(&self) -> Option<String> {
         let runs = self.runs.map(|runs| {
@@ -195,7 +195,7 @@ impl Section {
     }
 }
 
-fn table(compared: &Compared, section: &Section) -> Table {
+fn table(compared: &RunComparison, section: &Section) -> Table {
     let sure = compared.confidence_text();
     let column = |head: &str, cell: &dyn Fn(&Change) -> Cell| Column {
         head: vec![head.to_owned()],

@@ -23,7 +23,7 @@ use crate::document::report::Report;
 use crate::document::{sentences, words};
 use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::Figures;
-use crate::model::quantity::{Combined, Quantity};
+use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// Version of the JSON. Raised when a name or a meaning changes, but not for additions.
@@ -235,8 +235,8 @@ fn combined(of: &Contender) -> Value {
         let summary = of.summary(quantity);
         let mut figure = Map::new();
         let name = match quantity.combined() {
-            Combined::Median => "median",
-            Combined::Sum => "sum",
+            Aggregation::Median => "median",
+            Aggregation::Sum => "sum",
         };
         figure.insert(name.into(), number(quantity, of.shown(quantity)));
         figure.insert("min".into(), number(quantity, summary.min));

@@ -77,7 +77,7 @@ pub fn demands(report: &Report, style: &Style) -> String {
     page.line(Tone::Strong, &words::title(&report.header.study));
     page.line(Tone::Faint, &words::provenance(report));
     for answer in &report.method {
-        let colour = alarm(answer.met == method::Met::No);
+        let colour = alarm(answer.met == method::Compliance::No);
         page.gap();
         page.line(Tone::Strong, answer.demand.by);
         page.item(Tone::Plain, "  ", &format!("rule: {}", answer.demand.asks));

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
-use bakeoff_report::compare::Compared;
+use bakeoff_report::compare::RunComparison;
 use bakeoff_report::compared;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report, verify};
@@ -94,7 +94,7 @@ fn render(text: &str) -> bool {
     // Tabs separate the numbers in its charts.
     assert!(!harmful(&page_of(&record).replace('\t', "")));
     report::json(&read);
-    let compared = Compared::new(&record, &record, &[], &[]);
+    let compared = RunComparison::new(&record, &record, &[], &[]);
     compared::terminal(&compared, &NARROW);
     compared::markdown(&compared);
     true

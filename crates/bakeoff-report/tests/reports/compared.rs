@@ -7,7 +7,7 @@ use bakeoff_core::memory::{MemoryOf, NodesMemory};
 use bakeoff_core::observed::MetricsSubject;
 use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
-use bakeoff_report::compare::{Compared, FailIf, FailIfOutcome, Trend, TrendRun};
+use bakeoff_report::compare::{FailIf, FailIfOutcome, RunComparison, Trend, TrendRun};
 use bakeoff_report::compared;
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
@@ -159,7 +159,7 @@ fn asked_all(
 ) -> Vec<FailIfOutcome> {
     let read = |text: &&str| text.parse().unwrap_or_else(|error| panic!("{error}"));
     let conditions: Vec<FailIf> = conditions.iter().map(read).collect();
-    let compared = Compared::new(base, new, known, &conditions);
+    let compared = RunComparison::new(base, new, known, &conditions);
     for condition in &conditions {
         condition.check_names(&compared).unwrap_or_else(|error| panic!("{error}"));
     }
@@ -217,7 +217,7 @@ fn nothing_is_proven_between_two_runs_alone() {
     let moved = why(&history(8), &elsewhere);
     assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
     // The change is shown without a verdict.
-    let compared = Compared::new(&base, &new, &[], &[]);
+    let compared = RunComparison::new(&base, &new, &[], &[]);
     let json = compared::json(&compared);
     let change = &json["comparisons"][0]["changes"][0];
     assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
@@ -243,7 +243,7 @@ fn spread_between_runs_widens_the_interval() {
     }
     let far = asked(&base, &new, &far, "etcd: throughput < 0%");
     assert!(matches!(far, FailIfOutcome::CannotTell(_)), "{far:?}");
-    let known = compared::json(&Compared::new(&base, &new, &history(8), &[]));
+    let known = compared::json(&RunComparison::new(&base, &new, &history(8), &[]));
     assert_eq!(known["runs_known"], 9);
 }
 
@@ -261,7 +261,7 @@ fn differences_of_two_runs_are_above_the_table() {
     new.header.study.workloads[0].payload = Payload::Values(ValueSizes::Fixed(256));
     new.header.systems[0].version = Some("3.6.2".to_owned());
     new.header.study.systems[1].name = "consul".to_owned();
-    let compared = Compared::new(&base, &new, &history(5), &[]);
+    let compared = RunComparison::new(&base, &new, &history(5), &[]);
     let text = compared::terminal(&compared, &PLAIN);
     let above = text.split("create/steady, ").next().unwrap();
     for expected in [
@@ -273,7 +273,7 @@ fn differences_of_two_runs_are_above_the_table() {
     ] {
         assert!(above.contains(expected), "{expected}\n{text}");
     }
-    let same = Compared::new(&base, &base, &[], &[]);
+    let same = RunComparison::new(&base, &base, &[], &[]);
     assert_eq!(compared::json(&same)["differences"].as_array().map(Vec::len), Some(0));
     for text in [text, compared::markdown(&compared)] {
         assert!(!text.contains('\u{1b}'), "{text}");
@@ -292,7 +292,7 @@ fn trials_on_the_same_servers_are_qualified() {
     let expected = "; each of etcd and zookeeper ran all its trials on the same servers: the figures \
                     describe these servers and may not represent the products";
     assert!(sentence.contains(expected), "{sentence}");
-    let json = compared::json(&Compared::new(&repeated(), &later(record), &[], &[]));
+    let json = compared::json(&RunComparison::new(&repeated(), &later(record), &[], &[]));
     let differences = json["differences"].to_string();
     assert!(differences.contains("new run: each of etcd and zookeeper"), "{differences}");
     let mut record = repeated();
@@ -334,8 +334,8 @@ fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
 }
 
 #[track_caller]
-fn gated(record: &Record, expected: bakeoff_report::compare::Passed) -> String {
-    let compared = Compared::gate(record).unwrap_or_else(|error| panic!("{error}"));
+fn gated(record: &Record, expected: bakeoff_report::compare::GateOutcome) -> String {
+    let compared = RunComparison::gate(record).unwrap_or_else(|error| panic!("{error}"));
     let text = compared::terminal(&compared, &PLAIN);
     assert_eq!(compared.passed(), Some(expected), "{text}");
     assert!(compared::markdown(&compared).starts_with("# Two builds of etcd\n"));
@@ -344,11 +344,11 @@ fn gated(record: &Record, expected: bakeoff_report::compare::Passed) -> String {
 
 #[test]
 fn gate_stops_a_loss_and_passes_if_one_is_ruled_out() {
-    use bakeoff_report::compare::Passed;
-    let text = gated(&gate(0.93, 10, &[]), Passed::No);
+    use bakeoff_report::compare::GateOutcome;
+    let text = gated(&gate(0.93, 10, &[]), GateOutcome::No);
     assert!(text.contains("stop: proven for the new build of etcd: create/steady: "), "{text}");
     assert!(text.contains("99.9 % interval"), "{text}");
-    let text = gated(&gate(1.0, 10, &[]), Passed::Yes);
+    let text = gated(&gate(1.0, 10, &[]), GateOutcome::Yes);
     assert!(
         text.contains(
             "pass: no condition is proven for the new build of etcd, and a loss of 5.0 % in its ordinary \
@@ -357,27 +357,27 @@ fn gate_stops_a_loss_and_passes_if_one_is_ruled_out() {
         ),
         "{text}"
     );
-    gated(&gate(1.1, 10, &[]), Passed::Yes);
+    gated(&gate(1.1, 10, &[]), GateOutcome::Yes);
     // The report leaves the verdict to the gate, which has another confidence level.
     let faster = gate(1.1, 10, &[]);
     let text = report::terminal(&Report::new(&faster), &PLAIN, report::Extent::Glance);
     assert!(!text.contains("* best") && !text.contains("new > base"), "{text}");
     // With too few rounds the verdict is unknown.
-    gated(&gate(1.0, 3, &[]), Passed::CannotTell);
-    let text = gated(&gate(0.97, 4, &[]), Passed::CannotTell);
+    gated(&gate(1.0, 3, &[]), GateOutcome::CannotTell);
+    let text = gated(&gate(0.97, 4, &[]), GateOutcome::CannotTell);
     let more = "figures scatter by 1.5 % between trials, so about 12 trials of each build are needed, and 4 ran";
     assert!(text.contains(&format!("a loss of 5.0 % is still possible: {more}.")), "{text}");
     assert!(!text.contains("+2"), "a throughput is lost by at most 100 %: {text}");
     // Given conditions replace the default.
-    gated(&gate(0.93, 10, &["throughput < -20%"]), Passed::Yes);
-    gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), Passed::No);
-    gated(&gate(0.93, 10, &["errors > 1%"]), Passed::Yes);
-    assert!(Compared::gate(&repeated()).is_err());
+    gated(&gate(0.93, 10, &["throughput < -20%"]), GateOutcome::Yes);
+    gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), GateOutcome::No);
+    gated(&gate(0.93, 10, &["errors > 1%"]), GateOutcome::Yes);
+    assert!(RunComparison::gate(&repeated()).is_err());
 }
 
 #[test]
 fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
-    use bakeoff_report::compare::Passed;
+    use bakeoff_report::compare::GateOutcome;
     let halved = |mut record: Record, system: &str, at: u32| {
         let of = |one: &&mut bakeoff_core::record::TrialRecord| {
             one.trial.system == system && one.trial.round == at
@@ -387,7 +387,7 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
         record
     };
     let record = halved(gate(1.0, 60, &[]), "new", 7);
-    let text = gated(&record, Passed::CannotTell);
+    let text = gated(&record, GateOutcome::CannotTell);
     let slow = "1 of its 60 trials was slow (worse by up to 21 %, and none of the base's)";
     assert!(
         text.contains(&format!(
@@ -396,28 +396,28 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
         "{text}"
     );
     assert_eq!(text.matches(slow).count(), 2, "the condition names it too: {text}");
-    let json = compared::json(&Compared::gate(&record).unwrap());
+    let json = compared::json(&RunComparison::gate(&record).unwrap());
     assert_eq!(json["gate"]["slow_share_unseen"], Value::Null);
     assert_eq!(json["comparisons"][0]["changes"][0]["slow_trials"], 1);
     // Slow trials of both builds, or of the base alone, do not count against the new build.
-    gated(&halved(record, "base", 12), Passed::Yes);
-    gated(&halved(gate(1.0, 60, &[]), "base", 12), Passed::Yes);
+    gated(&halved(record, "base", 12), GateOutcome::Yes);
+    gated(&halved(gate(1.0, 60, &[]), "base", 12), GateOutcome::Yes);
 }
 
 #[test]
 fn gate_lets_a_loss_below_its_margin_pass_unless_a_condition_forbids_it() {
-    use bakeoff_report::compare::Passed;
+    use bakeoff_report::compare::GateOutcome;
     let exact = "throughput < 0%";
-    gated(&gate(0.993, 200, &[]), Passed::Yes);
-    gated(&gate(0.993, 200, &[exact]), Passed::No);
-    let text = gated(&gate(0.97, 60, &[]), Passed::No);
+    gated(&gate(0.993, 200, &[]), GateOutcome::Yes);
+    gated(&gate(0.993, 200, &[exact]), GateOutcome::No);
+    let text = gated(&gate(0.97, 60, &[]), GateOutcome::No);
     assert!(text.contains("throughput mean /s is lower by more than 1.00 %: proven"), "{text}");
 }
 
 #[test]
 fn gate_stops_for_more_errors_than_noise() {
     use bakeoff_core::measurement::ErrorKind;
-    use bakeoff_report::compare::Passed;
+    use bakeoff_report::compare::GateOutcome;
     let failing = |every: u32, errors: u64| {
         let mut record = gate(1.0, 14, &[]);
         for trial in &mut record.trials {
@@ -429,30 +429,30 @@ fn gate_stops_for_more_errors_than_noise() {
         record
     };
     // About 8,000 operations in each trial: 0.9 % of them fail, and one in 112,000.
-    let text = gated(&failing(1, 72), Passed::No);
+    let text = gated(&failing(1, 72), GateOutcome::No);
     assert!(text.contains("errors > +0%: proven"), "{text}");
-    gated(&failing(100, 1), Passed::Yes);
+    gated(&failing(100, 1), GateOutcome::Yes);
     // As many failures in one trial as in all others may be chance, so the gate does not pass.
-    gated(&failing(100, 72), Passed::CannotTell);
+    gated(&failing(100, 72), GateOutcome::CannotTell);
 }
 
 #[test]
 fn gate_distinguishes_a_failing_build_from_a_disturbed_machine() {
     use bakeoff_core::check::{CheckName, Verdict};
     use bakeoff_core::record::{Check, TrialOutcome as Ended};
-    use bakeoff_report::compare::Passed;
+    use bakeoff_report::compare::GateOutcome;
     let mut broken = gate(1.0, 10, &[]);
     broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
-    gated(&broken, Passed::NotValid);
+    gated(&broken, GateOutcome::NotValid);
     // A disturbed round is dropped; nine remain.
     let mut disturbed = gate(1.0, 10, &[]);
     let verdict = Verdict::Failed("a neighbour".to_owned());
     disturbed.trials[3].checks.push(Check::new(CheckName::Steal, verdict));
-    let text = gated(&disturbed, Passed::Yes);
+    let text = gated(&disturbed, GateOutcome::Yes);
     assert!(text.contains("not valid"), "{text}");
     let mut slower = broken;
     slower.trials = gate(0.9, 10, &[]).trials;
-    gated(&slower, Passed::No);
+    gated(&slower, GateOutcome::No);
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn runs_of_a_sweep_are_compared_stage_by_stage() {
     };
     let known: Vec<Record> = (1..9).map(|day| run(day, 5000)).collect();
     let (base, new) = (&known[0], run(20, 9000));
-    let compared = compared::json(&Compared::new(base, &new, &known, &[]));
+    let compared = compared::json(&RunComparison::new(base, &new, &known, &[]));
     let changes = compared["comparisons"][0]["changes"].as_array().unwrap();
     let verdict = |quantity: &str, clients: Value| {
         let is_it = |one: &&Value| one["quantity"] == quantity && one["clients"] == clients;

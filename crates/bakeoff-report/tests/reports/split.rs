@@ -5,7 +5,7 @@ use std::time::Duration;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::study::{Arrivals, Operation, Routing, Stop, Targets};
-use bakeoff_report::compare::{Compared, Passed};
+use bakeoff_report::compare::{GateOutcome, RunComparison};
 use bakeoff_report::compared;
 use bakeoff_report::{Report, json};
 use serde_json::Value;
@@ -96,21 +96,21 @@ fn gate(base: (u64, u64), new: (u64, u64), fail_if: &[&str]) -> Record {
 #[test]
 fn gate_stops_a_build_with_slower_writes_and_an_equal_sum() {
     let gated = |record: &Record| {
-        let compared = Compared::gate(record).unwrap();
+        let compared = RunComparison::gate(record).unwrap();
         (compared.passed().unwrap(), compared::markdown(&compared))
     };
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &[]));
-    assert_eq!(passed, Passed::No, "{text}");
+    assert_eq!(passed, GateOutcome::No, "{text}");
     assert!(
         text.contains("writes: throughput mean /s is lower by more than 1.00 %: proven"),
         "{text}"
     );
     let (passed, text) = gated(&gate((600, 3000), (600, 3000), &[]));
-    assert_eq!(passed, Passed::Yes, "{text}");
+    assert_eq!(passed, GateOutcome::Yes, "{text}");
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &["writes throughput < -5%"]));
-    assert_eq!(passed, Passed::No, "{text}");
+    assert_eq!(passed, GateOutcome::No, "{text}");
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &["throughput < -5%"]));
-    assert_eq!(passed, Passed::CannotTell, "{text}");
+    assert_eq!(passed, GateOutcome::CannotTell, "{text}");
     assert!(text.contains("it mixes writes and reads, which ran at different speeds"), "{text}");
 }
 
@@ -122,12 +122,12 @@ fn two_runs_are_compared_by_half() {
             .iter()
             .map(|one| one.parse().unwrap())
             .collect();
-    let json = compared::json(&Compared::new(&base, &new, &[], &conditions));
+    let json = compared::json(&RunComparison::new(&base, &new, &[], &conditions));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     let of = |quantity: &str| changes.iter().find(|one| one["quantity"] == quantity).unwrap();
     assert!(of("writes_throughput_mean_per_second")["change"].is_number());
     assert!(of("throughput_mean_per_second")["change"].is_null());
-    let json = compared::json(&Compared::new(&base, &new, &[], &[]));
+    let json = compared::json(&RunComparison::new(&base, &new, &[], &[]));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     assert!(changes.iter().all(|one| one["quantity"] != "throughput_mean_per_second"));
 }

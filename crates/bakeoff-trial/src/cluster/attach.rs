@@ -8,14 +8,14 @@ use bakeoff_systems::carried::ClientTrust;
 use bakeoff_systems::{Access, Memory, System};
 
 use super::endpoints::{resolve_all, trust};
-use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
+use super::{ANSWER_WITHIN, LaunchedCluster, credentials, living, metrics};
 use bakeoff_fleet::error::FleetError;
 
 /// Returns the nodes of a system that already runs.
 pub(crate) fn attach(
     system: &'static dyn System,
     study_system: &study::System,
-) -> Result<Launched, FleetError> {
+) -> Result<LaunchedCluster, FleetError> {
     let config = match &study_system.tls {
         _ if !study_system.endpoints().iter().any(|endpoint| endpoint.tls) => None,
         tls => {
@@ -65,5 +65,12 @@ pub(crate) fn attach(
     let works = living.len() > dead.len();
     let nodes = if works { living } else { nodes };
     let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
-    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
+    Ok(LaunchedCluster {
+        name,
+        within: ANSWER_WITHIN,
+        system,
+        processes: Vec::new(),
+        nodes,
+        missing,
+    })
 }

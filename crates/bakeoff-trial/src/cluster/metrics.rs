@@ -204,7 +204,7 @@ impl Node {
         }
     }
 
-    fn keep(&mut self, at: f64, seen: Seen) {
+    fn keep(&mut self, at: f64, seen: UsageReading) {
         let name = &self.source.name;
         let samples = self.samples.get_or_insert_with(|| MeteredSeries {
             of: seen.of,
@@ -225,7 +225,7 @@ impl Node {
         samples.series.at.push(at);
     }
 
-    fn ask(&mut self) -> Result<Seen, MetricsError> {
+    fn ask(&mut self) -> Result<UsageReading, MetricsError> {
         let deadline = clock::now() + PATIENCE;
         let kept = self.connection.take().filter(BlockingConnection::is_usable);
         let answer = match kept.map(|kept| self.ask_on(kept, deadline)) {
@@ -272,7 +272,7 @@ impl Node {
 
 /// CPU and memory from metrics.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct UsageReading {
     of: MetricsSubject,
     /// Seconds since the process or the machine started.
     cpu: f64,
@@ -287,7 +287,7 @@ const MACHINE_TOTAL: &str = "node_memory_MemTotal_bytes";
 const MACHINE_AVAILABLE: &str = "node_memory_MemAvailable_bytes";
 
 /// Parses CPU and memory from metrics. A machine's CPU time is that of all CPUs without idle and I/O wait.
-fn read(text: &[u8]) -> Result<Seen, MetricsError> {
+fn read(text: &[u8]) -> Result<UsageReading, MetricsError> {
     let mut found: BTreeMap<&'static str, f64> = BTreeMap::new();
     for sample in prometheus::samples(text) {
         let sample = sample.map_err(MetricsError::Form)?;
@@ -307,9 +307,9 @@ fn read(text: &[u8]) -> Result<Seen, MetricsError> {
     };
     if found.contains_key(MACHINE_CPU) && found.contains_key(MACHINE_TOTAL) {
         let memory = (figure(MACHINE_TOTAL)? - figure(MACHINE_AVAILABLE)?).max(0.0);
-        return Ok(Seen { of: MetricsSubject::Machine, cpu: figure(MACHINE_CPU)?, memory });
+        return Ok(UsageReading { of: MetricsSubject::Machine, cpu: figure(MACHINE_CPU)?, memory });
     }
-    Ok(Seen {
+    Ok(UsageReading {
         of: MetricsSubject::Process,
         cpu: figure(PROCESS_CPU)?,
         memory: figure(PROCESS_MEMORY)?,
@@ -357,9 +357,9 @@ mod tests {
 
     #[test]
     fn distinguishes_process_and_machine_metrics() {
-        let process = Seen { of: MetricsSubject::Process, cpu: 1.25, memory: 2.5e7 };
+        let process = UsageReading { of: MetricsSubject::Process, cpu: 1.25, memory: 2.5e7 };
         assert_eq!(read(OF_A_PROCESS.as_bytes()).unwrap(), process);
-        let machine = Seen { of: MetricsSubject::Machine, cpu: 12.0, memory: 2e9 };
+        let machine = UsageReading { of: MetricsSubject::Machine, cpu: 12.0, memory: 2e9 };
         assert_eq!(read(OF_A_MACHINE.as_bytes()).unwrap(), machine);
     }
 

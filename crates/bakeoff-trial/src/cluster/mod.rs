@@ -62,7 +62,7 @@ const LISTEN_HINT: &str =
     "make it listen at the study's address: use `{port}` in its command, environment or files";
 
 /// Servers of a system or part that are not ready yet.
-pub(crate) struct Launched {
+pub(crate) struct LaunchedCluster {
     /// Name in the study.
     name: String,
     /// Maximum time until it has a leader.
@@ -93,7 +93,7 @@ pub struct ReadyCluster {
 }
 
 /// A system to start, and its place.
-pub struct Starting<'a> {
+pub struct ClusterStart<'a> {
     /// Components in the order of their start.
     pub components: &'a [Component<'a>],
     /// Folder of the nodes' data.
@@ -120,7 +120,7 @@ const PORT_ATTEMPTS: u32 = 3;
 /// # Errors
 /// If a node does not start or does not become ready.
 pub fn start_on_free_ports(
-    of: Starting<'_>,
+    of: ClusterStart<'_>,
     ports: &mut Allocator,
     stop: &AtomicBool,
     reporter: &mut dyn Reporter,
@@ -150,7 +150,7 @@ pub fn start_on_free_ports(
 /// they run.
 pub(crate) fn start(
     members: Vec<Member<'_>>,
-    starting: &Starting<'_>,
+    starting: &ClusterStart<'_>,
     stop: &AtomicBool,
     mut watch: impl FnMut(&[Process]),
 ) -> Result<ReadyCluster, FleetError> {
@@ -174,7 +174,7 @@ pub(crate) fn start(
         }
         check_program(of)?;
         let host = Host::new(starting.dir)?;
-        let mut launched = Launched {
+        let mut launched = LaunchedCluster {
             missing: Vec::new(),
             name: of.study_system.name.clone(),
             within: ready_within,
@@ -308,7 +308,7 @@ fn addresses_text(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-impl Launched {
+impl LaunchedCluster {
     /// Waits until the cluster has a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<ReadyCluster, FleetError> {
         let Self { name, within, system, processes, nodes, missing } = self;
@@ -588,8 +588,8 @@ impl ReadyCluster {
         };
         let backends = each(backends)?;
         before(&processes)?;
-        let ready =
-            Launched { name, within, system, processes, nodes, missing: Vec::new() }.ready(stop)?;
+        let ready = LaunchedCluster { name, within, system, processes, nodes, missing: Vec::new() }
+            .ready(stop)?;
         Ok(ReadyCluster { backends, frontends: each(frontends)?, ..ready })
     }
 

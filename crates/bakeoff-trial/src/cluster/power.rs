@@ -50,7 +50,7 @@ impl ReadyCluster {
         &self,
         seed: u64,
         unsynced: Unsynced,
-    ) -> Result<(Dropped, Apart), String> {
+    ) -> Result<(Dropped, PowerCutRoles), String> {
         let apart = self.apart(seed).ok_or("it has no nodes of its own")?;
         self.pause(&apart.lagging)?;
         std::thread::sleep(LAGS);
@@ -64,7 +64,7 @@ impl ReadyCluster {
     ///
     /// # Errors
     /// Fails if the node does not start.
-    pub(crate) fn rejoin(&self, apart: &Apart) -> Result<(), HostError> {
+    pub(crate) fn rejoin(&self, apart: &PowerCutRoles) -> Result<(), HostError> {
         self.some(&apart.lagging).for_each(|process| process.signal(Signal::CONT));
         let started = self.some(&[apart.victim]).try_for_each(Process::restart);
         if !apart.lagging.is_empty() {
@@ -75,7 +75,7 @@ impl ReadyCluster {
     }
 
     /// Chooses a victim among all nodes, and divides the others of its member.
-    fn apart(&self, seed: u64) -> Option<Apart> {
+    fn apart(&self, seed: u64) -> Option<PowerCutRoles> {
         let count = self.processes().count() as u64;
         let victim = (seed.checked_rem(count)?) as usize;
         let mut first = 0;
@@ -88,7 +88,7 @@ impl ReadyCluster {
         let mut others: Vec<usize> = member.filter(|&node| node != victim).collect();
         let lags = mix64(seed).checked_rem(others.len() as u64).map(|index| index as usize);
         let lagging = lags.map(|index| others.swap_remove(index)).into_iter().collect();
-        Some(Apart { victim, lagging, others })
+        Some(PowerCutRoles { victim, lagging, others })
     }
 
     fn pause(&self, nodes: &[usize]) -> Result<(), String> {
@@ -102,7 +102,7 @@ impl ReadyCluster {
 }
 
 /// Nodes by their number among all processes of a cluster.
-pub(crate) struct Apart {
+pub(crate) struct PowerCutRoles {
     victim: usize,
     /// The node that missed the last writes; none in a cluster of one.
     lagging: Vec<usize>,

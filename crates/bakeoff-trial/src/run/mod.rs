@@ -36,7 +36,7 @@ use self::progress::Progress;
 use self::start_failures::StartFailures;
 use self::trust::RecordTrust;
 use crate::cluster::contenders::{self, PreparedSystem};
-use crate::event::{Event, Reporter, Resumed, TrialStarted};
+use crate::event::{Event, Reporter, ResumedRun, TrialStarted};
 use crate::this_machine;
 use crate::trial::{self, TrialContext, connections, rights};
 use bakeoff_fleet::error::FleetError;
@@ -83,7 +83,7 @@ pub struct RunSettings<'a> {
 }
 
 /// A run whose programs were found and whose machine was described.
-struct Prepared<'a> {
+struct PreparedRun<'a> {
     study: &'a Study,
     contenders: Vec<PreparedSystem<'a>>,
     /// Environment at the start of the run; all trials use it.
@@ -95,7 +95,7 @@ struct Prepared<'a> {
 /// The prepared run, its machines and its size.
 #[derive(Clone, Copy)]
 struct Trials<'a> {
-    prepared: &'a Prepared<'a>,
+    prepared: &'a PreparedRun<'a>,
     fleet: &'a Fleet,
     /// Number of trials of the whole run.
     total: usize,
@@ -252,7 +252,7 @@ impl Runner<'_> {
         }
         let changes = refusals::refuse_changed_machines(&record, &now, trust, &folder)?;
         let prepared =
-            Prepared { environment: header.environment.clone(), rounds: header.rounds, ..here };
+            PreparedRun { environment: header.environment.clone(), rounds: header.rounds, ..here };
         contenders::send_programs(&prepared.contenders, fleet)?;
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
@@ -262,7 +262,7 @@ impl Runner<'_> {
         if !changes.is_empty() {
             self.reporter.report(&Event::MachinesChanged { changes: &changes });
         }
-        self.reporter.report(&Event::RunResumed(Resumed {
+        self.reporter.report(&Event::RunResumed(ResumedRun {
             study,
             missing: missing.len(),
             trials,
@@ -324,7 +324,7 @@ impl Runner<'_> {
         folder: &RunFolder,
         (trials, threads): (&[Trial], u32),
         fleet: &Fleet,
-    ) -> Result<Prepared<'a>, FleetError> {
+    ) -> Result<PreparedRun<'a>, FleetError> {
         let dir = &*folder.path;
         let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
         let contenders = contenders::gather(study, dir, fleet, (self.reporter, self.interrupted))?;
@@ -332,7 +332,7 @@ impl Runner<'_> {
         refusals::check_space_elsewhere(study, fleet)?;
         let environment = describe(study, folder, threads, open_files)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
-        Ok(Prepared { study, contenders, environment, rounds: self.settings.rounds })
+        Ok(PreparedRun { study, contenders, environment, rounds: self.settings.rounds })
     }
 
     /// Runs trials one after the other. Returns true if all of them ran.

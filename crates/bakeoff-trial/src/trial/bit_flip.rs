@@ -12,7 +12,7 @@ use bakeoff_core::observed::PhaseName;
 use bakeoff_core::workload::mix64;
 use bakeoff_host::{FlipIn, NodeDisk};
 
-use super::{Combination, Ended, TrialRunner, audit};
+use super::{Combination, TrialEnd, TrialRunner, audit};
 use crate::cluster::ReadyCluster;
 use bakeoff_fleet::generators::all::Generators;
 
@@ -29,7 +29,7 @@ impl TrialRunner<'_, '_> {
         &mut self,
         cluster: &ReadyCluster,
         generators: &Generators<'_>,
-    ) -> Result<Audit, Ended> {
+    ) -> Result<Audit, TrialEnd> {
         let not_checked = |why: String| Ok(Audit::new(WHEN, Verdict::NotChecked(why)));
         let Combination { contender, trial, .. } = self.of;
         if !contender.study_system.is_started() {
@@ -53,7 +53,7 @@ impl TrialRunner<'_, '_> {
         };
         let served = cluster.restart_damaged(&flipped.node, SERVES_WITHIN, interrupted);
         if interrupted.load(Ordering::Relaxed) {
-            return Err(Ended::Interrupted);
+            return Err(TrialEnd::Interrupted);
         }
         let audit = match served {
             Ok(()) => self.auditor(generators, seed).judge(cluster, WHEN),

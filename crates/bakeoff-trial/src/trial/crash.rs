@@ -50,7 +50,7 @@ impl Writes<'_> {
     /// acknowledged writes. Calls `begun` with the start time.
     pub(super) fn make(
         &self,
-        of: &Again<'_>,
+        of: &RepeatedWrites<'_>,
         enough: &AtomicBool,
         begun: &mut dyn FnMut(Instant),
     ) -> Result<u64, GeneratorError> {
@@ -92,7 +92,7 @@ impl Writes<'_> {
 }
 
 /// Writes that are repeated after the load.
-pub(super) struct Again<'a> {
+pub(super) struct RepeatedWrites<'a> {
     pub(super) workload: &'a Workload,
     pub(super) stage: Stage,
     pub(super) in_flight: u32,
@@ -132,7 +132,7 @@ pub(crate) fn under_load(
     let seed = mix64(of.seed ^ 0x6b69_6c6c);
     let after = BEFORE + Duration::from_millis(seed % SPREAD_MS);
     let stage = Stage { clients: of.clients, stop: Stop::After(LONGEST) };
-    let writes = Again { workload, stage, in_flight: of.load.in_flight, seed };
+    let writes = RepeatedWrites { workload, stage, in_flight: of.load.in_flight, seed };
     let (enough, begun) = (&AtomicBool::new(false), &OnceLock::new());
     let (driven, under_way, after_ms) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {

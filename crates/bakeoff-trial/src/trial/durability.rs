@@ -16,7 +16,7 @@ use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::study::Stop;
 use bakeoff_core::workload::mix64;
 
-use super::crash::{self, Again, Writes};
+use super::crash::{self, RepeatedWrites, Writes};
 use crate::cluster::ReadyCluster;
 
 /// Writes of a probe.
@@ -73,7 +73,7 @@ fn write(of: &Writes<'_>, clients: u32, interrupted: &AtomicBool) -> Result<u64,
     let seed = mix64(of.seed ^ 0x7379_6e63);
     let enough = &AtomicBool::new(false);
     let stage = Stage { clients, stop: Stop::Operations(WRITES) };
-    let writes = Again { workload, stage, in_flight: 1, seed };
+    let writes = RepeatedWrites { workload, stage, in_flight: 1, seed };
     let began = clock::now();
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| of.make(&writes, enough, &mut |_| {}));

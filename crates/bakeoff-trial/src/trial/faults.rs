@@ -34,8 +34,8 @@ use bakeoff_host::{Exit, Process, StopResult, kill_all, terminate_all};
 
 use self::sequence::Step;
 use super::audit;
-use super::load::{Driven, is_over};
-use super::{Combination, Ended, TrialRunner};
+use super::load::{LoadDriver, is_over};
+use super::{Combination, TrialEnd, TrialRunner};
 use crate::cluster::{RECOVERED_WITHIN, ReadyCluster};
 use crate::event::Event;
 
@@ -50,8 +50,8 @@ impl TrialRunner<'_, '_> {
     pub(super) fn inject(
         &mut self,
         mut cluster: ReadyCluster,
-        driven: &Driven<'_>,
-    ) -> Result<ReadyCluster, Ended> {
+        driven: &LoadDriver<'_>,
+    ) -> Result<ReadyCluster, TrialEnd> {
         let Combination { trial, contender, .. } = self.of;
         let planned = plan::injections(self.context.study, trial);
         if planned.is_empty() {
@@ -70,7 +70,7 @@ impl TrialRunner<'_, '_> {
             let over = is_over(&injected.stage);
             self.record.injections.push(injected);
             if self.context.interrupted.load(Ordering::Relaxed) {
-                return Err(Ended::Interrupted);
+                return Err(TrialEnd::Interrupted);
             }
             cluster = cluster.again_within(RECOVERED_WITHIN, self.context.interrupted)?;
             let audit = self.audit_injection(&cluster, driven, (fault, repeat), &steps);
@@ -99,10 +99,10 @@ impl TrialRunner<'_, '_> {
     fn injection(
         &mut self,
         cluster: &ReadyCluster,
-        driven: &Driven<'_>,
+        driven: &LoadDriver<'_>,
         (fault, repeat): (&Fault, u32),
         steps: &[Step<'_>],
-    ) -> Result<(Injection, Option<Cause>), Ended> {
+    ) -> Result<(Injection, Option<Cause>), TrialEnd> {
         let Combination { trial, load, .. } = self.of;
         self.reporter.report(&Event::FaultStarted { fault, repeat });
         let stages = plan::stages(load, &trial.system);
@@ -139,7 +139,7 @@ impl TrialRunner<'_, '_> {
     fn audit_injection(
         &mut self,
         cluster: &ReadyCluster,
-        driven: &Driven<'_>,
+        driven: &LoadDriver<'_>,
         (fault, repeat): (&Fault, u32),
         steps: &[Step<'_>],
     ) -> Option<Audit> {

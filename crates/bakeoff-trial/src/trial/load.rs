@@ -21,7 +21,7 @@ use bakeoff_engine::{Live, Window};
 use bakeoff_systems::declaration::Lists;
 
 use super::routes::Routes;
-use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
+use super::{Combination, TrialContext, TrialEnd, TrialRunner, neighbours};
 use crate::cluster::ReadyCluster;
 use crate::cluster::contenders::PreparedSystem;
 use crate::event::{Event, Reporter};
@@ -39,14 +39,14 @@ const DUE_MIN: f64 = 10.0;
 
 /// Targets and generators of all stages of a load.
 #[derive(Clone, Copy)]
-pub(super) struct Driven<'a> {
-    pub(super) to: Towards<'a>,
+pub(super) struct LoadDriver<'a> {
+    pub(super) to: Destination<'a>,
     pub(super) generators: &'a Generators<'a>,
 }
 
 /// Targets of a load's operations.
 #[derive(Clone, Copy)]
-pub(super) enum Towards<'a> {
+pub(super) enum Destination<'a> {
     /// Nodes of a system.
     Nodes(&'a Routes),
     /// Servers that the requests name.
@@ -78,7 +78,7 @@ fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
 
 impl TrialRunner<'_, '_> {
     /// Drives the load: its stages, or the tries of a search. Completed ones are in the record even after a failure.
-    pub(super) fn drive(&mut self, driven: &Driven<'_>) -> Result<(), Ended> {
+    pub(super) fn drive(&mut self, driven: &LoadDriver<'_>) -> Result<(), TrialEnd> {
         match &self.of.load.find {
             None => self.record.stages = self.stages(driven)?,
             Some(find) => self.record.found = self.search(driven, find)?,
@@ -87,7 +87,7 @@ impl TrialRunner<'_, '_> {
     }
 
     /// Drives the load stage by stage on one cluster.
-    fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
+    fn stages(&mut self, driven: &LoadDriver<'_>) -> Result<Vec<StageRecord>, TrialEnd> {
         let Combination { trial, load, .. } = self.of;
         let mut stages = Vec::new();
         for stage in plan::stages(load, &trial.system) {
@@ -103,11 +103,15 @@ impl TrialRunner<'_, '_> {
 
     /// Searches for the highest rate that keeps an objective, with all tries on one cluster. Adds each try to the
     /// record when it ends. Returns `None` if the search was interrupted.
-    fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<FoundRate>, Ended> {
+    fn search(
+        &mut self,
+        driven: &LoadDriver<'_>,
+        find: &Find,
+    ) -> Result<Option<FoundRate>, TrialEnd> {
         let Combination { trial, load, .. } = self.of;
-        let objective = find.conditions().map_err(Ended::failed)?;
+        let objective = find.conditions().map_err(TrialEnd::failed)?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
-            return Err(Ended::failed("a search needs a first rate, and a time for each try"));
+            return Err(TrialEnd::failed("a search needs a first rate, and a time for each try"));
         };
         let clients = load.clients_on(&trial.system).first().copied().unwrap_or(1);
         let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
@@ -140,7 +144,7 @@ impl TrialRunner<'_, '_> {
     }
 
     /// Returns the disturbances of a stage that just ended, on any machine. Empty if they cannot be known.
-    fn disturbances_of(&self, stage: &StageRecord) -> Result<Vec<String>, Ended> {
+    fn disturbances_of(&self, stage: &StageRecord) -> Result<Vec<String>, TrialEnd> {
         let window = stage.window(self.of.load.warmup);
         if window.1 <= window.0 {
             return Ok(Vec::new());
@@ -158,10 +162,10 @@ impl TrialRunner<'_, '_> {
     /// Drives one undisturbed stage of a load.
     fn stage(
         &mut self,
-        driven: &Driven<'_>,
+        driven: &LoadDriver<'_>,
         stage: &plan::Stage,
         arrivals: Arrivals,
-    ) -> Result<StageRecord, Ended> {
+    ) -> Result<StageRecord, TrialEnd> {
         let (mut driven, parts) = self.drive_stage(driven, stage, arrivals, &mut |_| {})?;
         driven.measurement.steps = StepSeries::default();
         driven.measurement.part_silences = Vec::new();
@@ -174,22 +178,22 @@ impl TrialRunner<'_, '_> {
     /// generator's part.
     pub(super) fn drive_stage(
         &mut self,
-        driven: &Driven<'_>,
+        driven: &LoadDriver<'_>,
         stage: &plan::Stage,
         arrivals: Arrivals,
         measures: &mut dyn FnMut(Instant),
-    ) -> Result<(StageRecord, Vec<GeneratorPart>), Ended> {
+    ) -> Result<(StageRecord, Vec<GeneratorPart>), TrialEnd> {
         let Combination { contender, trial, workload, load } = self.of;
-        let Driven { to, generators } = *driven;
+        let LoadDriver { to, generators } = *driven;
         let clients = stage.clients;
         let began = self.sampling.seconds();
         let moments = self.sampling.moments();
         let (writes, reads, requests) = match to {
-            Towards::Nodes(nodes) => {
+            Destination::Nodes(nodes) => {
                 let (writes, reads) = nodes.writes_and_reads();
                 (writes, reads, None)
             }
-            Towards::Requests(requests) => (&[][..], None, Some(requests)),
+            Destination::Requests(requests) => (&[][..], None, Some(requests)),
         };
         let ask = StageRequest {
             to: StageTarget {
@@ -228,7 +232,7 @@ impl TrialRunner<'_, '_> {
             },
         )?;
         let StageTotal { mut measurement, next_ticket, parts } = driven;
-        if let Towards::Nodes(nodes) = to {
+        if let Destination::Nodes(nodes) = to {
             nodes.name(&mut measurement.staleness);
         }
         let measured_from = self.sampling.measured_from(&moments);
@@ -248,7 +252,7 @@ pub(super) fn fill(
     cluster: &ReadyCluster,
     generators: &Generators<'_>,
     keys: u64,
-) -> Result<u64, Ended> {
+) -> Result<u64, TrialEnd> {
     let to = StageTarget {
         system: contender.system,
         nodes: &cluster.nodes,
@@ -283,14 +287,14 @@ fn filled(
     cluster: &ReadyCluster,
     measurement: &Measurement,
     count: u64,
-) -> Result<u64, Ended> {
+) -> Result<u64, TrialEnd> {
     if context.interrupted.load(Ordering::Relaxed) {
-        return Err(Ended::Interrupted);
+        return Err(TrialEnd::Interrupted);
     }
     let died = cluster.died();
     if !died.is_empty() {
         let written = count_text(measurement.verified());
-        return Err(Ended::failed(format!(
+        return Err(TrialEnd::failed(format!(
             "{}, after {written} of {} keys had been written before the load",
             died.join(", "),
             count_text(count)
@@ -302,7 +306,7 @@ fn filled(
         let first =
             first.map(|(_, example)| format!("{}: {}", example.node, with_hint(&example.what)));
         let first = first.unwrap_or_default();
-        return Err(Ended::failed(format!(
+        return Err(TrialEnd::failed(format!(
             "only {written} of {} keys could be written before the load: {first}",
             count_text(count)
         )));

@@ -7,7 +7,6 @@ mod bit_flip;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
-mod ended;
 mod faults;
 mod history;
 pub(crate) mod load;
@@ -18,6 +17,7 @@ pub(crate) mod routes;
 pub(crate) mod sampling;
 #[cfg(test)]
 mod seated;
+mod trial_end;
 pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
@@ -42,15 +42,15 @@ use bakeoff_systems::{Access, cleanup};
 
 use self::audit::Auditor;
 use self::crash::NotUnderLoad;
-use self::ended::Ended;
-use self::load::{Driven, Towards, fill};
+use self::load::{Destination, LoadDriver, fill};
 use self::routes::Routes;
-use self::sampling::{Judged, Sampling};
+use self::sampling::{JudgeContext, Sampling};
+use self::trial_end::TrialEnd;
 use self::verdicts::{
     apart_check, configuration_check, limits_check, servers_check, together_check,
 };
 use crate::cluster::contenders::PreparedSystem;
-use crate::cluster::{self, ReadyCluster, Starting};
+use crate::cluster::{self, ClusterStart, ReadyCluster};
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::generators::all::Generators;
@@ -141,8 +141,8 @@ pub fn run_requests(
     let mut runner = TrialRunner::begin(context, contender, trial, reporter);
     let mut ended = runner.requests(requests);
     let failure = match &mut ended {
-        Err(Ended::Failed(failed)) => failed.failure.take().map(|failure| *failure),
-        Ok(()) | Err(Ended::Interrupted) => None,
+        Err(TrialEnd::Failed(failed)) => failed.failure.take().map(|failure| *failure),
+        Ok(()) | Err(TrialEnd::Interrupted) => None,
     };
     let mut record = runner.conclude(ended);
     if requests.ramp.is_some() {
@@ -238,7 +238,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Ends a trial: judges the samples, reports a failure, and deletes the data.
-    fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
+    fn conclude(mut self, ended: Result<(), TrialEnd>) -> TrialRecord {
         let parts = std::mem::take(&mut self.parts);
         let Self { context, of, home, record, sampling, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;
@@ -248,14 +248,14 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let mut sampled = sampling.end();
         // A load without samples proves nothing.
         let ended =
-            ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(Ended::from(error))));
+            ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(TrialEnd::from(error))));
         // The loss of a machine explains all other failures.
         let lost = context.fleet.lost();
         let ended = match (ended, lost) {
-            (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
+            (Ok(()) | Err(TrialEnd::Failed(_)), Some(lost)) => Err(TrialEnd::from(lost.clone())),
             (ended, _) => ended,
         };
-        let judged = Judged { study, load, shared_machine };
+        let judged = JudgeContext { study, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         if contender.study_system.is_started() {
             // The logs of a kept cluster include earlier trials: a system whose disk was full has not recovered just
@@ -275,8 +275,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         record.log_findings = complaints;
         match ended {
             Ok(()) => {}
-            Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
-            Err(Ended::Failed(failed)) => {
+            Err(TrialEnd::Interrupted) => record.outcome = TrialOutcome::Interrupted,
+            Err(TrialEnd::Failed(failed)) => {
                 reporter.report(&Event::TrialFailed { text: &failed.text });
                 record.outcome = match lost.is_some() {
                     true => TrialOutcome::MachineLost(failed.headline),
@@ -296,7 +296,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.sampling.phase(name);
     }
 
-    fn run(&mut self) -> Result<(), Ended> {
+    fn run(&mut self) -> Result<(), TrialEnd> {
         let Combination { contender, trial, .. } = self.of;
         let keeps = self.context.study.clusters == Clusters::Kept;
         self.context.fleet.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
@@ -321,7 +321,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Returns the system's cluster without data: the kept one, a new one, or one that already runs.
-    fn ready(&mut self, kept: Option<ReadyCluster>) -> Result<ReadyCluster, Ended> {
+    fn ready(&mut self, kept: Option<ReadyCluster>) -> Result<ReadyCluster, TrialEnd> {
         let interrupted = self.context.interrupted;
         let PreparedSystem { system, study_system, .. } = self.of.contender;
         let Some(cluster) = kept else {
@@ -337,7 +337,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Measures a system that bakeoff did not start. Removes its keys before and after, even if the trial fails.
-    fn measure_running(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
+    fn measure_running(&mut self, cluster: ReadyCluster) -> Result<(), TrialEnd> {
         let Combination { contender, workload, .. } = self.of;
         let PreparedSystem { system, study_system, .. } = contender;
         for endpoint in &cluster.missing {
@@ -355,7 +355,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let remove = |node: &Access| cleanup::clear(*system, node, [workload]);
         let clear = || match workload.leaves_nothing() {
             true => Ok(()),
-            false => cluster::clear(*system, &nodes, keys_max, remove).map_err(Ended::from),
+            false => cluster::clear(*system, &nodes, keys_max, remove).map_err(TrialEnd::from),
         };
         clear()?;
         self.record.audits.extend(cleanup::unchecked(*system));
@@ -364,7 +364,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         match (ended, cleared) {
             // The server's failure comes first, then the keys left behind.
             (Ok(()), Err(left)) => Err(left.after(self.first_error())),
-            (Err(Ended::Failed(why)), Err(left)) => Err(left.after(Some(why.text))),
+            (Err(TrialEnd::Failed(why)), Err(left)) => Err(left.after(Some(why.text))),
             (ended, _) => ended,
         }
     }
@@ -387,7 +387,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Starts the system's servers without data.
-    fn start(&mut self, disk: NodeDisk) -> Result<ReadyCluster, Ended> {
+    fn start(&mut self, disk: NodeDisk) -> Result<ReadyCluster, TrialEnd> {
         let nodes = &self.home.join("nodes");
         // Left by a failed trial, or by a killed run that is resumed.
         self.context.remove(nodes);
@@ -396,7 +396,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             Clusters::Fresh => NodesOf::Trial,
             Clusters::Kept => NodesOf::Kept(&trial.system),
         };
-        let of = Starting {
+        let of = ClusterStart {
             components: &contender.components,
             nodes,
             dir: &self.home,
@@ -434,7 +434,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Fills, loads and audits a ready cluster, then stops or keeps it.
-    fn measure(&mut self, cluster: ReadyCluster) -> Result<(), Ended> {
+    fn measure(&mut self, cluster: ReadyCluster) -> Result<(), TrialEnd> {
         let Combination { contender, trial, workload, load } = self.of;
         let interrupted = self.context.interrupted;
         let system = contender.system;
@@ -455,7 +455,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.record.targets = nodes.names();
         let clients = connections::most_clients(load, &trial.system);
         let machines = generators.count() as usize;
-        connections::check(system, &nodes, (load, clients), machines).map_err(Ended::failed)?;
+        connections::check(system, &nodes, (load, clients), machines).map_err(TrialEnd::failed)?;
         if workload.fill {
             self.phase(PhaseName::Filling);
             let (context, reporter) = (&*self.context, &mut *self.reporter);
@@ -469,10 +469,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let is_local = self.context.fleet.placed().is_none();
         let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
         self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
-        let driven = Driven { to: Towards::Nodes(&nodes), generators };
+        let driven = LoadDriver { to: Destination::Nodes(&nodes), generators };
         let ended = self.drive(&driven);
         self.sampling.load_ends();
-        if let Err(Ended::Failed(_)) = ended {
+        if let Err(TrialEnd::Failed(_)) = ended {
             self.judge_history(generators);
         }
         ended?;
@@ -483,12 +483,12 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let configuration = snapshots.map(|(before, after)| configuration_check(before, after));
         self.record.checks.extend(configuration);
         if interrupted.load(Ordering::Relaxed) {
-            return Err(Ended::Interrupted);
+            return Err(TrialEnd::Interrupted);
         }
         let injected = self.inject(cluster, &driven);
         drop(affinity);
         // A fault that could not be injected ends the trial, and the answers before it stay proven.
-        if !matches!(injected, Err(Ended::Interrupted)) {
+        if !matches!(injected, Err(TrialEnd::Interrupted)) {
             self.judge_history(generators);
         }
         let cluster = injected?;
@@ -513,7 +513,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Loads already running servers with requests that name them, and sends them nothing else.
-    fn requests(&mut self, requests: &Requests) -> Result<(), Ended> {
+    fn requests(&mut self, requests: &Requests) -> Result<(), TrialEnd> {
         self.sampling.watch_machines(self.context.fleet)?;
         let Combination { contender, trial, workload, .. } = self.of;
         self.record.kept = true;
@@ -522,11 +522,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let keyed = Arc::new(KeyedState::new(workload, trial.seed, staleness));
         let generators = &self.generators(&keyed, trial.seed, staleness)?;
         self.sampling.load_begins(&[]);
-        let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });
+        let ended = self.drive(&LoadDriver { to: Destination::Requests(requests), generators });
         self.sampling.load_ends();
         ended?;
         match self.context.interrupted.load(Ordering::Relaxed) {
-            true => Err(Ended::Interrupted),
+            true => Err(TrialEnd::Interrupted),
             false => Ok(()),
         }
     }
@@ -584,7 +584,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         cluster: ReadyCluster,
         nodes: &Routes,
         generators: &Generators<'_>,
-    ) -> Result<ReadyCluster, Ended> {
+    ) -> Result<ReadyCluster, TrialEnd> {
         let Combination { contender, trial, workload, .. } = self.of;
         if !workload.writes() {
             return Ok(cluster);
@@ -616,7 +616,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
         verdicts::expect_answers(&mut self.record);
-        if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
+        if interrupted.load(Ordering::Relaxed) { Err(TrialEnd::Interrupted) } else { Ok(cluster) }
     }
 
     /// Kills all nodes at once, under load or at rest as the study says, and restarts them. Returns the load at the
@@ -625,7 +625,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         &mut self,
         cluster: ReadyCluster,
         writes: &crash::Writes<'_>,
-    ) -> Result<(ReadyCluster, Option<Result<KilledUnderLoad, NotUnderLoad>>), Ended> {
+    ) -> Result<(ReadyCluster, Option<Result<KilledUnderLoad, NotUnderLoad>>), TrialEnd> {
         let interrupted = self.context.interrupted;
         let is_under_load =
             self.context.study.kill.unwrap_or(writes.system.kind().kill) == Kill::UnderLoad;

@@ -18,8 +18,8 @@ use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_host::{Dropped, NodeDisk, Unsynced, volatile_disk_support};
 
 use super::audit;
-use super::ended::Ended;
 use super::routes::Routes;
+use super::trial_end::TrialEnd;
 use super::{Combination, TrialRunner, crash};
 use crate::cluster::RECOVERED_WITHIN;
 
@@ -28,7 +28,7 @@ const UNGUARANTEED_WITHIN: Duration = Duration::from_secs(20);
 
 impl TrialRunner<'_, '_> {
     /// Cuts the power as often as the study says, or until acknowledged keys are lost.
-    pub(super) fn cut_power(&mut self, cuts: PowerCuts) -> Result<Audit, Ended> {
+    pub(super) fn cut_power(&mut self, cuts: PowerCuts) -> Result<Audit, TrialEnd> {
         let when = match cuts.of {
             PowerCutOf::All => "after a power cut of all nodes",
             PowerCutOf::One => "after a power cut of one node",
@@ -51,7 +51,7 @@ impl TrialRunner<'_, '_> {
         let generators = &self.generators(&keyed, seed, StalenessTracking::NotMeasured)?;
         let mut cluster = match self.start(NodeDisk::Forgetful) {
             Ok(cluster) => cluster,
-            Err(Ended::Failed(failed)) => {
+            Err(TrialEnd::Failed(failed)) => {
                 return not_checked(format!("no start on such a file system: {}", failed.headline));
             }
             Err(interrupted) => return Err(interrupted),
@@ -86,7 +86,7 @@ impl TrialRunner<'_, '_> {
             };
             let written = crash::under_load(&writes, interrupted, strike);
             if interrupted.load(Ordering::Relaxed) {
-                return Err(Ended::Interrupted);
+                return Err(TrialEnd::Interrupted);
             }
             match (written, dropped) {
                 (Err(why), _) => return not_checked(format!("{cut}: {why}")),
@@ -102,9 +102,9 @@ impl TrialRunner<'_, '_> {
                 Some(Ok(())) => cluster.again_within(within, interrupted),
                 Some(Err(error)) => Err(error.into()),
             };
-            cluster = match restarted.map_err(Ended::from) {
+            cluster = match restarted.map_err(TrialEnd::from) {
                 Ok(cluster) => cluster,
-                Err(Ended::Failed(failed)) => {
+                Err(TrialEnd::Failed(failed)) => {
                     let why = format!("{cut}: no start after it: {}", failed.headline);
                     made.found_in = Some(number);
                     let verdict = match guarantees.claims_disks() {

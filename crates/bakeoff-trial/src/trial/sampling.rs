@@ -172,7 +172,7 @@ impl<'a> Sampling<'a> {
     }
 
     /// Ends sampling.
-    pub(crate) fn end(self) -> Sampled {
+    pub(crate) fn end(self) -> SamplingResult {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.own.end();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
@@ -181,7 +181,7 @@ impl<'a> Sampling<'a> {
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || this_machine::is_another_bakeoff_here();
         let unattributed = self.unattributed;
-        Sampled {
+        SamplingResult {
             observed,
             metrics,
             unattributed,
@@ -196,7 +196,7 @@ impl<'a> Sampling<'a> {
 }
 
 /// Samples of a finished trial.
-pub(crate) struct Sampled {
+pub(crate) struct SamplingResult {
     /// Samples of this machine, and metrics of nodes.
     pub(crate) observed: TrialSamples,
     /// Nodes with metrics. Their samples are in `observed`.
@@ -217,14 +217,14 @@ pub(crate) struct Sampled {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Judged<'a> {
+pub(crate) struct JudgeContext<'a> {
     pub(crate) study: &'a Study,
     pub(crate) load: &'a Load,
     /// True with `--shared-machine`.
     pub(crate) shared_machine: bool,
 }
 
-impl Sampled {
+impl SamplingResult {
     fn is_local(&self) -> bool {
         self.machines.is_empty()
     }
@@ -238,8 +238,8 @@ impl Sampled {
     }
 
     /// Adds the usage during the load to the record, and the checks of the samples.
-    pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
-        let Judged { study, load, shared_machine } = of;
+    pub(crate) fn judge_load(&self, of: JudgeContext<'_>, mut record: TrialRecord) -> TrialRecord {
+        let JudgeContext { study, load, shared_machine } = of;
         let unattributed = self.unattributed.as_deref();
         record.beside_another = self.is_local() && self.beside_another;
         let windows = windows(load, &record);
@@ -422,8 +422,8 @@ mod tests {
         }
     }
 
-    fn sampled(machines: Vec<MachineTrial>) -> Sampled {
-        Sampled {
+    fn sampled(machines: Vec<MachineTrial>) -> SamplingResult {
+        SamplingResult {
             observed: TrialSamples::default(),
             metrics: Vec::new(),
             unattributed: None,
@@ -473,7 +473,7 @@ mod tests {
             machine
         };
         let mut of = sampled(vec![machine("h1"), machine("h2")]);
-        let judged = |of: &Sampled, place: usize| {
+        let judged = |of: &SamplingResult, place: usize| {
             check::machine::neighbours(&of.seen()[place].attributed(), &[(0.0, 10.0)], 2, 0.05)
         };
         assert!(judged(&of, 0).failed(), "two machines: another process took 8 s");
@@ -508,7 +508,7 @@ mod tests {
         let kinds = bakeoff_systems::kinds();
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &kinds).unwrap();
         let plan = bakeoff_core::plan::plan(&study, 1);
-        let judged = Judged { study: &study, load: &study.loads[0], shared_machine: false };
+        let judged = JudgeContext { study: &study, load: &study.loads[0], shared_machine: false };
         let record = of.judge_load(judged, crate::trial::begun(&plan[0], String::new()));
         let check = record.checks.iter().find(|check| check.name == CheckName::Metrics);
         let why = "metrics of away could not be read: answered 404";

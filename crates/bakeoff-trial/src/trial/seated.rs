@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::TrialContext;
 use crate::cluster::contenders::PreparedSystem;
-use crate::cluster::{self, Starting};
+use crate::cluster::{self, ClusterStart};
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::machines::NodesOf;
 use bakeoff_fleet::machines::fleet::Fleet;
@@ -72,7 +72,7 @@ fn runs_case(case: &Case) {
     // The trial continues with the checked cluster, because some take half a minute to start.
     let home = dir.path().join("kept").join(name);
     let (nodes, mut ports) = (&home.join("nodes"), Allocator::new(None));
-    let of = Starting {
+    let of = ClusterStart {
         components: &components,
         nodes,
         dir: &home,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bakeoff_report::ci::Case;
-use bakeoff_report::compare::{Compared, FailIfOutcome};
+use bakeoff_report::compare::{FailIfOutcome, RunComparison};
 use bakeoff_report::compared;
 use bakeoff_trial::run::folder;
 
@@ -49,7 +49,7 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
         Some(folder) => history::of_the_same_study(&folder, &base.header, KNOWN_MAX)?,
         None => Vec::new(),
     };
-    let compared = Compared::new(&base, &new, &known, &args.fail_if);
+    let compared = RunComparison::new(&base, &new, &known, &args.fail_if);
     for condition in &args.fail_if {
         condition
             .check_names(&compared)

@@ -19,7 +19,7 @@ use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::ci::{Case, CaseOutcome};
-use bakeoff_report::compare::{Compared, Passed};
+use bakeoff_report::compare::{GateOutcome, RunComparison};
 use bakeoff_report::compared;
 use bakeoff_systems as systems;
 use bakeoff_trial::cluster::contenders::version_request;
@@ -136,7 +136,7 @@ fn more_trials(run: &Path, elapsed: Duration) -> Result<Option<MoreTrials>, Fail
         return Ok(None);
     };
     let compared =
-        Compared::gate(&record).map_err(|error| Failure::bad_input(error.to_string()))?;
+        RunComparison::gate(&record).map_err(|error| Failure::bad_input(error.to_string()))?;
     let Some(shortfall) = compared.shortfall() else { return Ok(None) };
     let before = header.study.trials;
     let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
@@ -312,7 +312,8 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
     let rendering = Rendering::new(folder::read_and_warn(&folder)?);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
-    let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let compared =
+        RunComparison::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;
     let format = if args.json { CompareFormat::Json } else { args.format };
     messages::output_styled(&match format {
         CompareFormat::Json => {
@@ -333,10 +334,10 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
         return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));
     }
     Ok(match compared.passed() {
-        Some(Passed::Yes) => ExitCode::SUCCESS,
-        Some(Passed::No) => ExitCode::from(PROVEN),
-        Some(Passed::NotValid) => ExitCode::from(NOT_VALID),
-        Some(Passed::CannotTell) | None => ExitCode::from(CANNOT_TELL),
+        Some(GateOutcome::Yes) => ExitCode::SUCCESS,
+        Some(GateOutcome::No) => ExitCode::from(PROVEN),
+        Some(GateOutcome::NotValid) => ExitCode::from(NOT_VALID),
+        Some(GateOutcome::CannotTell) | None => ExitCode::from(CANNOT_TELL),
     })
 }
 

@@ -29,7 +29,7 @@ use bakeoff_host::{NodeDisk, RemovedIfKilled};
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::{Access, ClientToken};
 use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
-use bakeoff_trial::cluster::{self, ReadyCluster, Starting};
+use bakeoff_trial::cluster::{self, ClusterStart, ReadyCluster};
 use bakeoff_trial::event::{Event, Reporter};
 use serde_json::{Value, json};
 
@@ -134,7 +134,8 @@ fn serve(
     let nodes = &dir.join("nodes");
     let (components, seating) = (&contender.components, &Seating::here());
     let on = (&Fleet::Local, NodesOf::Trial);
-    let of = Starting { components, nodes, dir, seed: SEED, seating, on, disk: NodeDisk::Machine };
+    let of =
+        ClusterStart { components, nodes, dir, seed: SEED, seating, on, disk: NodeDisk::Machine };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

@@ -11,7 +11,7 @@ use bakeoff_core::linearizability::judged::{JudgedHistory, KeptHistory};
 use bakeoff_core::record::{Record, RunHeader, chain};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_files as files;
-use bakeoff_report::verify::{self, Outcome, Verified};
+use bakeoff_report::verify::{self, Outcome, VerifiedAspect};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::this_machine;
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     found.extend(folder.into_iter().flat_map(|folder| reports(&rendering, folder)));
     found.extend(folder.and_then(|folder| histories(rendering.record(), folder)));
     if args.json {
-        let found: Vec<_> = found.iter().map(Verified::json).collect();
+        let found: Vec<_> = found.iter().map(VerifiedAspect::json).collect();
         messages::output(&messages::json(&json!({"format": 1, "head": head, "verified": found})));
     } else {
         messages::output(&table(&found, &head));
@@ -46,25 +46,27 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Compares the hash of the last line with the published one.
-fn published_head(published: &str, head: &str) -> Verified {
+fn published_head(published: &str, head: &str) -> VerifiedAspect {
     let outcome =
         if published.eq_ignore_ascii_case(head) { Outcome::Holds } else { Outcome::Fails };
     let seen = match outcome {
         Outcome::Holds => "the last line has the published SHA-256".to_owned(),
         _ => format!("the last line has the SHA-256 {head} instead of the published {published}"),
     };
-    Verified::new("head", outcome, seen)
+    VerifiedAspect::new("head", outcome, seen)
 }
 
 /// Renders each existing report again and compares it.
-fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
+fn reports(rendering: &Rendering, folder: &Path) -> Vec<VerifiedAspect> {
     let each = FILES.into_iter().filter_map(|(name, format)| {
         let ours = rendering.file(format);
         let is_same = match files::read(&folder.join(name), ours.len() as u64) {
             Ok(there) => there == ours,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => false,
-            Err(error) => return Some(Verified::new(name, Outcome::CannotTell, error.to_string())),
+            Err(error) => {
+                return Some(VerifiedAspect::new(name, Outcome::CannotTell, error.to_string()));
+            }
         };
         Some(report(name, is_same, &rendering.record().header))
     });
@@ -72,7 +74,7 @@ fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
 }
 
 /// Compares each kept history with its size and hash, and judges short ones again. `None` if none was kept.
-fn histories(record: &Record, folder: &Path) -> Option<Verified> {
+fn histories(record: &Record, folder: &Path) -> Option<VerifiedAspect> {
     let kept = record.trials.iter().filter_map(|trial| {
         let judged = trial.linearizability.as_ref()?;
         Some((judged, judged.kept.as_ref()?))
@@ -92,7 +94,7 @@ fn histories(record: &Record, folder: &Path) -> Option<Verified> {
         (false, ..) => (Outcome::Fails, first_few(&faults)),
         (true, false, _) => (Outcome::CannotTell, first_few(&unknown)),
     };
-    Some(Verified::new("histories", outcome, seen))
+    Some(VerifiedAspect::new("histories", outcome, seen))
 }
 
 fn count_of(histories: u64) -> String {
@@ -172,15 +174,15 @@ impl io::Read for Hashed {
     }
 }
 
-fn report(name: &str, is_same: bool, header: &RunHeader) -> Verified {
+fn report(name: &str, is_same: bool, header: &RunHeader) -> VerifiedAspect {
     if is_same {
-        return Verified::new(name, Outcome::Holds, "matches the record");
+        return VerifiedAspect::new(name, Outcome::Holds, "matches the record");
     }
     let is_of_this_bakeoff =
         header.bakeoff_sha256.is_some() && header.bakeoff_sha256 == this_machine::own_sha256();
     match is_of_this_bakeoff {
-        true => Verified::new(name, Outcome::Fails, "differs from what the record yields"),
-        false => Verified::new(
+        true => VerifiedAspect::new(name, Outcome::Fails, "differs from what the record yields"),
+        false => VerifiedAspect::new(
             name,
             Outcome::CannotTell,
             "differs, but another build of bakeoff wrote the record; `bakeoff report` renders it again",
@@ -188,7 +190,7 @@ fn report(name: &str, is_same: bool, header: &RunHeader) -> Verified {
     }
 }
 
-fn table(found: &[Verified], head: &str) -> String {
+fn table(found: &[VerifiedAspect], head: &str) -> String {
     let width = found.iter().map(|one| one.what.len()).max().unwrap_or(0);
     let lines = found
         .iter()

@@ -16,7 +16,7 @@ use bakeoff_core::units::{
     ByteCount, count_text, latency_text, plural, rate_text, share_text, trials_text,
 };
 use bakeoff_engine::Live;
-use bakeoff_trial::event::{GateExtended, GateStarted, Resumed};
+use bakeoff_trial::event::{GateExtended, GateStarted, ResumedRun};
 
 /// Returns a rounded duration, such as `1 min 25 s`.
 pub(super) fn left_text(left: Duration) -> String {
@@ -78,7 +78,7 @@ pub(super) fn transfer(of: &Transfer<'_>) -> String {
 }
 
 /// Returns the first line of a resumed run.
-pub(super) fn run_resumed(resumed: &Resumed<'_>) -> String {
+pub(super) fn run_resumed(resumed: &ResumedRun<'_>) -> String {
     format!(
         "{}: resuming with {} of {} left, seed {}, in {}",
         resumed.study.full_title(),

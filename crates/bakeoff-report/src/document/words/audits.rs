@@ -12,7 +12,7 @@ use crate::model::trial::TrialFigures;
 /// Passed audits with the same result in some trials. Counts are the smallest and largest of single trials; for
 /// passages they are sums.
 #[derive(PartialEq)]
-struct Held {
+struct PassedAudits {
     of: AuditSubject,
     read: (u64, u64),
     acknowledged: (u64, u64),
@@ -35,7 +35,7 @@ struct Held {
     trials: usize,
 }
 
-impl Held {
+impl PassedAudits {
     fn sum(passed: &[&Audit]) -> Self {
         let of = passed[0].of;
         let bounds = |count: fn(&Audit) -> u64| match of {
@@ -158,7 +158,7 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
             }
         }
         // Results are mostly equal at each moment; then one line covers them.
-        let mut held: Vec<(Held, Vec<&str>)> = Vec::new();
+        let mut held: Vec<(PassedAudits, Vec<&str>)> = Vec::new();
         let mut failed = Vec::new();
         for when in moments {
             let here = |audit: &&Audit| audit.when == when;
@@ -175,7 +175,7 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
             let passed: Vec<&Audit> =
                 audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
             if !passed.is_empty() {
-                let found = Held::sum(&passed);
+                let found = PassedAudits::sum(&passed);
                 match held.iter_mut().find(|(same, _)| *same == found) {
                     Some((_, moments)) => moments.push(when),
                     None => held.push((found, vec![when])),

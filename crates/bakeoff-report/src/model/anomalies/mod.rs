@@ -6,8 +6,8 @@
 //! Not here: their frequency over trials and their sentences (`derive::anomalies`), checks (`check`), usage of nodes
 //! (`nodes`).
 
-mod lasted;
 mod modes;
+mod similar_failures;
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use bakeoff_core::measurement::{Measurement, OperationFigures, Silence, TargetFi
 use bakeoff_core::record::{StageRecord, TrialRecord};
 use bakeoff_core::units::{figure_text, latency_text, share_text};
 
-pub(crate) use lasted::{Lasted, lasted};
 pub(crate) use modes::Modes;
+pub(crate) use similar_failures::{SimilarFailures, similar_failures};
 
 /// Smallest factor by which a slow node's median service time exceeds the others',
 const SLOW_TIMES: f64 = 3.0;

@@ -210,9 +210,9 @@ mod tests {
     use super::*;
 
     /// Draws times in milliseconds by the inverse of a distribution.
-    struct Drawn(Xoshiro256PlusPlus, Latencies);
+    struct TimeSampler(Xoshiro256PlusPlus, Latencies);
 
-    impl Drawn {
+    impl TimeSampler {
         fn new(seed: u64) -> Self {
             Self(Xoshiro256PlusPlus::seed_from_u64(seed), Latencies::default())
         }
@@ -256,7 +256,8 @@ mod tests {
 
     #[test]
     fn gate_that_times_out_every_other_time_has_two_modes() {
-        let drawn = Drawn::new(1).and(1899, uniform(17.0, 26.0)).and(1868, uniform(499.0, 508.0));
+        let drawn =
+            TimeSampler::new(1).and(1899, uniform(17.0, 26.0)).and(1868, uniform(499.0, 508.0));
         let found = drawn.modes().expect("it has");
         assert_eq!((found.lower.answers, found.upper.answers, found.between), (1899, 1868, 0));
         let text = found.text();
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn two_modes_are_found_despite_some_answers_between() {
-        let drawn = Drawn::new(2)
+        let drawn = TimeSampler::new(2)
             .and(9000, around(2.0, 0.3))
             .and(900, around(200.0, 0.1))
             .and(40, uniform(10.0, 150.0));
@@ -280,10 +281,10 @@ mod tests {
     fn one_mode_with_any_tail_is_accepted() {
         for seed in 0..3 {
             for answers in [100, 300, 3_000, 30_000] {
-                let one = |what: &str, drawn: Drawn| {
+                let one = |what: &str, drawn: TimeSampler| {
                     assert_eq!(drawn.modes(), None, "{what}, {answers} answers, seed {seed}");
                 };
-                let new = || Drawn::new(seed);
+                let new = || TimeSampler::new(seed);
                 one("constant", new().and(answers, |_| 5.0));
                 one("narrow", new().and(answers, uniform(5.0, 5.2)));
                 one("ticks", new().and(answers, |part| (part * 4.0).ceil() * 0.25));
@@ -311,9 +312,10 @@ mod tests {
 
     #[test]
     fn few_answers_are_inconclusive() {
-        assert_eq!(Drawn::new(0).modes(), None);
-        assert_eq!(Drawn::new(0).and(1, |_| 1.0).modes(), None);
-        let of = |lower, upper| Drawn::new(3).and(lower, |_| 5.0).and(upper, |_| 500.0).modes();
+        assert_eq!(TimeSampler::new(0).modes(), None);
+        assert_eq!(TimeSampler::new(0).and(1, |_| 1.0).modes(), None);
+        let of =
+            |lower, upper| TimeSampler::new(3).and(lower, |_| 5.0).and(upper, |_| 500.0).modes();
         assert_eq!(of(100, 19), None);
         assert!(of(100, 20).is_some());
     }
@@ -321,7 +323,11 @@ mod tests {
     #[test]
     fn modes_less_than_a_millisecond_apart_are_ignored() {
         let of = |times: f64| {
-            Drawn::new(4).and(900, |_| 0.05 * times).and(900, |_| 0.9 * times).modes().is_some()
+            TimeSampler::new(4)
+                .and(900, |_| 0.05 * times)
+                .and(900, |_| 0.9 * times)
+                .modes()
+                .is_some()
         };
         assert_eq!((of(1.0), of(2.0)), (false, true));
     }
@@ -340,7 +346,7 @@ mod tests {
             upper in 0.005..0.3,
         ) {
             let above = (answers as f64 * share) as u64;
-            let drawn = Drawn::new(seed)
+            let drawn = TimeSampler::new(seed)
                 .and(answers - above, around(median, lower))
                 .and(above, around(median * times, upper));
             let found = drawn.modes();
@@ -356,7 +362,7 @@ mod tests {
             median in 0.01..2000.0,
             deviation in 0.001..4.0,
         ) {
-            prop_assert_eq!(Drawn::new(seed).and(answers, around(median, deviation)).modes(), None);
+            prop_assert_eq!(TimeSampler::new(seed).and(answers, around(median, deviation)).modes(), None);
         }
 
         #[test]

@@ -26,7 +26,7 @@ pub(super) const BESIDE: &str = "<p><a href=\"record.jsonl\">record.jsonl</a>: t
                                  <code>bakeoff report record.jsonl</code> writes every format.</p>";
 
 /// A file to save.
-struct Saved {
+struct DownloadFile {
     id: &'static str,
     name: String,
     what: String,
@@ -44,19 +44,19 @@ pub(super) fn section(
     let study = &report.header.study.name;
     let text = |text: &str| Value::from(text).to_string();
     let mut files = vec![
-        Saved {
+        DownloadFile {
             id: "file-json",
             name: format!("{study}-report.json"),
             what: "every figure of this report, of each trial and combined, as JSON".to_owned(),
             content: report_json(report).to_string(),
         },
-        Saved {
+        DownloadFile {
             id: "file-csv",
             name: format!("{study}-trials.csv"),
             what: "one row per trial, for a spreadsheet".to_owned(),
             content: text(&csv(report)),
         },
-        Saved {
+        DownloadFile {
             id: "file-md",
             name: format!("{study}-report.md"),
             what: "the report as Markdown, for a pull request".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn section(
 
     let mut list = String::from("<ul class=\"files\">");
     let mut blocks = String::new();
-    for Saved { id, name, what, content } in &files {
+    for DownloadFile { id, name, what, content } in &files {
         let (file, size) = (escape(name), bakeoff_core::units::ByteCount(content.len() as u64));
         let _ = write!(
             list,
@@ -92,9 +92,9 @@ fn plain(json: &str) -> String {
 }
 
 /// Returns as much of the record as fits. The whole record keeps its bytes, so that its hashes hold.
-fn record_file(record: &Record, bytes: &[u8], study: &str, room: usize) -> Option<Saved> {
+fn record_file(record: &Record, bytes: &[u8], study: &str, room: usize) -> Option<DownloadFile> {
     if let Some(text) = std::str::from_utf8(bytes).ok().filter(|text| text.len() < room) {
-        return Some(Saved {
+        return Some(DownloadFile {
             id: "file-record",
             name: format!("{study}-record.jsonl"),
             what: "the run's record, from which bakeoff can render this report again".to_owned(),
@@ -108,7 +108,7 @@ fn record_file(record: &Record, bytes: &[u8], study: &str, room: usize) -> Optio
         let trials: Vec<Value> = record.trials.iter().map(|one| condensed(one, samples)).collect();
         let content = json!({"run": record.header, "trials": trials}).to_string();
         if content.len() < room {
-            return Some(Saved {
+            return Some(DownloadFile {
                 id: "file-record",
                 name: format!("{study}-trials.json"),
                 what: format!("{what}; the whole record is in the run's folder"),

@@ -6,7 +6,7 @@
 //!
 //! Each module is one section.
 //!
-//! Not here: the figures (`comparison`, `figures`, `drawn`).
+//! Not here: the figures (`comparison`, `figures`, `curves`).
 
 pub(crate) mod card;
 mod curve;

@@ -4,7 +4,7 @@
 //! curve. The chart shows the median of the valid trials' curves at each quantile, and the band between the lowest and
 //! the highest.
 //!
-//! Not here: the curves (`drawn`).
+//! Not here: the curves (`curves`).
 
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::share_text;
@@ -12,7 +12,7 @@ use bakeoff_core::units::share_text;
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
-use crate::model::drawn::quantiles;
+use crate::model::curves::quantiles;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 

@@ -131,8 +131,8 @@ struct LimitPoint {
 
 /// Returns the machine's limit: the disk's if a system waits for it, else loopback's.
 fn limit(of: &Sweep<'_>) -> Option<Limit> {
-    type Limited = (f64, Option<(f64, f64)>);
-    let points = |limited: fn(&Comparison, &Limits, u32) -> Option<Limited>| {
+    type LimitedPoint = (f64, Option<(f64, f64)>);
+    let points = |limited: fn(&Comparison, &Limits, u32) -> Option<LimitedPoint>| {
         let point = |stage: &Stage<'_>| {
             let load = &stage.comparison.load;
             let clients = *load.clients.get(stage.nth.unwrap_or(0))?;

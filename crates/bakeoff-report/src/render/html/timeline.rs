@@ -3,7 +3,7 @@
 //! Shows one trial of each system, by default the first valid one; with JavaScript, readers can choose another. All
 //! trials of a comparison share their axes, so systems can be compared by eye.
 //!
-//! Not here: joining seconds and samples (`drawn`).
+//! Not here: joining seconds and samples (`curves`).
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use bakeoff_core::units::figure_text;
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
-use crate::model::drawn::{Line, Part, PartKind, Timeline, Watched};
+use crate::model::curves::{Line, Part, PartKind, Timeline, UsageLines};
 use crate::model::events::{Event, EventKind};
 use crate::model::trial::TrialFigures;
 
@@ -91,7 +91,7 @@ impl Panel {
         }
     }
 
-    fn of_node(self, node: &Watched) -> Option<&Line> {
+    fn of_node(self, node: &UsageLines) -> Option<&Line> {
         match self {
             Self::Cpu => Some(&node.cpu),
             Self::Memory => Some(&node.memory),
@@ -139,7 +139,7 @@ impl Panel {
 /// Returns the class of each node's lines. The generator has its own.
 fn classes(of: &Timeline) -> Vec<String> {
     let mut looks = 0..;
-    let class = |node: &Watched| match node.name == GENERATOR {
+    let class = |node: &UsageLines| match node.name == GENERATOR {
         true => "line generator".to_owned(),
         false => stroke(looks.next().unwrap_or(0)),
     };
@@ -147,7 +147,7 @@ fn classes(of: &Timeline) -> Vec<String> {
 }
 
 /// A panel, with the axis that all trials share.
-struct Shared {
+struct SharedAxisPanel {
     panel: Panel,
     axis: Axis,
 }
@@ -201,7 +201,7 @@ fn one(of: &Comparison, tables: bool) -> String {
     let drawn =
         || of.contenders.iter().flat_map(|one| &one.trials).map(|trial| &trial.drawn.timeline);
     let end = drawn().map(|timeline| timeline.end).fold(0.0, f64::max);
-    let shared: Vec<Shared> = Panel::ALL
+    let shared: Vec<SharedAxisPanel> = Panel::ALL
         .into_iter()
         .filter_map(|panel| {
             let lines = drawn().flat_map(|timeline| panel.lines(timeline, 0));
@@ -216,7 +216,7 @@ fn one(of: &Comparison, tables: bool) -> String {
                 }
                 _ => Axis::linear(panel.unit(), most, 3),
             };
-            Some(Shared { panel, axis })
+            Some(SharedAxisPanel { panel, axis })
         })
         .collect();
     let mut html = format!("<article><h3>{}</h3>", escape(&place(of)));
@@ -236,7 +236,7 @@ fn system(
     place_of: &Comparison,
     look: usize,
     of: &Contender,
-    shared: &[Shared],
+    shared: &[SharedAxisPanel],
     end: f64,
     tables: bool,
 ) -> String {
@@ -302,7 +302,7 @@ fn drawing(
     look: usize,
     of: &Contender,
     trial: &TrialFigures,
-    shared: &[Shared],
+    shared: &[SharedAxisPanel],
     end: f64,
 ) -> String {
     let timeline = &trial.drawn.timeline;
@@ -310,7 +310,7 @@ fn drawing(
     let bottom = HEAD + PANEL * shared.len() as f64;
     let mut svg = Svg::new(FRAME.width, bottom + 36.0);
     bar(&mut svg, &x, timeline, bottom);
-    for (nth, Shared { panel, axis }) in shared.iter().enumerate() {
+    for (nth, SharedAxisPanel { panel, axis }) in shared.iter().enumerate() {
         let top = HEAD + PANEL * nth as f64 + GAP;
         let base = HEAD + PANEL * (nth + 1) as f64;
         svg.text("panel", "start", FRAME.left, top - 8.0, panel.title());

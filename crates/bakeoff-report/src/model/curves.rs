@@ -31,7 +31,7 @@ const SECOND_MIN: f64 = 0.5;
 pub(crate) type Line = Vec<(f64, f64)>;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Drawn {
+pub(crate) struct TrialCurves {
     /// Response times in milliseconds at each of the [`quantiles`] that the trial supports, up to the first failure.
     pub(crate) response: Vec<f64>,
     /// Service times in the same form.
@@ -59,7 +59,7 @@ pub(crate) struct Timeline {
     pub(crate) p99: Line,
     pub(crate) slowest: Line,
     /// Usage of each node and of the generator.
-    pub(crate) nodes: Vec<Watched>,
+    pub(crate) nodes: Vec<UsageLines>,
     /// Usage of the machine in percent, with labels.
     pub(crate) machine: Vec<(&'static str, Line)>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Part {
 
 /// Sampled usage of one process. A line without points could not be sampled.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watched {
+pub(crate) struct UsageLines {
     pub(crate) name: String,
     /// Percent of one core.
     pub(crate) cpu: Line,
@@ -120,7 +120,7 @@ pub(crate) fn quantiles() -> impl Iterator<Item = f64> {
     (0..=7 * PER_DECADE).map(|step| 1.0 - 10f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
 }
 
-impl Drawn {
+impl TrialCurves {
     /// Computes the data. `whole`: the trial's measurement with all stages combined.
     pub(crate) fn new(
         record: &TrialRecord,
@@ -305,13 +305,13 @@ fn of_recent(recent: &VecDeque<RankedLatencies<'static>>, quantile: f64) -> Perc
 }
 
 /// Converts a series to chart data. `memory`: readings of proportional memory, if there are any.
-fn watched(series: &Series, memory: Option<&Series>) -> Watched {
+fn watched(series: &Series, memory: Option<&Series>) -> UsageLines {
     let memory = match memory {
         Some(memory) => memory.shown(Column::Proportional),
         None => series.shown(Column::Resident),
     };
     let cpu = sum(series, &[Column::CpuUser, Column::CpuSystem, Column::Cpu]);
-    Watched {
+    UsageLines {
         name: series.name.clone(),
         cpu: scaled(cpu, 100.0),
         memory: shorter(&memory, f64::max),

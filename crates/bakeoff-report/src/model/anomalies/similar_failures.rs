@@ -28,7 +28,7 @@ const LATE: f64 = 0.02;
 
 /// Failures of about the same duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Lasted {
+pub(crate) struct SimilarFailures {
     /// Failures examined.
     pub(crate) failures: u64,
     /// Failures of about the same duration.
@@ -41,7 +41,7 @@ pub(crate) struct Lasted {
     pub(crate) timeout: Option<Duration>,
 }
 
-impl Lasted {
+impl SimilarFailures {
     /// Returns `all 1,868 failures lasted 500 ms to 508 ms, which suggests a timeout of 500ms …`.
     pub(crate) fn text(&self) -> String {
         let whose = match self.alike == self.failures {
@@ -64,7 +64,7 @@ impl Lasted {
 }
 
 /// Returns the common duration of failures with these times, if they have one.
-pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
+pub(crate) fn similar_failures(failed: &Latencies) -> Option<SimilarFailures> {
     let failures = failed.count();
     let median = failed.quantile(0.5)?;
     if failures < FAILURES_MIN || median < WAITED_MIN {
@@ -86,7 +86,7 @@ pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
         is_it
     });
     let timeout = timeout(quick.map_or(from, |(time, _)| *time));
-    Some(Lasted { failures, alike, from, to, timeout })
+    Some(SimilarFailures { failures, alike, from, to, timeout })
 }
 
 /// Returns the round number just below a time.
@@ -105,12 +105,12 @@ fn timeout(time: Duration) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn lasted_of(times: &[(f64, u64)]) -> Option<Lasted> {
+    fn lasted_of(times: &[(f64, u64)]) -> Option<SimilarFailures> {
         let mut failed = Latencies::default();
         for &(milliseconds, count) in times {
             failed.record_many(Duration::from_secs_f64(milliseconds / 1e3), count);
         }
-        lasted(&failed)
+        similar_failures(&failed)
     }
 
     fn check(times: &[(f64, u64)], expected: Option<&str>) {

@@ -10,7 +10,7 @@ use crate::derive::{log_findings, machine_baseline, method, staleness};
 use crate::document::report::Report;
 
 /// Returns the folded blocks. `wide`: cells of tables have room for a clause.
-pub(crate) fn rest(report: &Report, wide: bool) -> Vec<Block> {
+pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
     let study = &report.header.study;
     let mut blocks = Vec::new();
     blocks.extend(
