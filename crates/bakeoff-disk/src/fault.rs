@@ -31,10 +31,10 @@ pub(crate) struct Gate {
 struct State {
     fault: Option<DiskFault>,
     /// In the order of their arrival; later ones are never due earlier.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldAnswer>,
 }
 
-struct Held {
+struct HeldAnswer {
     /// Time of its answer; `None` until the disk is healed.
     due: Option<Instant>,
     answer: Box<dyn FnOnce() + Send>,
@@ -110,7 +110,7 @@ impl Gate {
 impl Hold<'_> {
     /// Keeps the answer until it is due.
     pub(crate) fn until_due(mut self, answer: impl FnOnce() + Send + 'static) {
-        self.state.held.push_back(Held { due: self.due, answer: Box::new(answer) });
+        self.state.held.push_back(HeldAnswer { due: self.due, answer: Box::new(answer) });
         self.gate.changed.notify_one();
     }
 }

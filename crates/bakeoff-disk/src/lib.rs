@@ -17,5 +17,5 @@ mod model;
 mod mount;
 mod serve;
 
-pub use image::{Dropped, Unsynced};
+pub use image::{CutLosses, UnsyncedFate};
 pub use serve::{COMMAND, DiskReply, Order, answer, end_with, isolate, run};

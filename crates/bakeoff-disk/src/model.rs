@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::time::SystemTime;
 
 use super::content::{BLOCK, SECTOR};
-use super::image::{Attributes, Dice, Image, Kind, ROOT, Replace, Unsynced};
+use super::image::{Attributes, Dice, Image, Kind, ROOT, Replace, UnsyncedFate};
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -73,7 +73,7 @@ fn unsynced_writes_names_and_truncations_are_lost() {
     create(&mut image, (ROOT, "new"), Kind::File);
     image.unlink(at((ROOT, "gone")), false, NOW).unwrap();
     rename(&mut image, (ROOT, "a"), (ROOT, "b"));
-    let dropped = image.cut(1, Unsynced::Lost);
+    let dropped = image.cut(1, UnsyncedFate::Lost);
     assert_eq!(found(&image, (ROOT, "a")).unwrap(), b"12345");
     assert_eq!(found(&image, (ROOT, "gone")).unwrap(), b"back");
     assert_eq!(names(&image).len(), 2);
@@ -88,7 +88,7 @@ fn sync_of_a_new_file_commits_its_name_and_all_before() {
     rename(&mut image, (ROOT, "old"), (dir, "renamed"));
     synced(&mut image, (dir, "new"), b"2");
     create(&mut image, (dir, "later"), Kind::File);
-    image.cut(1, Unsynced::Lost);
+    image.cut(1, UnsyncedFate::Lost);
     assert_eq!(found(&image, (dir, "renamed")).unwrap(), b"1");
     assert_eq!(found(&image, (dir, "new")).unwrap(), b"2");
     assert_eq!(found(&image, (dir, "later")), None);
@@ -103,7 +103,7 @@ fn overwriting_in_place_commits_no_rename_of_another_file() {
         rename(&mut image, (ROOT, "tmp"), (ROOT, "final"));
         image.write(log, 5, b"x", NOW).unwrap();
         image.sync(log, data_only).unwrap();
-        image.cut(1, Unsynced::Lost);
+        image.cut(1, UnsyncedFate::Lost);
         assert!(found(&image, (ROOT, "tmp")).is_some(), "the rename was not synced");
         assert_eq!(found(&image, (ROOT, "log")).unwrap()[5], b'x');
     }
@@ -119,7 +119,7 @@ fn writing_preallocated_blocks_commits_the_journal() {
     rename(&mut image, (ROOT, "tmp"), (ROOT, "final"));
     image.write(log, 5, b"x", NOW).unwrap();
     image.sync(log, true).unwrap();
-    image.cut(1, Unsynced::Lost);
+    image.cut(1, UnsyncedFate::Lost);
     assert!(found(&image, (ROOT, "final")).is_some());
     assert_eq!(contents(&image, log).len(), 1 << 26);
 }
@@ -130,7 +130,7 @@ fn sync_of_a_directory_commits_its_names_and_no_data() {
     let file = create(&mut image, (ROOT, "a"), Kind::File);
     image.write(file, 0, b"1", NOW).unwrap();
     image.sync(ROOT, false).unwrap();
-    image.cut(1, Unsynced::Lost);
+    image.cut(1, UnsyncedFate::Lost);
     assert_eq!(found(&image, (ROOT, "a")).unwrap(), b"");
 }
 
@@ -144,7 +144,7 @@ fn replacing_by_rename_leaves_the_old_file_or_all_of_the_new_one() {
         let new = create(&mut image, (ROOT, "a.tmp"), Kind::File);
         image.write(new, 0, &long, NOW).unwrap();
         rename(&mut image, (ROOT, "a.tmp"), (ROOT, "a"));
-        image.cut(seed, if seed == 0 { Unsynced::Lost } else { Unsynced::PartlyKept });
+        image.cut(seed, if seed == 0 { UnsyncedFate::Lost } else { UnsyncedFate::PartlyKept });
         let now = found(&image, (ROOT, "a")).unwrap();
         assert!(now == b"old" || now == long, "seed {seed}: {} bytes", now.len());
         seen.insert(now == long);
@@ -159,7 +159,7 @@ fn kept_blocks_come_in_any_order_and_the_last_one_is_torn() {
         let mut image = image();
         let file = synced(&mut image, (ROOT, "a"), &[1; 4 * BLOCK]);
         image.write(file, 0, &[2; 4 * BLOCK], NOW).unwrap();
-        image.cut(seed, Unsynced::PartlyKept);
+        image.cut(seed, UnsyncedFate::PartlyKept);
         let now = contents(&image, file);
         let blocks: Vec<bool> = now.chunks(BLOCK).map(|block| block[0] == 2).collect();
         gaps += usize::from(blocks.windows(2).any(|two| two == [false, true]));
@@ -178,7 +178,7 @@ fn new_blocks_are_there_only_with_all_changes_before_them() {
         let file = synced(&mut image, (ROOT, "a"), &[1; BLOCK]);
         create(&mut image, (ROOT, "before"), Kind::File);
         image.write(file, BLOCK as u64, &[2; BLOCK], NOW).unwrap();
-        image.cut(seed, Unsynced::PartlyKept);
+        image.cut(seed, UnsyncedFate::PartlyKept);
         let is_longer = contents(&image, file).len() > BLOCK;
         let is_named = found(&image, (ROOT, "before")).is_some();
         assert!(is_named || !is_longer, "seed {seed}: its transaction comes after the name");
@@ -292,7 +292,8 @@ fn exercise(seed: u64) {
         for _ in 0..dice.below(40) {
             step(&mut dice, &mut image, &mut model, dir);
         }
-        let unsynced = if dice.below(3) == 0 { Unsynced::Lost } else { Unsynced::PartlyKept };
+        let unsynced =
+            if dice.below(3) == 0 { UnsyncedFate::Lost } else { UnsyncedFate::PartlyKept };
         image.cut(dice.below(u64::MAX), unsynced);
         model.check(&image, &format!("seed {seed}, cut {round}, {unsynced:?}"));
         model = Model::begin(&image);

@@ -45,15 +45,19 @@ const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
 /// An image that is shared with the thread that cuts the power.
-pub(crate) type Shared = Arc<Mutex<Image>>;
+pub(crate) type SharedImage = Arc<Mutex<Image>>;
 
 /// Locks an image.
-pub(crate) fn lock(image: &Shared) -> MutexGuard<'_, Image> {
+pub(crate) fn lock(image: &SharedImage) -> MutexGuard<'_, Image> {
     image.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Mounts an image behind a gate. Dropping the session unmounts it.
-pub(crate) fn mount(image: Shared, gate: Arc<Gate>, dir: &Path) -> io::Result<BackgroundSession> {
+pub(crate) fn mount(
+    image: SharedImage,
+    gate: Arc<Gate>,
+    dir: &Path,
+) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("bakeoff".to_owned()),
@@ -61,22 +65,22 @@ pub(crate) fn mount(image: Shared, gate: Arc<Gate>, dir: &Path) -> io::Result<Ba
         MountOption::DefaultPermissions,
     ];
     config.n_threads = Some(THREADS);
-    let disk = Mounted { image, gate, listings: Mutex::default(), next: AtomicU64::new(1) };
+    let disk = MountedImage { image, gate, listings: Mutex::default(), next: AtomicU64::new(1) };
     Session::new(disk, dir, &config)?.spawn()
 }
 
 /// Entries of a directory: name, number and type.
 type Listing = Vec<(OsString, u64, FileType)>;
 
-struct Mounted {
-    image: Shared,
+struct MountedImage {
+    image: SharedImage,
     gate: Arc<Gate>,
     /// Entries of open directories, so that a listing is not disturbed by changes.
     listings: Mutex<HashMap<u64, Listing>>,
     next: AtomicU64,
 }
 
-impl Mounted {
+impl MountedImage {
     fn image(&self) -> MutexGuard<'_, Image> {
         lock(&self.image)
     }
@@ -165,7 +169,7 @@ fn done(reply: ReplyEmpty, done: Result<(), rustix::io::Errno>) {
     }
 }
 
-impl Filesystem for Mounted {
+impl Filesystem for MountedImage {
     fn lookup(&self, _by: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let image = self.image();
         let found = image.lookup(parent.0, name).map_err(errno);
@@ -368,7 +372,7 @@ impl Filesystem for Mounted {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let write = move |image: &Shared, data: &[u8]| match lock(image).write(
+        let write = move |image: &SharedImage, data: &[u8]| match lock(image).write(
             inode.0,
             offset,
             data,

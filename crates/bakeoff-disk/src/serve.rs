@@ -23,8 +23,8 @@ use rustix::process::{Pid, Signal, getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Gate;
-use crate::image::{Attributes, Dropped, Image, Kind, ROOT, Unsynced};
-use crate::mount::{Shared, lock, mount};
+use crate::image::{Attributes, CutLosses, Image, Kind, ROOT, UnsyncedFate};
+use crate::mount::{SharedImage, lock, mount};
 
 /// Name of the internal command.
 pub const COMMAND: &str = "__disk";
@@ -47,7 +47,7 @@ pub enum Order {
         /// Seed of what is kept.
         seed: u64,
         /// Fate of blocks and names that were not synced.
-        unsynced: Unsynced,
+        unsynced: UnsyncedFate,
     },
     /// Break the disk, or heal it. Either answers the requests that wait.
     Fault(Option<DiskFault>),
@@ -60,7 +60,7 @@ pub enum DiskReply {
     /// It is mounted, or has written everything back.
     Ready,
     /// The power was cut.
-    Cut(Dropped),
+    Cut(CutLosses),
     /// The reason of a failure.
     Failed(String),
 }
@@ -83,7 +83,7 @@ fn serve(args: &[OsString]) -> Result<(), String> {
     end_with(parent)?;
     let image =
         imported(&dir).map_err(|error| format!("cannot read `{}`: {error}", dir.display()))?;
-    let image: Shared = Arc::new(Mutex::new(image));
+    let image: SharedImage = Arc::new(Mutex::new(image));
     let gate = Gate::open().map_err(|error| format!("cannot start a thread: {error}"))?;
     let disk = Disk { image, gate, dir };
     let mut session = Some(disk.mounted()?);
@@ -111,7 +111,7 @@ fn serve(args: &[OsString]) -> Result<(), String> {
 
 /// A file system with its place.
 struct Disk {
-    image: Shared,
+    image: SharedImage,
     gate: Arc<Gate>,
     dir: PathBuf,
 }
@@ -121,8 +121,8 @@ impl Disk {
     fn cut(
         &self,
         session: &mut Option<BackgroundSession>,
-        (seed, unsynced): (u64, Unsynced),
-    ) -> Result<Dropped, String> {
+        (seed, unsynced): (u64, UnsyncedFate),
+    ) -> Result<CutLosses, String> {
         if let Some(old) = session.take() {
             unmount(&self.dir).map_err(|error| format!("cannot unmount it: {error}"))?;
             old.join().map_err(|error| format!("cannot end its session: {error}"))?;

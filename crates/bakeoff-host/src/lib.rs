@@ -66,7 +66,7 @@ use serde::{Deserialize, Serialize};
 
 use self::server::LocalServer;
 
-pub use bakeoff_disk::{Dropped, Unsynced};
+pub use bakeoff_disk::{CutLosses, UnsyncedFate};
 pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{EndingCause, Life, ServerEnding};

@@ -23,7 +23,7 @@ use super::observe::SampledProcess;
 use super::seat::Seat;
 use super::server::StopResult;
 use super::syncs::SyncsSeen;
-use super::{Dropped, HostError, LimitsApplied, NodeSpec, Unsynced};
+use super::{CutLosses, HostError, LimitsApplied, NodeSpec, UnsyncedFate};
 
 /// A running server, controlled through its machine.
 ///
@@ -113,7 +113,7 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// A reason, if its directory is on an ordinary file system ([`NodeDisk`](crate::NodeDisk)), or its own file system
     /// failed.
-    fn cut_power(&self, _seed: u64, _unsynced: Unsynced) -> Result<Dropped, String> {
+    fn cut_power(&self, _seed: u64, _unsynced: UnsyncedFate) -> Result<CutLosses, String> {
         Err("power cuts work on this machine only".to_owned())
     }
     /// Sends its group the stop signal.

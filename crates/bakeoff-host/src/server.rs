@@ -32,7 +32,7 @@ use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::volatile_disk::VolatileDisk;
 use super::{
-    Confine, Dropped, HostError, LimitsApplied, NodeDisk, NodeSpec, Unsynced, Upgrade, disk,
+    Confine, CutLosses, HostError, LimitsApplied, NodeDisk, NodeSpec, UnsyncedFate, Upgrade, disk,
     launcher, listening, logs, pause, procfs, setup_commands, shim, unprivileged, warden,
     warden_line,
 };
@@ -441,7 +441,7 @@ impl Server for LocalServer {
         self.own_disk()?.write_back()
     }
 
-    fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+    fn cut_power(&self, seed: u64, unsynced: UnsyncedFate) -> Result<CutLosses, String> {
         let disk = self.own_disk()?;
         self.kill9();
         disk.cut(seed, unsynced)

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use bakeoff_disk::{DiskReply, Dropped, Order, Unsynced};
+use bakeoff_disk::{CutLosses, DiskReply, Order, UnsyncedFate};
 
 use super::disk_fault::FaultyDisk;
 use super::helper_process::HelperProcess;
@@ -45,7 +45,7 @@ impl VolatileDisk {
     }
 
     /// Drops what was not synced. No process may use the file system.
-    pub(super) fn cut(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+    pub(super) fn cut(&self, seed: u64, unsynced: UnsyncedFate) -> Result<CutLosses, String> {
         match self.order(Order::Cut { seed, unsynced })? {
             DiskReply::Cut(dropped) => Ok(dropped),
             other => Err(reason(other)),
@@ -150,7 +150,7 @@ pub(super) mod tests {
             let log = process.log_tail(100).lines;
             log.iter().filter(|line| *line == "written").count() == 2
         });
-        let dropped = process.cut_power(1, Unsynced::Lost).unwrap();
+        let dropped = process.cut_power(1, UnsyncedFate::Lost).unwrap();
         assert!(dropped.bytes >= 1 && dropped.names >= 1 && dropped.syncs == 2, "{dropped:?}");
         process.restart().unwrap();
         // The sync has committed the journal, so the names of the first start are there, but not the data of `lost`.
@@ -200,7 +200,7 @@ pub(super) mod tests {
     fn an_ordinary_directory_has_no_power_to_cut() {
         let dir = TempDir::new().unwrap();
         let process = launch(sh(&dir, "exec sleep 60")).unwrap();
-        let why = process.cut_power(1, Unsynced::Lost).unwrap_err();
+        let why = process.cut_power(1, UnsyncedFate::Lost).unwrap_err();
         assert_eq!(why, "its directory is on the machine's file system");
         assert!(process.is_alive());
     }

@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256, Sha512};
 use super::download::{Limits, download};
 use super::error::SourceError;
 use super::hashes::hex;
-use super::recipe::{Algorithm, Member, Pin, Vouched, processor};
+use super::recipe::{Algorithm, ChecksumOrigin, Member, Pin, processor};
 use super::version::VersionRequest;
-use super::{Fetched, Job};
+use super::{FetchedFiles, Job};
 
 /// Largest size of an unpacked file.
 const MEMBER_BYTES_MAX: u64 = 1 << 30;
@@ -43,7 +43,7 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     release: Release<'_>,
     limits: Limits,
-) -> Result<Fetched, SourceError> {
+) -> Result<FetchedFiles, SourceError> {
     let version =
         VersionRequest::choose(job.wanted, release.versions).map_err(SourceError::passed_over)?;
     let arch = processor();
@@ -54,30 +54,30 @@ pub(super) fn fetch(
 
     job.watcher.say(&format!("{} {version}: fetching the release archive {name}", job.system));
     let (expected, vouched) = match Pin::find(release.pins, &version, arch) {
-        Some(checksum) => (checksum.to_owned(), Vouched::Pinned),
+        Some(checksum) => (checksum.to_owned(), ChecksumOrigin::Pinned),
         None => {
             let sums_from = fill(release.checksums);
             let sum = published_at(job, &sums_from, &name, release.algorithm, limits)?;
-            (sum, Vouched::Unpinned)
+            (sum, ChecksumOrigin::Unpinned)
         }
     };
 
     let path = job.scratch.join("archive");
-    let Hashed { from, size, checksum } =
+    let HashedDownload { from, size, checksum } =
         fetch_hashed(job, &url, &path, release.algorithm, limits)?;
     if checksum != expected {
         return Err(SourceError::failed(format!(
             "{from} ({size} bytes) has checksum {checksum}, not {expected} as {}",
             match vouched {
-                Vouched::Pinned => "pinned",
-                Vouched::Unpinned => "published",
+                ChecksumOrigin::Pinned => "pinned",
+                ChecksumOrigin::Unpinned => "published",
             }
         )));
     }
 
     let damaged = |reason: ArchiveError| SourceError::failed(format!("{name}: {reason}"));
     // Extracts the requested members. Fails if the archive has none.
-    let unpack = |wanted: &Wanted, into: &Path| {
+    let unpack = |wanted: &MemberSelection, into: &Path| {
         fs::create_dir_all(into).map_err(|e| SourceError::io("make", into, &e))?;
         let archive = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
         let unpacked = if name.ends_with(".zip") || name.ends_with(".jar") {
@@ -96,20 +96,20 @@ pub(super) fn fetch(
     let files = match release.member {
         Member::File(template) => {
             let executable = job.executable.unwrap_or("program").to_owned();
-            let wanted = Wanted::File { path: fill(template), name: executable };
+            let wanted = MemberSelection::File { path: fill(template), name: executable };
             unpack(&wanted, &job.tree.join(wanted.folder()))?
         }
         Member::Jars(template) => {
-            let wanted = Wanted::Jars { dir: fill(template) };
+            let wanted = MemberSelection::Jars { dir: fill(template) };
             unpack(&wanted, &job.tree.join(wanted.folder()))?
         }
         Member::Nested { archive: template, executable } => {
-            let wanted = Wanted::File { path: fill(template), name: "inner".to_owned() };
+            let wanted = MemberSelection::File { path: fill(template), name: "inner".to_owned() };
             unpack(&wanted, job.scratch)?;
             let inner = job.scratch.join("inner");
             let packed = File::open(&inner).map_err(|e| SourceError::io("read", &inner, &e))?;
             let plain = lzma_rust2::XzReader::new(BufReader::new(packed), true);
-            from_tar(plain, &Wanted::All, job.tree).map_err(damaged)?;
+            from_tar(plain, &MemberSelection::All, job.tree).map_err(damaged)?;
             if !job.tree.join(executable).is_file() {
                 return Err(SourceError::failed(format!("{name} holds no `{executable}`")));
             }
@@ -121,7 +121,7 @@ pub(super) fn fetch(
         None => ("release archive", String::new()),
         Some(packager) => ("archive", format!(", repackaged by {packager}")),
     };
-    Ok(Fetched {
+    Ok(FetchedFiles {
         source: format!(
             "{what} {url}{origin}{packager}, {} {expected}, {}",
             release.algorithm.title(),
@@ -181,7 +181,7 @@ fn filled(template: &str, version: &str, arch: &str) -> String {
 }
 
 /// A file that was downloaded and hashed.
-pub(super) struct Hashed {
+pub(super) struct HashedDownload {
     /// Address of the download. A mirror's, if one is set.
     pub(super) from: String,
     size: u64,
@@ -196,14 +196,14 @@ pub(super) fn fetch_hashed(
     path: &Path,
     algorithm: Algorithm,
     limits: Limits,
-) -> Result<Hashed, SourceError> {
+) -> Result<HashedDownload, SourceError> {
     let mirror = job.host.mirror.as_deref();
     let from = mirrored(url, mirror);
     let mut file = File::create_new(path).map_err(|e| SourceError::io("write", path, &e))?;
     let mut proof = Proof::new(algorithm);
-    let mut both = Both(&mut file, &mut proof);
+    let mut both = HashingWriter(&mut file, &mut proof);
     let size = download(&from, mirror.is_some(), limits, &mut both, job.watcher)?;
-    Ok(Hashed { from, size, checksum: proof.finish() })
+    Ok(HashedDownload { from, size, checksum: proof.finish() })
 }
 
 /// Downloads a file and compares its SHA-256 with the recipe's pin.
@@ -213,7 +213,7 @@ pub(super) fn fetch_pinned(
     path: &Path,
     sha256: &str,
 ) -> Result<(), SourceError> {
-    let Hashed { from, checksum, .. } =
+    let HashedDownload { from, checksum, .. } =
         fetch_hashed(job, url, path, Algorithm::Sha256, Limits::ARCHIVE)?;
     match checksum == sha256 {
         true => Ok(()),
@@ -289,9 +289,9 @@ impl Proof {
 }
 
 /// Writes to a file and a hash.
-struct Both<'a>(&'a mut File, &'a mut Proof);
+struct HashingWriter<'a>(&'a mut File, &'a mut Proof);
 
-impl Write for Both<'_> {
+impl Write for HashingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(bytes)?;
         match &mut self.1 {
@@ -329,7 +329,7 @@ pub(super) enum ArchiveError {
 }
 
 /// Members to extract, with the version filled in.
-pub(super) enum Wanted {
+pub(super) enum MemberSelection {
     File {
         path: String,
         name: String,
@@ -341,21 +341,21 @@ pub(super) enum Wanted {
     All,
 }
 
-impl Wanted {
+impl MemberSelection {
     /// Returns the folder of the tree to extract into.
     fn folder(&self) -> &'static str {
         match self {
-            Wanted::File { .. } => "bin",
-            Wanted::Jars { .. } => "jars",
-            Wanted::All => "",
+            MemberSelection::File { .. } => "bin",
+            MemberSelection::Jars { .. } => "jars",
+            MemberSelection::All => "",
         }
     }
 
     fn title(&self) -> String {
         match self {
-            Wanted::File { path, .. } => format!("`{path}`"),
-            Wanted::Jars { dir } => format!("jars in `{dir}`"),
-            Wanted::All => "files".to_owned(),
+            MemberSelection::File { path, .. } => format!("`{path}`"),
+            MemberSelection::Jars { dir } => format!("jars in `{dir}`"),
+            MemberSelection::All => "files".to_owned(),
         }
     }
 
@@ -370,8 +370,10 @@ impl Wanted {
         let inside: PathBuf =
             member.components().filter(|part| *part != Component::CurDir).collect();
         Ok(match self {
-            Wanted::File { path, name } => (inside == Path::new(path)).then(|| name.clone()),
-            Wanted::Jars { dir } => {
+            MemberSelection::File { path, name } => {
+                (inside == Path::new(path)).then(|| name.clone())
+            }
+            MemberSelection::Jars { dir } => {
                 let here = inside.parent() == Some(Path::new(dir))
                     && inside.extension().is_some_and(|ext| ext == "jar");
                 inside
@@ -380,20 +382,24 @@ impl Wanted {
                     .and_then(|name| name.to_str())
                     .map(str::to_owned)
             }
-            Wanted::All => inside.to_str().map(str::to_owned),
+            MemberSelection::All => inside.to_str().map(str::to_owned),
         })
     }
 }
 
 pub(super) fn from_tar_gz(
     archive: File,
-    wanted: &Wanted,
+    wanted: &MemberSelection,
     into: &Path,
 ) -> Result<Vec<String>, ArchiveError> {
     from_tar(flate2::read::GzDecoder::new(BufReader::new(archive)), wanted, into)
 }
 
-fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<String>, ArchiveError> {
+fn from_tar(
+    archive: impl Read,
+    wanted: &MemberSelection,
+    into: &Path,
+) -> Result<Vec<String>, ArchiveError> {
     let mut tar = tar::Archive::new(archive);
     let mut names = Vec::new();
     let damaged = ArchiveError::Tar;
@@ -405,7 +411,7 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
         let path = member.path().map_err(damaged)?.into_owned();
         if let Some(name) = wanted.name_for(&path)? {
             let kind = member.header().entry_type();
-            if matches!(wanted, Wanted::All) {
+            if matches!(wanted, MemberSelection::All) {
                 // `git archive` begins with a global header that names the commit.
                 if kind.is_dir() || kind.is_pax_global_extensions() {
                     continue;
@@ -436,7 +442,7 @@ fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<Stri
 
 pub(super) fn from_zip(
     archive: impl Read + Seek,
-    wanted: &Wanted,
+    wanted: &MemberSelection,
     into: &Path,
 ) -> Result<Vec<String>, ArchiveError> {
     let damaged = ArchiveError::Zip;
@@ -449,7 +455,7 @@ pub(super) fn from_zip(
         let mut member = zip.by_index(index).map_err(damaged)?;
         let path = PathBuf::from(member.name().map_err(damaged)?.as_ref());
         if let Some(name) = wanted.name_for(&path)? {
-            if member.is_dir() && matches!(wanted, Wanted::All) {
+            if member.is_dir() && matches!(wanted, MemberSelection::All) {
                 continue;
             }
             if !member.is_file() {

@@ -6,16 +6,16 @@ use std::path::Path;
 
 use super::cache::{Cache, Look};
 use super::error::{InstallError, NODE_REMEDY};
-use super::find::{Finding, Refused, Search};
+use super::find::{Finding, RefusedProgram, Search};
 use super::recipe::{Recipe, Shape, Source};
 use super::version::VersionRequest;
-use super::{Host, Installed, debian, go_module, npm};
+use super::{Host, InstalledProgram, debian, go_module, npm};
 
 /// Result of a search for a program, without fetching it.
 #[derive(Debug, Clone)]
 pub enum Availability {
     /// A suitable program was found.
-    Found(Installed),
+    Found(InstalledProgram),
     /// No suitable program was found.
     Missing {
         /// Reason in one line.
@@ -76,10 +76,10 @@ pub(super) fn describe_on(
 }
 
 /// Returns the reason why a program is missing.
-fn missing(refused: &[Refused]) -> String {
+fn missing(refused: &[RefusedProgram]) -> String {
     match refused {
         [] => "it is neither on PATH nor in bakeoff's cache".to_owned(),
-        refused => refused.iter().map(Refused::to_string).collect::<Vec<_>>().join("; "),
+        refused => refused.iter().map(RefusedProgram::to_string).collect::<Vec<_>>().join("; "),
     }
 }
 

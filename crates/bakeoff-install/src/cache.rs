@@ -55,11 +55,11 @@ pub(super) struct Manifest {
     /// SHA-256 of the recipe's build inputs.
     pub(super) ingredients_sha256: String,
     /// The executable, then other executables; or the jars in class-path order.
-    pub(super) files: Vec<Held>,
+    pub(super) files: Vec<CachedFile>,
     /// Shared libraries to start the executable with.
-    pub(super) libraries: Vec<Held>,
+    pub(super) libraries: Vec<CachedFile>,
     /// All other regular files in its folder, sorted by path.
-    pub(super) others: Vec<Held>,
+    pub(super) others: Vec<CachedFile>,
     /// Links in its folder, sorted by path.
     pub(super) links: Vec<Link>,
 }
@@ -75,7 +75,7 @@ pub(super) struct Link {
 
 /// One file of a cached program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct CachedFile {
     /// Relative to the program's folder.
     pub(super) path: PathBuf,
     pub(super) sha256: String,
@@ -212,7 +212,7 @@ impl Cache {
         &self,
         system: &str,
         watcher: &mut Watcher<'_>,
-    ) -> Result<Locked, InstallError> {
+    ) -> Result<CacheLock, InstallError> {
         let dir = self.system_dir(system);
         make_dirs(&dir).map_err(|e| cannot("make", &dir, e))?;
         let path = dir.join(".lock");
@@ -221,7 +221,7 @@ impl Cache {
         let mut reported = false;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Locked { dir, _file: file }),
+                Ok(()) => return Ok(CacheLock { dir, _file: file }),
                 Err(TryLockError::Error(e)) => return Err(cannot("lock", &path, e)),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -264,12 +264,12 @@ fn make_dirs(dir: &Path) -> io::Result<()> {
 }
 
 /// Lock on one system's folder in the cache, released when dropped.
-pub(super) struct Locked {
+pub(super) struct CacheLock {
     dir: PathBuf,
     _file: File,
 }
 
-impl Locked {
+impl CacheLock {
     /// Creates an empty work folder, removed when dropped. Also removes leftovers of a killed bakeoff.
     pub(super) fn work_dir(&self) -> Result<TempDir, InstallError> {
         for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
@@ -424,7 +424,7 @@ impl Manifest {
     }
 
     /// Returns all regular files.
-    fn held(&self) -> impl Iterator<Item = &Held> {
+    fn held(&self) -> impl Iterator<Item = &CachedFile> {
         self.files.iter().chain(&self.libraries).chain(&self.others)
     }
 
@@ -447,10 +447,10 @@ impl Manifest {
     }
 
     /// Hashes files in `tree`.
-    pub(super) fn read(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
+    pub(super) fn read(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<CachedFile>> {
         let hold = |path: &PathBuf| {
             let whole = tree.join(path);
-            Ok(Held {
+            Ok(CachedFile {
                 path: path.clone(),
                 sha256: hash(&whole)?,
                 size_bytes: fs::metadata(&whole)?.len(),
@@ -489,7 +489,7 @@ pub(super) fn program_hash(files: &[(String, String)]) -> String {
 }
 
 /// Returns the program hash of files in the cache.
-pub(super) fn hash_of_held(files: &[Held]) -> String {
+pub(super) fn hash_of_held(files: &[CachedFile]) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let files: Vec<_> = files.iter().map(|held| (name(&held.path), held.sha256.clone())).collect();
     program_hash(&files)
@@ -548,7 +548,8 @@ mod tests {
         let cache = Cache::at(dir.path());
         let mut manifest = Manifest::new("etcd", "1.0.0".into(), "s".into(), "x");
         for (path, seen) in [("bin/etcd", 1), ("../../etcd", 0), ("/bin/sh", 0)] {
-            manifest.files = vec![Held { path: path.into(), sha256: String::new(), size_bytes: 0 }];
+            manifest.files =
+                vec![CachedFile { path: path.into(), sha256: String::new(), size_bytes: 0 }];
             fs::write(entry.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
             assert_eq!(cache.entries("etcd").len(), seen, "{path}");
         }
@@ -567,7 +568,8 @@ mod tests {
             fs::write(path, [0; 1000]).unwrap();
         };
         let manifest = |folder: &Path| {
-            let held = Held { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1000 };
+            let held =
+                CachedFile { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1000 };
             let manifest = Manifest {
                 files: vec![held],
                 ..Manifest::new("etcd", "1.0.0".into(), "s".into(), "x")
@@ -608,7 +610,7 @@ mod tests {
 
     #[test]
     fn fuzzed_manifests_neither_panic_nor_leave_the_cache() {
-        let held = Held { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1 };
+        let held = CachedFile { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1 };
         let link = Link { path: "bin/link".into(), target: "etcd".into() };
         let manifest = Manifest {
             files: vec![held.clone()],

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::error::SourceError;
 use super::recipe::{Libraries, SourceBuild};
 use super::version::{VersionRequest, upstream};
-use super::{Fetched, Host, Job, apt, tool};
+use super::{FetchedFiles, Host, Job, apt, tool};
 
 pub(super) mod build;
 mod libraries;
@@ -38,7 +38,10 @@ pub(super) struct Packages<'a> {
 }
 
 /// Fetches and unpacks the packages into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetched, SourceError> {
+pub(super) fn fetch(
+    job: &mut Job<'_, '_>,
+    asked: Packages<'_>,
+) -> Result<FetchedFiles, SourceError> {
     let no_tool = || asked.build.and_then(|build| build::unable(job.host, build));
     if let Some(reason) = unable(job.host).or_else(no_tool) {
         return Err(SourceError::PassedOver(reason));
@@ -53,7 +56,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
     if let Err(SourceError::Interrupted) = updated {
         return Err(SourceError::Interrupted);
     }
-    let Chosen { packages, version, series } = match choose_package(job, &apt, asked)? {
+    let SeriesPackages { packages, version, series } = match choose_package(job, &apt, asked)? {
         Ok(chosen) => chosen,
         Err(NotOffered::Package(reason)) => {
             // A failed update explains the missing package.
@@ -90,7 +93,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         Libraries::Named => Vec::new(),
         Libraries::Unpacked => libraries::unpacked(job.tree)?,
     };
-    Ok(Fetched {
+    Ok(FetchedFiles {
         version: upstream(&version).to_owned(),
         source: match asked.build {
             None => format!("Debian package {main} {version}"),
@@ -127,7 +130,7 @@ fn unpack(
 }
 
 /// Packages of the chosen series.
-struct Chosen<'a> {
+struct SeriesPackages<'a> {
     /// At least one.
     packages: Vec<String>,
     /// Version of the first package.
@@ -150,7 +153,7 @@ fn choose_package<'a>(
     job: &mut Job<'_, '_>,
     apt: &Apt<'_>,
     asked: Packages<'a>,
-) -> Result<Result<Chosen<'a>, NotOffered>, SourceError> {
+) -> Result<Result<SeriesPackages<'a>, NotOffered>, SourceError> {
     let Some(first) = asked.packages.first() else {
         return Err(SourceError::PassedOver("the recipe names no package".to_owned()));
     };
@@ -164,7 +167,7 @@ fn choose_package<'a>(
         let offered = offered_versions(&madison, &main);
         if let Some(version) = choose(&offered, job.wanted) {
             let packages = asked.packages.iter().map(|name| in_series(name, series)).collect();
-            return Ok(Ok(Chosen { packages, version, series }));
+            return Ok(Ok(SeriesPackages { packages, version, series }));
         }
         seen.extend(offered);
     }

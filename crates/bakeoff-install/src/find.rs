@@ -17,7 +17,7 @@ use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
 use super::refusal::{Damage, Refusal};
 use super::version::{VersionRequest, date_in, version_in};
-use super::{Host, Installed, Program, go_module, jars_in, library_path, npm, tool};
+use super::{Host, InstalledProgram, Program, go_module, jars_in, library_path, npm, tool};
 
 /// Longest time for a program to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
@@ -34,14 +34,14 @@ pub(super) struct PrintedVersion {
 #[allow(clippy::large_enum_variant, reason = "a search makes one of them")]
 pub(super) enum Finding {
     /// The first suitable program.
-    Found(Installed),
+    Found(InstalledProgram),
     /// No program was suitable. Lists the unsuitable ones.
-    Refused(Vec<Refused>),
+    Refused(Vec<RefusedProgram>),
 }
 
 /// A program that was found but is unsuitable.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedProgram {
     pub(super) place: Place,
     /// Text that follows the place: `prints no version`.
     pub(super) reason: Refusal,
@@ -65,7 +65,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.place, self.reason)
     }
@@ -149,20 +149,20 @@ impl<'a> Search<'a> {
         if let Some(path) = self.candidate_on_path() {
             match self.on_path(&path) {
                 Ok(found) => return Ok(Finding::Found(found)),
-                Err(reason) => refused.push(Refused { place: Place::OnPath(path), reason }),
+                Err(reason) => refused.push(RefusedProgram { place: Place::OnPath(path), reason }),
             }
         }
         self.cache.check_folders(self.recipe.system)?;
         let (found, broken) = self.in_cache(look);
         let found = found.filter(|_| broken.is_empty());
-        refused.extend(broken.into_iter().map(|(entry, reason)| Refused {
+        refused.extend(broken.into_iter().map(|(entry, reason)| RefusedProgram {
             place: Place::InCache(entry.manifest.version),
             reason: Refusal::Damaged(reason),
         }));
         Ok(found.map_or(Finding::Refused(refused), Finding::Found))
     }
 
-    fn own(&self, path: &Path) -> Result<Installed, Refusal> {
+    fn own(&self, path: &Path) -> Result<InstalledProgram, Refusal> {
         let path = std::path::absolute(path).map_err(Refusal::NotFound)?;
         let files = own_files(self.recipe.shape, &path)?;
         self.proven(&files, format!("program given: {}", path.display()))
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
     }
 
     /// Checks a program on `PATH`.
-    fn on_path(&self, path: &Path) -> Result<Installed, Refusal> {
+    fn on_path(&self, path: &Path) -> Result<InstalledProgram, Refusal> {
         let path = match self.recipe.shape {
             // `PATH` has a link to the script in its package.
             Shape::Node { .. } => path.canonicalize().map_err(Refusal::NotFound)?,
@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
     }
 
     /// Accepts these files if they report the requested version.
-    fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, Refusal> {
+    fn proven(&self, files: &[PathBuf], source: String) -> Result<InstalledProgram, Refusal> {
         let output = self.printed_version(files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&output.version)) {
             return Err(Refusal::WrongVersion(output.version, wanted.clone()));
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
     /// Returns the best cached program, and damaged entries that would have been better.
     ///
     /// The best is the newest that matches the request. Of equal versions it is the one from the recipe's first source.
-    pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, Damage)>) {
+    pub(super) fn in_cache(&self, look: Look) -> (Option<InstalledProgram>, Vec<(Entry, Damage)>) {
         let rank = |entry: &Entry| {
             let at = |source: &Source| source.slug() == entry.manifest.source_kind;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
@@ -230,9 +230,9 @@ impl<'a> Search<'a> {
     }
 
     /// Describes a cached program.
-    pub(super) fn installed(&self, entry: &Entry) -> Installed {
+    pub(super) fn installed(&self, entry: &Entry) -> InstalledProgram {
         let held = &entry.manifest.files;
-        Installed {
+        InstalledProgram {
             system: self.recipe.system.to_owned(),
             version: entry.manifest.version.clone(),
             source: entry.manifest.source.clone(),
@@ -257,8 +257,8 @@ impl<'a> Search<'a> {
         files: &[PathBuf],
         output: PrintedVersion,
         source: String,
-    ) -> Result<Installed, Refusal> {
-        Ok(Installed {
+    ) -> Result<InstalledProgram, Refusal> {
+        Ok(InstalledProgram {
             system: self.recipe.system.to_owned(),
             version: output.version,
             source,
@@ -379,7 +379,7 @@ pub(super) fn on_path(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
     cache: &Cache,
-) -> Result<Option<Installed>, InstallError> {
+) -> Result<Option<InstalledProgram>, InstallError> {
     let search = Search::new(host, recipe, wanted, cache)?;
     let Some(path) = search.candidate_on_path() else { return Ok(None) };
     let found = search.on_path(&path).map_err(|reason| InstallError::OwnProgram {
@@ -406,7 +406,7 @@ pub(super) fn starts(
     })
 }
 
-/// Returns the SHA-256 of a user's own program, as in [`crate::Installed`], without executing it.
+/// Returns the SHA-256 of a user's own program, as in [`crate::InstalledProgram`], without executing it.
 ///
 /// # Errors
 /// If the program is missing, or does not have the recipe's shape.
@@ -435,7 +435,7 @@ pub fn named(
     system: &str,
     word: &str,
     wanted: Option<&VersionRequest>,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledProgram, InstallError> {
     let refuse = |reason| InstallError::Command {
         system: system.to_owned(),
         word: word.to_owned(),
@@ -472,7 +472,7 @@ pub fn named(
         }
     };
     let sha256 = sha256_of(&path).map_err(|error| refuse(Refusal::Unreadable(None, error)))?;
-    Ok(Installed {
+    Ok(InstalledProgram {
         system: system.to_owned(),
         version: output.version,
         source,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::error::{RuntimeMissing, SourceError};
 use super::refusal::Refusal;
 use super::version::{VersionRequest, date_in, version_in};
-use super::{Fetched, Host, Job, tool};
+use super::{FetchedFiles, Host, Job, tool};
 
 /// Returns the version of the machine's Go: `go1.26.8`.
 pub(super) fn go_version(host: &Host) -> Result<String, RuntimeMissing> {
@@ -48,7 +48,7 @@ pub(super) fn fetch(
     build: Build<'_>,
     versions: &[&str],
     takes: &str,
-) -> Result<Fetched, SourceError> {
+) -> Result<FetchedFiles, SourceError> {
     let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::passed_over)?;
     let go = go_version(job.host).map_err(SourceError::passed_over)?;
     let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
@@ -56,14 +56,14 @@ pub(super) fn fetch(
     let published = build.published(&version, versions)?;
     job.watcher
         .say(&format!("{} {version}: building with {go}; this takes about {takes}", job.system));
-    let wanted = Wanted { module, build, version: &version, published: &published };
+    let wanted = ModuleBuild { module, build, version: &version, published: &published };
     wrapper.download(job, &wanted)?;
     let files = wrapper.compile(job, &wanted)?;
     wrapper.describe(job, &wanted, files, &go)
 }
 
 /// Module and version to build.
-struct Wanted<'a> {
+struct ModuleBuild<'a> {
     module: &'a str,
     build: Build<'a>,
     version: &'a str,
@@ -117,8 +117,8 @@ struct Wrapper<'a> {
 
 impl Wrapper<'_> {
     /// Downloads the module and makes the wrapper require it.
-    fn download(&self, job: &mut Job<'_, '_>, wanted: &Wanted<'_>) -> Result<(), SourceError> {
-        let Wanted { module, build, version, published } = *wanted;
+    fn download(&self, job: &mut Job<'_, '_>, wanted: &ModuleBuild<'_>) -> Result<(), SourceError> {
+        let ModuleBuild { module, build, version, published } = *wanted;
         let doing = format!("{} {version}: downloading Go modules", job.system);
         job.watcher.say(&doing);
         let got = format!("{module}@v{published}");
@@ -140,7 +140,7 @@ impl Wrapper<'_> {
     fn compile(
         &self,
         job: &mut Job<'_, '_>,
-        wanted: &Wanted<'_>,
+        wanted: &ModuleBuild<'_>,
     ) -> Result<Vec<PathBuf>, SourceError> {
         let version = wanted.version;
         let doing = format!("{} {version}: compiling", job.system);
@@ -176,11 +176,11 @@ impl Wrapper<'_> {
     fn describe(
         &self,
         job: &mut Job<'_, '_>,
-        wanted: &Wanted<'_>,
+        wanted: &ModuleBuild<'_>,
         files: Vec<PathBuf>,
         go: &str,
-    ) -> Result<Fetched, SourceError> {
-        let Wanted { module, build, version, published } = *wanted;
+    ) -> Result<FetchedFiles, SourceError> {
+        let ModuleBuild { module, build, version, published } = *wanted;
         let built = job.tree.join(&files[0]);
         let info = job
             .call("go version -m", BRIEF)
@@ -210,7 +210,7 @@ impl Wrapper<'_> {
             Build::Programs { .. } => version.to_owned(),
             _ => built_version.clone(),
         };
-        Ok(Fetched {
+        Ok(FetchedFiles {
             source: format!(
                 "Go module {module} v{built_version}{sum}{main}, built with {go}{}",
                 self.unchecked(job)?
@@ -276,7 +276,7 @@ impl Wrapper<'_> {
         got: &str,
     ) -> Result<(), SourceError> {
         let output = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
-        let downloaded: Downloaded = serde_json::from_str(&output).map_err(|e| {
+        let downloaded: ModuleDownload = serde_json::from_str(&output).map_err(|e| {
             SourceError::failed(format!("cannot parse the output of `go mod download`: {e}"))
         })?;
         for name in ["go.mod", "go.sum"] {
@@ -294,7 +294,7 @@ impl Wrapper<'_> {
 /// Output of `go mod download -json`; fields used here.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Downloaded {
+struct ModuleDownload {
     dir: PathBuf,
 }
 

@@ -91,7 +91,7 @@ pub(super) struct State {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct KnownHash {
     state: State,
     sha256: String,
 }
@@ -104,7 +104,7 @@ impl Memory {
         }
         let place = self.folder.join(format!("{:x}-{:x}", state.device, state.inode));
         let known = fs::read(&place).ok();
-        let known = known.and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok());
+        let known = known.and_then(|bytes| serde_json::from_slice::<KnownHash>(&bytes).ok());
         if let Some(known) = known.filter(|known| known.state == state) {
             return Ok(known.sha256);
         }
@@ -115,7 +115,7 @@ impl Memory {
             && now - state.inode_changed >= self.settled.as_nanos() as i128
             && State::read(&fs::metadata(path)?) == state
         {
-            let known = Known { state, sha256: sha256.clone() };
+            let known = KnownHash { state, sha256: sha256.clone() };
             // If this fails, the file is hashed again next time.
             let _ = keep(note, &known, &place);
         }
@@ -147,7 +147,7 @@ impl State {
     }
 }
 
-fn keep(mut note: NamedTempFile, known: &Known, place: &Path) -> io::Result<()> {
+fn keep(mut note: NamedTempFile, known: &KnownHash, place: &Path) -> io::Result<()> {
     note.write_all(&serde_json::to_vec(known)?)?;
     note.persist(place)?;
     Ok(())
@@ -168,8 +168,8 @@ mod tests {
     /// Replaces the remembered hash and returns the former one; `None` if none is remembered.
     fn replaced(memory: &Memory, sha256: &str) -> Option<String> {
         let place = fs::read_dir(&memory.folder).ok()?.flatten().next()?.path();
-        let known: Known = serde_json::from_slice(&fs::read(&place).ok()?).unwrap();
-        let stands_for = Known { sha256: sha256.to_owned(), ..known };
+        let known: KnownHash = serde_json::from_slice(&fs::read(&place).ok()?).unwrap();
+        let stands_for = KnownHash { sha256: sha256.to_owned(), ..known };
         fs::write(place, serde_json::to_vec(&stands_for).unwrap()).unwrap();
         Some(known.sha256)
     }

@@ -60,7 +60,7 @@ pub use seal::Seal;
 pub use tool::InstallMessage;
 pub use version::VersionRequest;
 
-use cache::{Locked, Manifest};
+use cache::{CacheLock, Manifest};
 use download::Limits;
 use go_module::Build;
 use tool::{Call, Watcher};
@@ -68,7 +68,7 @@ use version::upstream;
 
 /// A program that is ready to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
+pub struct InstalledProgram {
     /// Name of the system, as in studies: `etcd`.
     pub system: String,
     /// Version that the program prints or its build information proves. Empty for a study's command without a requested
@@ -116,7 +116,7 @@ pub enum Program {
     },
 }
 
-impl Installed {
+impl InstalledProgram {
     /// Returns the program and its leading arguments. For Java they end with the class path. The caller appends runtime
     /// options and the main class.
     pub fn command(&self) -> Vec<OsString> {
@@ -217,7 +217,7 @@ impl<'a> Job<'a, '_> {
 
 /// Files that a source put into the job's tree.
 #[derive(Debug)]
-struct Fetched {
+struct FetchedFiles {
     version: String,
     source: String,
     /// The executable, then other executables; or the jars in class-path order. Relative to the tree.
@@ -244,7 +244,7 @@ pub fn install(
     cache: &Cache,
     progress: &mut dyn FnMut(InstallMessage<'_>),
     stop: &AtomicBool,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledProgram, InstallError> {
     let mut watcher = Watcher { progress, stop };
     install_on(&Host::from_environment(), recipe, wanted, own_program, cache, &mut watcher)
 }
@@ -256,7 +256,7 @@ fn install_on(
     own_program: Option<&Path>,
     cache: &Cache,
     watcher: &mut Watcher<'_>,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledProgram, InstallError> {
     let search = match find::Search::new(host, recipe, wanted, cache) {
         Err(InstallError::Java { system, needed, mut seen }) => {
             // The version is requested so that an older Java on `PATH` is not taken.
@@ -288,8 +288,8 @@ fn install_on(
     }
     let mut tried = Vec::new();
     // A damaged entry of the cache is not there any more: another bakeoff has replaced it.
-    let on_path = |one: &find::Refused| matches!(one.place, find::Place::OnPath(_));
-    for find::Refused { place, reason } in refused.into_iter().filter(on_path) {
+    let on_path = |one: &find::RefusedProgram| matches!(one.place, find::Place::OnPath(_));
+    for find::RefusedProgram { place, reason } in refused.into_iter().filter(on_path) {
         watcher.say(&format!("{}: {place} {reason}", recipe.system));
         tried.push((place.to_string(), SourceError::PassedOver(format!("it {reason}"))));
     }
@@ -302,10 +302,10 @@ fn fetch_again(
     search: &find::Search<'_>,
     damaged: &cache::Entry,
     reason: &Damage,
-    locked: &Locked,
+    locked: &CacheLock,
     cache: &Cache,
     watcher: &mut Watcher<'_>,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledProgram, InstallError> {
     let (system, version) = (search.recipe.system, &damaged.manifest.version);
     watcher.say(&format!(
         "{system} {version} in the cache has changed since it was fetched: {reason}; fetching {version} again"
@@ -333,10 +333,10 @@ fn fetch_again(
 fn try_sources(
     search: &find::Search<'_>,
     mut tried: Vec<(String, SourceError)>,
-    locked: &Locked,
+    locked: &CacheLock,
     cache: &Cache,
     watcher: &mut Watcher<'_>,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledProgram, InstallError> {
     let find::Search { host, recipe, wanted, .. } = *search;
     // Sources that list the requested version come first. The others can only try a download.
     let mut sources: Vec<&Source> = recipe.sources.iter().collect();
@@ -367,7 +367,7 @@ fn try_sources(
 pub fn on_path(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
-) -> Result<Option<Installed>, InstallError> {
+) -> Result<Option<InstalledProgram>, InstallError> {
     find::on_path(&Host::from_environment(), recipe, wanted, &Cache::from_environment()?)
 }
 
@@ -384,10 +384,10 @@ pub fn starts(recipe: &Recipe, program: &Path, libraries: &[PathBuf]) -> Result<
 fn try_source(
     search: &find::Search<'_>,
     source: &Source,
-    locked: &Locked,
+    locked: &CacheLock,
     cache: &Cache,
     watcher: &mut Watcher<'_>,
-) -> Result<Result<Installed, SourceError>, InstallError> {
+) -> Result<Result<InstalledProgram, SourceError>, InstallError> {
     let recipe = search.recipe;
     let work = locked.work_dir()?;
     let (scratch, tree) = (work.path().join("scratch"), work.path().join("tree"));
@@ -429,7 +429,7 @@ fn try_source(
             maven::fetch(&mut job, (artifact, version), jars)
         }
         Source::Npm { package, version, script, lock } => {
-            npm::fetch(&mut job, npm::Locked { package, version, script, lock })
+            npm::fetch(&mut job, npm::LockedPackage { package, version, script, lock })
         }
         Source::GoPrograms { module, packages, versions, commits, stamp, takes } => {
             let build = Build::Programs { packages, commits, stamp };
@@ -469,7 +469,7 @@ fn proven(
     search: &find::Search<'_>,
     source: &Source,
     tree: &Path,
-    fetched: Fetched,
+    fetched: FetchedFiles,
 ) -> Result<Manifest, SourceError> {
     if fetched.files.is_empty() {
         return Err(SourceError::failed("it delivered no program"));

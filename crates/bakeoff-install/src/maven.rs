@@ -9,7 +9,7 @@ use super::archive::fetch_pinned;
 use super::error::SourceError;
 use super::recipe::Jar;
 use super::version::VersionRequest;
-use super::{Fetched, Job};
+use super::{FetchedFiles, Job};
 
 /// Base URL of Maven Central.
 const CENTRAL: &str = "https://repo1.maven.org/maven2";
@@ -19,7 +19,7 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     (artifact, version): (&str, &str),
     jars: &[Jar],
-) -> Result<Fetched, SourceError> {
+) -> Result<FetchedFiles, SourceError> {
     VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
     let count = jars.len();
     job.watcher.say(&format!("{} {version}: fetching {count} jars from Maven Central", job.system));
@@ -35,7 +35,7 @@ pub(super) fn fetch(
         files.push(Path::new("jars").join(name));
     }
     files.sort();
-    Ok(Fetched {
+    Ok(FetchedFiles {
         source: format!("Maven artifact {artifact}:{version}, pinned"),
         version: version.to_owned(),
         files,

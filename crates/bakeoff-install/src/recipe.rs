@@ -266,14 +266,14 @@ impl Jar {
 
 /// Origin of the checksum of a fetched file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Vouched {
+pub(super) enum ChecksumOrigin {
     /// The recipe.
     Pinned,
     /// The publisher's host.
     Unpinned,
 }
 
-impl Vouched {
+impl ChecksumOrigin {
     /// Returns the word for records.
     pub(super) fn word(self) -> &'static str {
         match self {

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use super::cache::Tree;
 use super::hashes::State;
 use super::refusal::Damage;
-use super::{Installed, Program};
+use super::{InstalledProgram, Program};
 
 /// State of a program's files when the seal was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seal(Vec<Sealed>);
+pub struct Seal(Vec<SealedFile>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sealed {
+struct SealedFile {
     path: PathBuf,
     state: State,
 }
@@ -28,7 +28,7 @@ impl Seal {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn take(program: &Installed) -> Result<Self, Damage> {
+    pub fn take(program: &InstalledProgram) -> Result<Self, Damage> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |error: io::Error| Damage::Unreadable(path, error)
@@ -45,7 +45,7 @@ impl Seal {
         };
         let sealed = paths.into_iter().map(|path| {
             let state = State::read(&fs::metadata(&path).map_err(unreadable(&path))?);
-            Ok(Sealed { path, state })
+            Ok(SealedFile { path, state })
         });
         sealed.collect::<Result<_, _>>().map(Self)
     }

@@ -60,7 +60,7 @@ impl World {
         recipe: &Recipe,
         wanted: Option<&str>,
         own: Option<&Path>,
-    ) -> Result<Installed, InstallError> {
+    ) -> Result<InstalledProgram, InstallError> {
         let wanted = wanted.map(|wanted| wanted.parse().unwrap());
         let mut progress = |message: InstallMessage<'_>| {
             let (InstallMessage::Step(line) | InstallMessage::State(line)) = message;
@@ -70,12 +70,12 @@ impl World {
         install_on(&self.host, recipe, wanted.as_ref(), own, &self.cache, &mut watcher)
     }
 
-    fn find(&self, wanted: Option<&str>) -> Option<Installed> {
+    fn find(&self, wanted: Option<&str>) -> Option<InstalledProgram> {
         let wanted = wanted.map(|wanted| wanted.parse().unwrap());
         found(Search::new(&self.host, &RECIPE, wanted.as_ref(), &self.cache).unwrap())
     }
 
-    fn find_of(&self, recipe: &Recipe) -> Option<Installed> {
+    fn find_of(&self, recipe: &Recipe) -> Option<InstalledProgram> {
         found(Search::new(&self.host, recipe, None, &self.cache).unwrap())
     }
 
@@ -84,7 +84,7 @@ impl World {
     }
 }
 
-fn found(search: Search<'_>) -> Option<Installed> {
+fn found(search: Search<'_>) -> Option<InstalledProgram> {
     match search.find(None, cache::Look::Hash).unwrap() {
         Finding::Found(found) => Some(found),
         Finding::Refused(_) => None,
@@ -107,7 +107,7 @@ fn site() -> Site {
     ])
 }
 
-fn binary(installed: &Installed) -> PathBuf {
+fn binary(installed: &InstalledProgram) -> PathBuf {
     match &installed.program {
         Program::Binary(path) => path.clone(),
         Program::Java { .. } | Program::Node { .. } => panic!("not a binary"),

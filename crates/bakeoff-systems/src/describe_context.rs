@@ -8,7 +8,7 @@ use bakeoff_core::record::{AckLocation, Setting};
 use bakeoff_core::study::{self, Operation, OptionForm};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_host::{HostError, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 
 use super::{Access, System};
 
@@ -21,7 +21,7 @@ pub struct DescribeContext<'a> {
     /// Composite system to which it belongs; itself if it is not a part.
     pub(crate) composite: &'a study::System,
     /// Installed program; `None` for a system that is part of bakeoff.
-    pub(crate) program: Option<&'a Installed>,
+    pub(crate) program: Option<&'a InstalledProgram>,
     /// Folder in which each node gets its own folder.
     pub(crate) dir: &'a Path,
     /// Seats of its nodes in order, at least one; reused from the start if there are more nodes.
@@ -71,7 +71,7 @@ impl DescribeContext<'_> {
     }
 
     /// Returns the program. Fails for servers that are part of bakeoff.
-    pub(crate) fn installed(&self) -> Result<&'_ Installed, HostError> {
+    pub(crate) fn installed(&self) -> Result<&'_ InstalledProgram, HostError> {
         self.program.ok_or_else(|| HostError::Spec {
             node: self.system.name.clone(),
             problem: "no program is installed for it".into(),

@@ -10,7 +10,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Host, HostError, Probe, Process, await_ready, kill_all, terminate_all};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use tempfile::TempDir;
 
 use super::seating::Seating;
@@ -129,7 +129,7 @@ pub(crate) struct RunningSystem {
 pub(crate) fn start(
     system: &'static dyn System,
     study_system: &study::System,
-    program: Option<Installed>,
+    program: Option<InstalledProgram>,
 ) -> RunningSystem {
     let dir = TempDir::new().unwrap();
     let components = [Component {

@@ -13,7 +13,7 @@ use std::path::Path;
 use bakeoff_engine::tls::CaPem;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeSpec, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use tempfile::TempDir;
 
 use super::seating::Seating;
@@ -25,7 +25,7 @@ use super::{Description, registry, without_relays};
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
 /// Creates a program with all files that any kind expects beside it. It is never started.
-fn nothing_but_names(dir: &Path) -> Installed {
+fn nothing_but_names(dir: &Path) -> InstalledProgram {
     let file = |path: &str| {
         let path = dir.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

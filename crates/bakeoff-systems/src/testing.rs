@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Kind, Study, Tier, parse};
 use bakeoff_host::Seat;
-use bakeoff_install::{self as install, Cache, Installed, Program};
+use bakeoff_install::{self as install, Cache, InstalledProgram, Program};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(crate) fn study_system(kind: &str, nodes: u32, options: &[(&str, &str)]) -> 
 /// Returns the program of a system as users get it. Without one, reports a skipped test and returns `None`. In CI that
 /// fails the test, unless the machine lacks the tools to build the program. `elsewhere` lists paths to try besides
 /// `PATH`.
-pub fn program(system: &dyn System, elsewhere: &[&str]) -> Option<Installed> {
+pub fn program(system: &dyn System, elsewhere: &[&str]) -> Option<InstalledProgram> {
     let recipe = system.declares().origin.recipe().expect("it is a program");
     let own = elsewhere.iter().map(PathBuf::from).find(|path| path.is_file());
     let cache = Cache::from_environment().expect("there is a cache");
@@ -154,7 +154,7 @@ pub fn study(case: &Case) -> Study {
 /// `None` if `found` does.
 pub fn components<'a>(
     study_system: &'a study::System,
-    mut found: impl FnMut(&'static dyn System) -> Option<Installed>,
+    mut found: impl FnMut(&'static dyn System) -> Option<InstalledProgram>,
 ) -> Option<Vec<Component<'a>>> {
     let composite = by_kind(&study_system.kind).unwrap();
     let part = |role: &'static study::Role| {
@@ -177,8 +177,8 @@ pub fn components<'a>(
 }
 
 /// Returns a program with only a path.
-pub(crate) fn binary(path: PathBuf) -> Installed {
-    Installed {
+pub(crate) fn binary(path: PathBuf) -> InstalledProgram {
+    InstalledProgram {
         system: "it".into(),
         version: "99.0.0".into(),
         source: "a test".into(),

@@ -11,7 +11,7 @@ use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, Seat, Upgrade};
-use bakeoff_install::{Installed, Seal};
+use bakeoff_install::{InstalledProgram, Seal};
 
 use super::seating::Seating;
 use super::{Access, DescribeContext, Description, Neighbour, System};
@@ -27,11 +27,11 @@ pub struct Component<'a> {
     /// Implementation of its kind.
     pub system: &'static dyn System,
     /// Program; `None` for a kind that is part of bakeoff.
-    pub program: Option<Installed>,
+    pub program: Option<InstalledProgram>,
     /// State of the program's files when it was found.
     pub seal: Option<Seal>,
     /// Program of the version that a fault upgrades it to, with the state of its files.
-    pub upgrade: Option<(Installed, Seal)>,
+    pub upgrade: Option<(InstalledProgram, Seal)>,
 }
 
 /// A described component.

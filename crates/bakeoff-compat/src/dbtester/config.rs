@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use bakeoff_core::study::{Diagnostics, YamlWords, read_yaml, suggest};
 use bakeoff_core::units::shown;
 
-pub use super::fields::Located;
+pub use super::fields::LocatedValue;
 use super::fields::{Reporter, Section};
 use super::{Database, Product};
 
@@ -69,7 +69,7 @@ pub enum ResultFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientFiles {
     /// Folder of the files; if empty, the working directory.
-    pub prefix: Located<String>,
+    pub prefix: LocatedValue<String>,
     /// File names, without the prefix.
     pub names: BTreeMap<ResultFile, String>,
     /// Folder of the bucket to which dbtester uploaded everything.
@@ -118,7 +118,7 @@ pub struct Node {
 }
 
 /// A flag of a database's program, with its range in the file.
-pub type Flag = Located<String>;
+pub type Flag = LocatedValue<String>;
 
 /// The type of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,23 +135,23 @@ pub enum WorkType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
     /// Type; `None` if it is not one of dbtester's.
-    pub work: Located<Option<WorkType>>,
+    pub work: LocatedValue<Option<WorkType>>,
     /// Total requests.
-    pub requests: Located<u64>,
+    pub requests: LocatedValue<u64>,
     /// Number of connections.
-    pub connections: Located<u64>,
+    pub connections: LocatedValue<u64>,
     /// Number of clients, which share the connections.
-    pub clients: Located<u64>,
+    pub clients: LocatedValue<u64>,
     /// Clients of each step, one connection each; replaces `connections` and `clients`.
-    pub steps: Vec<Located<u64>>,
+    pub steps: Vec<LocatedValue<u64>>,
     /// Requests per second; 0 for no limit.
-    pub rate: Located<u64>,
+    pub rate: LocatedValue<u64>,
     /// True if all writes go to one key.
     pub same_key: bool,
     /// Key size in bytes.
-    pub key_size: Located<u64>,
+    pub key_size: LocatedValue<u64>,
     /// Value size in bytes.
-    pub value_size: Located<u64>,
+    pub value_size: LocatedValue<u64>,
     /// True if reads may be stale.
     pub stale_read: bool,
 }
@@ -160,20 +160,20 @@ pub struct Benchmark {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {
     /// True to start the database; false if it already runs.
-    pub start: Located<bool>,
+    pub start: LocatedValue<bool>,
     /// True to load it.
-    pub stress: Located<bool>,
+    pub stress: LocatedValue<bool>,
     /// True to stop it.
-    pub stop: Located<bool>,
+    pub stop: LocatedValue<bool>,
     /// True to upload all files.
-    pub upload: Located<bool>,
+    pub upload: LocatedValue<bool>,
 }
 
 /// A plot of `analyze`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plot {
     /// Column of the aggregated figures.
-    pub column: Located<String>,
+    pub column: LocatedValue<String>,
     /// Title of the horizontal axis.
     pub x_axis: String,
     /// Title of the vertical axis.

@@ -12,7 +12,7 @@ use bakeoff_core::units::shown;
 
 /// A value and its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located<T> {
+pub struct LocatedValue<T> {
     /// Parsed value.
     pub value: T,
     /// Range of the value in bytes, or of the mapping that lacks it.
@@ -129,8 +129,8 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a whole number with its place.
-    pub(super) fn placed(&self, reporter: &mut Reporter<'_>, name: &str) -> Located<u64> {
-        Located { value: self.whole(reporter, name), at: self.place(name) }
+    pub(super) fn placed(&self, reporter: &mut Reporter<'_>, name: &str) -> LocatedValue<u64> {
+        LocatedValue { value: self.whole(reporter, name), at: self.place(name) }
     }
 
     /// Reads a port. A missing field or 0 gives `default`.
@@ -175,18 +175,26 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn texts(&self, reporter: &mut Reporter<'_>, name: &str) -> Vec<Located<String>> {
+    pub(super) fn texts(
+        &self,
+        reporter: &mut Reporter<'_>,
+        name: &str,
+    ) -> Vec<LocatedValue<String>> {
         let items = self.list(reporter, name).iter();
         let read = items.filter_map(|node| {
-            Some(Located { value: text(reporter, name, node)?, at: node.at.clone() })
+            Some(LocatedValue { value: text(reporter, name, node)?, at: node.at.clone() })
         });
         read.collect()
     }
 
-    pub(super) fn numbers(&self, reporter: &mut Reporter<'_>, name: &str) -> Vec<Located<u64>> {
+    pub(super) fn numbers(
+        &self,
+        reporter: &mut Reporter<'_>,
+        name: &str,
+    ) -> Vec<LocatedValue<u64>> {
         let items = self.list(reporter, name).iter();
         let read = items.filter_map(|node| {
-            Some(Located { value: whole(reporter, name, node)?, at: node.at.clone() })
+            Some(LocatedValue { value: whole(reporter, name, node)?, at: node.at.clone() })
         });
         read.collect()
     }

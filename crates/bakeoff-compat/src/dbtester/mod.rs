@@ -14,8 +14,8 @@ mod frame;
 mod number;
 
 pub use self::config::{
-    Analysis, Benchmark, ClientFiles, Config, Flag, Group, Image, Located, Node, Plot, ResultFile,
-    Steps, WorkType, read,
+    Analysis, Benchmark, ClientFiles, Config, Flag, Group, Image, LocatedValue, Node, Plot,
+    ResultFile, Steps, WorkType, read,
 };
 pub use self::database::{Database, Product};
 pub use self::frame::{Frame, FrameError};

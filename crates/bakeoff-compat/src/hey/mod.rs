@@ -30,7 +30,7 @@ use super::flags::Unreadable;
 
 use crate::Console;
 use crate::NOT_VALID;
-use options::{Body, Options, Output, Until};
+use options::{Body, Options, Output, StopRule};
 use output::{Answer, Figures};
 
 /// Most answers kept one by one for `-o csv`, as in hey.
@@ -194,7 +194,7 @@ fn capture(options: &Options) -> u64 {
         Output::Summary => DETAILS_MAX,
     };
     match options.until {
-        Until::Requests(count) if count <= most => count,
+        StopRule::Requests(count) if count <= most => count,
         _ => most / u64::from(threads(options).min(options.workers)),
     }
 }
@@ -207,8 +207,8 @@ fn drive(options: &Options) -> Result<Drive, LoadError> {
     bakeoff_engine::open_files::raise_for(options.workers)?;
     let timeout = options.timeout.unwrap_or(NO_TIMEOUT);
     let count = match options.until {
-        Until::Requests(count) => count,
-        Until::Elapsed(_) => u64::MAX,
+        StopRule::Requests(count) => count,
+        StopRule::Elapsed(_) => u64::MAX,
     };
     Ok(Drive {
         connections: match options.keep_alive {
@@ -216,8 +216,8 @@ fn drive(options: &Options) -> Result<Drive, LoadError> {
             false => Connections::OneEach,
         },
         stop: match options.until {
-            Until::Requests(count) => Stop::Operations(count),
-            Until::Elapsed(time) => Stop::After(time),
+            StopRule::Requests(count) => Stop::Operations(count),
+            StopRule::Elapsed(time) => Stop::After(time),
         },
         ..Drive::once(count, options.workers, threads(options), timeout)
     })

@@ -64,7 +64,7 @@ pub(super) struct Options {
     pub(super) host: Option<String>,
     pub(super) body: Body,
     pub(super) workers: u32,
-    pub(super) until: Until,
+    pub(super) until: StopRule,
     /// Maximum requests per second of each worker.
     pub(super) rate: Option<f64>,
     /// `None`: no timeout.
@@ -87,7 +87,7 @@ pub(super) enum Body {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Until {
+pub(super) enum StopRule {
     Requests(u64),
     Elapsed(Duration),
 }
@@ -116,7 +116,7 @@ fn takes(name: &str) -> Option<Takes> {
 }
 
 /// Flags as given, before they are checked against each other.
-struct Given {
+struct RawFlags {
     requests: i64,
     workers: i64,
     rate: f64,
@@ -141,7 +141,7 @@ struct Given {
     redirects_are_answers: bool,
 }
 
-impl Given {
+impl RawFlags {
     fn defaults() -> Self {
         Self {
             requests: 200,
@@ -208,14 +208,14 @@ impl Given {
 /// Parses hey's command line, without the program's name.
 pub(super) fn parse(args: &[String]) -> Result<Options, Unreadable> {
     let CommandLine { flags, rest } = flags::read(args, takes)?;
-    let mut given = Given::defaults();
+    let mut given = RawFlags::defaults();
     for (name, text) in flags {
         given.take(&name, text).map_err(Unreadable::Wrong)?;
     }
     checked(given, rest).map_err(Unreadable::Wrong)
 }
 
-fn checked(given: Given, rest: Vec<String>) -> Result<Options, UsageError> {
+fn checked(given: RawFlags, rest: Vec<String>) -> Result<Options, UsageError> {
     let mut notes = Vec::new();
     let mut rest = rest.into_iter();
     let url = rest.next().ok_or("no URL was given")?;
@@ -280,7 +280,7 @@ fn checked(given: Given, rest: Vec<String>) -> Result<Options, UsageError> {
     })
 }
 
-fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
+fn amount(given: &RawFlags) -> Result<(u32, StopRule), UsageError> {
     let counted = given.time.is_zero();
     if counted && (given.requests <= 0 || given.workers <= 0) {
         return Err("-n and -c cannot be smaller than 1".into());
@@ -294,8 +294,8 @@ fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
     let workers =
         u32::try_from(given.workers).map_err(|_| format!("-c `{}` is too large", given.workers))?;
     let until = match u64::try_from(given.requests) {
-        Ok(requests) if counted => Until::Requests(requests),
-        _ => Until::Elapsed(given.time),
+        Ok(requests) if counted => StopRule::Requests(requests),
+        _ => StopRule::Elapsed(given.time),
     };
     Ok((workers, until))
 }
@@ -303,7 +303,7 @@ fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
 /// Returns the headers in the order of Go's client: the user agent, then the others by name, then those that the
 /// transport adds.
 fn headers(
-    given: &Given,
+    given: &RawFlags,
     method: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(String, String)>, UsageError> {
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_hey() {
         let options = options(&["http://h/"]);
-        assert_eq!(options.until, Until::Requests(200));
+        assert_eq!(options.until, StopRule::Requests(200));
         assert_eq!((options.workers, options.rate, options.threads), (50, None, None));
         assert_eq!(options.timeout, Some(Duration::from_secs(20)));
         assert_eq!((&*options.method, options.output), ("GET", Output::Summary));
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn warns_about_input_that_hey_drops() {
         let dropped = options(&["-H", "host: x", "-H", "Content-Length: 7", "u", "-n", "9"]);
-        assert_eq!(dropped.until, Until::Requests(200));
+        assert_eq!(dropped.until, StopRule::Requests(200));
         let notes = dropped.notes.join("\n");
         for part in ["2 words", "`Host`", "`-host`", "`Content-Length`"] {
             assert!(notes.contains(part), "`{part}` is not in {notes}");
@@ -514,8 +514,8 @@ mod tests {
     #[test]
     fn duration_replaces_number_of_requests() {
         let timed = options(&["-z", "3s", "-n", "1", "-c", "7", "u"]);
-        assert_eq!((timed.until, timed.workers), (Until::Elapsed(Duration::from_secs(3)), 7));
-        assert_eq!(options(&["-z", "0", "u"]).until, Until::Requests(200));
+        assert_eq!((timed.until, timed.workers), (StopRule::Elapsed(Duration::from_secs(3)), 7));
+        assert_eq!(options(&["-z", "0", "u"]).until, StopRule::Requests(200));
     }
 
     #[test]

@@ -18,7 +18,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// An object on the server that bakeoff made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum CreatedObject {
     /// Removed by a `DELETE` of this path, which follows `/v1/`.
     At(String),
     /// All mounts of a plugin whose paths have this prefix, in `sys/mounts` or `sys/auth`.
@@ -29,18 +29,18 @@ pub(super) enum Made {
 
 /// All objects that bakeoff made, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(Vec<Made>);
+pub(super) struct Ledger(Vec<CreatedObject>);
 
 impl Ledger {
     /// Notes an object that is about to be made.
-    pub(super) fn note(&mut self, made: Made) {
+    pub(super) fn note(&mut self, made: CreatedObject) {
         if !self.0.contains(&made) {
             self.0.push(made);
         }
     }
 
     /// Removes the note of an object that already existed.
-    pub(super) fn forget(&mut self, made: &Made) {
+    pub(super) fn forget(&mut self, made: &CreatedObject) {
         self.0.retain(|noted| noted != made);
     }
 
@@ -94,7 +94,7 @@ impl Ledger {
     }
 }
 
-impl Made {
+impl CreatedObject {
     fn take_away(&self, client: &mut Client) -> Result<(), Trouble> {
         match self {
             Self::At(path) => delete(client, path),
@@ -166,7 +166,7 @@ fn delete(client: &mut Client, path: &str) -> Result<(), Trouble> {
     }
 }
 
-impl std::fmt::Display for Made {
+impl std::fmt::Display for CreatedObject {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::At(path) => to.write_str(path),
@@ -184,11 +184,11 @@ mod tests {
     fn ledger_keeps_each_note_once_and_shows_a_few() {
         let mut ledger = Ledger::default();
         for number in 0..10 {
-            ledger.note(Made::At(format!("sys/mounts/{number}")));
-            ledger.note(Made::At(format!("sys/mounts/{number}")));
+            ledger.note(CreatedObject::At(format!("sys/mounts/{number}")));
+            ledger.note(CreatedObject::At(format!("sys/mounts/{number}")));
         }
         assert!(ledger.shown().ends_with("`sys/mounts/7`, and 2 more"), "{}", ledger.shown());
-        ledger.forget(&Made::At("sys/mounts/3".into()));
+        ledger.forget(&CreatedObject::At("sys/mounts/3".into()));
         assert!(!ledger.shown().contains('3'));
     }
 }

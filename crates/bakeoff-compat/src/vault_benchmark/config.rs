@@ -11,7 +11,7 @@ use bakeoff_core::units::shown;
 use bakeoff_engine::LoadError;
 use bakeoff_files as files;
 
-use super::fields::{Environment, Fields, Shared};
+use super::fields::{Environment, Fields, FileContext};
 use super::hcl;
 
 /// Reserved name for the sum of all tests.
@@ -23,7 +23,7 @@ pub(super) struct Config {
     pub(super) options: Fields,
     /// Tests in the order of the file.
     pub(super) tests: Vec<Test>,
-    shared: Rc<Shared>,
+    shared: Rc<FileContext>,
 }
 
 /// A block `test "kind" "name" { … }`.
@@ -105,7 +105,7 @@ impl Config {
         environment: Environment,
     ) -> Result<Self, Diagnostics> {
         let (sink, body) = hcl::parse(file, text)?;
-        let shared = Rc::new(Shared::new(sink, environment));
+        let shared = Rc::new(FileContext::new(sink, environment));
         let options = Fields::top(body, &shared);
         let tests: Vec<Test> =
             options.blocks("test").into_iter().filter_map(|block| test(block, &shared)).collect();
@@ -167,7 +167,7 @@ impl Config {
     }
 }
 
-fn test(block: Fields, shared: &Shared) -> Option<Test> {
+fn test(block: Fields, shared: &FileContext) -> Option<Test> {
     let labels = block.labels();
     let [(kind, _), (name, name_at)] = labels else {
         let what = "a test has a type and a name";

@@ -28,20 +28,20 @@ pub(super) struct Environment(BTreeMap<String, String>);
 
 /// Shares a file's diagnostics and environment among its blocks.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct FileContext {
     sink: RefCell<DiagnosticSink<'static>>,
     environment: Environment,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Fields {
-    known: Rc<Known>,
-    shared: Rc<Shared>,
+    known: Rc<BlockState>,
+    shared: Rc<FileContext>,
 }
 
 /// A block, and the options read from it.
 #[derive(Debug)]
-struct Known {
+struct BlockState {
     /// Name in messages: `` `role` of test `x` ``.
     name: String,
     /// Range of the block's name. For a missing block: the range of the block around it.
@@ -49,7 +49,7 @@ struct Known {
     is_written: bool,
     labels: Vec<(String, Range<usize>)>,
     attributes: Vec<PlacedEntry>,
-    blocks: Vec<(String, Range<usize>, Rc<Known>)>,
+    blocks: Vec<(String, Range<usize>, Rc<BlockState>)>,
     read_names: RefCell<Vec<&'static str>>,
     passed_over: Cell<bool>,
 }
@@ -218,7 +218,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
     }
 }
 
-impl Shared {
+impl FileContext {
     pub(super) fn new(sink: DiagnosticSink<'static>, environment: Environment) -> Self {
         Self { sink: RefCell::new(sink), environment }
     }
@@ -228,7 +228,7 @@ impl Shared {
     }
 }
 
-impl Known {
+impl BlockState {
     fn new(name: String, at: Range<usize>, body: Body) -> Self {
         let mut known = Self {
             name,
@@ -259,7 +259,7 @@ impl Known {
     }
 
     /// Reports every option that nothing read.
-    fn finish(&self, shared: &Shared) {
+    fn finish(&self, shared: &FileContext) {
         if self.passed_over.get() {
             return;
         }
@@ -283,8 +283,11 @@ impl Known {
 }
 
 impl Fields {
-    pub(super) fn top(body: Body, shared: &Rc<Shared>) -> Self {
-        Self { known: Rc::new(Known::new(String::new(), 0..0, body)), shared: Rc::clone(shared) }
+    pub(super) fn top(body: Body, shared: &Rc<FileContext>) -> Self {
+        Self {
+            known: Rc::new(BlockState::new(String::new(), 0..0, body)),
+            shared: Rc::clone(shared),
+        }
     }
 
     /// Reports every option that nothing read, in this block and in each nested block that was read.
@@ -297,7 +300,7 @@ impl Fields {
         self.known.passed_over.set(true);
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &FileContext {
         &self.shared
     }
 
@@ -447,7 +450,7 @@ impl Fields {
         if blocks.is_empty() {
             let outer = &self.known;
             let name = format!("`{name}` of {}", outer.name);
-            let mut known = Known::new(name, outer.at.clone(), Body::default());
+            let mut known = BlockState::new(name, outer.at.clone(), Body::default());
             known.is_written = false;
             return Fields { known: Rc::new(known), shared: Rc::clone(&self.shared) };
         }
@@ -463,8 +466,10 @@ impl Fields {
             self.shared.sink().hint(&attribute.key_at, what, hint);
         }
         let blocks = self.known.blocks.iter().filter(|(ident, _, _)| ident == name);
-        let fields =
-            |known: &Rc<Known>| Fields { known: Rc::clone(known), shared: Rc::clone(&self.shared) };
+        let fields = |known: &Rc<BlockState>| Fields {
+            known: Rc::clone(known),
+            shared: Rc::clone(&self.shared),
+        };
         blocks.map(|(_, _, known)| fields(known)).collect()
     }
 

@@ -219,10 +219,10 @@ pub(super) fn is_secret(name: &str) -> bool {
 /// between the name of a secret option with `=` or `:` and the end of the line, the list or the heredoc.
 fn concealed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut until = Until::Nothing;
+    let mut until = SecretEnd::Nothing;
     for line in text.split_inclusive('\n') {
         match &mut until {
-            Until::Nothing => {
+            SecretEnd::Nothing => {
                 let Some(from) = secret_begins(line) else {
                     shown.push_str(line);
                     continue;
@@ -232,25 +232,25 @@ fn concealed(text: &str) -> String {
                 let value = line[from..].trim();
                 until = match value.strip_prefix("<<") {
                     Some(delimiter) => {
-                        Until::Delimiter(delimiter.trim_start_matches('-').trim().to_owned())
+                        SecretEnd::Delimiter(delimiter.trim_start_matches('-').trim().to_owned())
                     }
-                    None if depth(value) > 0 => Until::Closed(depth(value)),
-                    None => Until::Nothing,
+                    None if depth(value) > 0 => SecretEnd::Closed(depth(value)),
+                    None => SecretEnd::Nothing,
                 };
             }
-            Until::Delimiter(delimiter) => {
+            SecretEnd::Delimiter(delimiter) => {
                 let ends = line.trim() == delimiter;
                 stars(line, &mut shown);
                 if ends {
-                    until = Until::Nothing;
+                    until = SecretEnd::Nothing;
                 }
             }
-            Until::Closed(open) => {
+            SecretEnd::Closed(open) => {
                 *open += depth(line);
                 let ends = *open <= 0;
                 stars(line, &mut shown);
                 if ends {
-                    until = Until::Nothing;
+                    until = SecretEnd::Nothing;
                 }
             }
         }
@@ -259,7 +259,7 @@ fn concealed(text: &str) -> String {
 }
 
 /// End of the current secret.
-enum Until {
+enum SecretEnd {
     Nothing,
     Delimiter(String),
     /// Ends when this many brackets are closed.

@@ -48,18 +48,18 @@ impl Interrupts {
                 }
             });
             // Stops the watcher even if `what` panics, because the scope waits for it.
-            let _ending = Ending { interrupts: self, watcher: watcher.thread() };
+            let _ending = WatcherGuard { interrupts: self, watcher: watcher.thread() };
             what(self)
         })
     }
 }
 
-struct Ending<'a> {
+struct WatcherGuard<'a> {
     interrupts: &'a Interrupts,
     watcher: &'a thread::Thread,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for WatcherGuard<'_> {
     fn drop(&mut self) {
         self.interrupts.over.store(true, Ordering::Relaxed);
         self.watcher.unpark();

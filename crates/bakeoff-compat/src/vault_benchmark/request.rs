@@ -79,9 +79,9 @@ fn below(bits: u64, limit: u64) -> u64 {
 }
 
 /// Pieces with their constant parts rendered.
-pub(super) struct Pieces(Vec<Rendered>);
+pub(super) struct Pieces(Vec<RenderedPart>);
 
-enum Rendered {
+enum RenderedPart {
     Bytes(Vec<u8>),
     Number(u64),
     Unique,
@@ -90,28 +90,28 @@ enum Rendered {
 impl Pieces {
     pub(super) fn new(pieces: &[Piece]) -> Self {
         let rendered = pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => Rendered::Bytes(text.clone().into_bytes()),
-            Piece::Number(last) => Rendered::Number((*last).max(1)),
-            Piece::Unique => Rendered::Unique,
+            Piece::Text(text) => RenderedPart::Bytes(text.clone().into_bytes()),
+            Piece::Number(last) => RenderedPart::Number((*last).max(1)),
+            Piece::Unique => RenderedPart::Unique,
         });
         Self(rendered.collect())
     }
 
     fn prepend(&mut self, bytes: Vec<u8>) {
-        self.0.insert(0, Rendered::Bytes(bytes));
+        self.0.insert(0, RenderedPart::Bytes(bytes));
     }
 
     /// Returns true if there are no placeholders.
     fn is_fixed(&self) -> bool {
-        self.0.iter().all(|piece| matches!(piece, Rendered::Bytes(_)))
+        self.0.iter().all(|piece| matches!(piece, RenderedPart::Bytes(_)))
     }
 
     /// Returns the number of bytes that [`Self::write`] would append.
     pub(super) fn length(&self, draw: &Draw) -> usize {
-        let length = |piece: &Rendered| match piece {
-            Rendered::Bytes(bytes) => bytes.len(),
-            Rendered::Number(last) => digits(1 + below(draw.number, *last), &mut [0; 20]).len(),
-            Rendered::Unique => UUID_LENGTH,
+        let length = |piece: &RenderedPart| match piece {
+            RenderedPart::Bytes(bytes) => bytes.len(),
+            RenderedPart::Number(last) => digits(1 + below(draw.number, *last), &mut [0; 20]).len(),
+            RenderedPart::Unique => UUID_LENGTH,
         };
         self.0.iter().map(length).sum()
     }
@@ -120,11 +120,11 @@ impl Pieces {
     pub(super) fn write(&self, draw: &Draw, out: &mut Vec<u8>) {
         for piece in &self.0 {
             match piece {
-                Rendered::Bytes(bytes) => out.extend_from_slice(bytes),
-                Rendered::Number(last) => {
+                RenderedPart::Bytes(bytes) => out.extend_from_slice(bytes),
+                RenderedPart::Number(last) => {
                     out.extend_from_slice(digits(1 + below(draw.number, *last), &mut [0; 20]));
                 }
-                Rendered::Unique => put_uuid(draw.name, out),
+                RenderedPart::Unique => put_uuid(draw.name, out),
             }
         }
     }

@@ -21,12 +21,12 @@ use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Pem, PemText};
 use serde_json::json;
 
-use super::cleanup::{Ledger, Made};
+use super::cleanup::{CreatedObject, Ledger};
 use super::client::{CLEAN_UP_AFTER_SIGNAL, Client};
 use super::config::Config;
 use super::fields::Environment;
 use super::interrupts::Interrupts;
-use super::load::{self, Loaded, Outcome, Settings, TestFigures};
+use super::load::{self, Outcome, Settings, TestFigures, WeightedTemplate};
 use super::options::{LogLevel, Options, RunFlags};
 use super::profiles::Profiles;
 use super::report;
@@ -178,7 +178,7 @@ impl Run<'_> {
         server: &Arc<Server>,
         prepared: &[PreparedTest],
         ledger: &mut Ledger,
-    ) -> Result<Vec<Loaded>, LoadError> {
+    ) -> Result<Vec<WeightedTemplate>, LoadError> {
         let options = self.options;
         let mut client = self.client(server);
         if let Some(path) = &options.audit_path {
@@ -200,7 +200,7 @@ impl Run<'_> {
             });
             let template =
                 template.map_err(|trouble| trouble.while_doing(&format!("test `{name}`")))?;
-            loaded.push(Loaded { name: name.clone(), weight: *weight, template });
+            loaded.push(WeightedTemplate { name: name.clone(), weight: *weight, template });
         }
         if options.debug {
             self.probe(&mut client, &loaded)?;
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 
     /// Sends each test's request once and logs the status. Hides the answer, which may be a secret.
-    fn probe(&mut self, client: &mut Client, loaded: &[Loaded]) -> Result<(), LoadError> {
+    fn probe(&mut self, client: &mut Client, loaded: &[WeightedTemplate]) -> Result<(), LoadError> {
         for (ticket, test) in (0..).zip(loaded) {
             let draw = Draw::new(ticket, rand::random());
             let (path, status, bytes) = client.probe(&test.template, &draw)?;
@@ -231,7 +231,7 @@ impl Run<'_> {
     fn load(
         &mut self,
         servers: &[Arc<Server>],
-        tests: Vec<Loaded>,
+        tests: Vec<WeightedTemplate>,
         tls: &TlsSettings,
     ) -> Result<Vec<Outcome>, LoadError> {
         let options = self.options;
@@ -417,7 +417,7 @@ fn tests_text(count: usize) -> String {
 
 /// Makes the server write an audit log.
 fn enable_audit(client: &mut Client, path: &str, ledger: &mut Ledger) -> Result<(), Trouble> {
-    let made = Made::At(AUDIT.to_owned());
+    let made = CreatedObject::At(AUDIT.to_owned());
     ledger.note(made.clone());
     let body = json!({ "type": "file", "options": { "file_path": path } });
     match client.write(AUDIT, &body) {

@@ -35,7 +35,7 @@ use bakeoff_engine::works::http::{self, HttpOutcome, Protocol};
 use bakeoff_engine::{Connections, Drive, LoadError, Seconds, ports_exhausted};
 use mlua::Lua;
 
-use self::options::{Asked, Options};
+use self::options::{Options, WrkCommand};
 use self::output::{Figures, SocketErrors, Successes};
 use self::script::{Script, ScriptError};
 use self::source::{LuaSource, Shape};
@@ -59,12 +59,12 @@ pub fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
     let options = match options::parse(args.iter().cloned()) {
-        Ok(Asked::Run(options)) => options,
-        Ok(Asked::Help) => {
+        Ok(WrkCommand::Run(options)) => options,
+        Ok(WrkCommand::Help) => {
             messages.output(options::USAGE);
             return Ok(ExitCode::SUCCESS);
         }
-        Ok(Asked::Version) => {
+        Ok(WrkCommand::Version) => {
             messages.output(&version());
             return Ok(ExitCode::SUCCESS);
         }

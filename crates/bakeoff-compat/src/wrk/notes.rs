@@ -82,13 +82,13 @@ fn back_filled(options: &Options, figures: &Figures) -> Option<u64> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::options::{self, Asked};
+    use super::super::options::{self, WrkCommand};
     use super::super::output::SocketErrors;
     use super::*;
 
     fn message(command: &str, figures: &Figures, dropped: u64) -> String {
         match options::parse(command.split_whitespace().map(OsString::from)) {
-            Ok(Asked::Run(options)) => notes(&options, figures, dropped).join("\n"),
+            Ok(WrkCommand::Run(options)) => notes(&options, figures, dropped).join("\n"),
             other => panic!("{other:?}"),
         }
     }

@@ -37,7 +37,7 @@ Usage: wrk <options> <url> [-- <arguments of the script>]
 ";
 
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum WrkCommand {
     Run(Box<Options>),
     Help,
     Version,
@@ -147,7 +147,7 @@ struct GivenFlag {
 }
 
 /// Parses a command line, without the program's name.
-pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, UsageError> {
+pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<WrkCommand, UsageError> {
     let (message, words) = split(args)?;
     let mut run = Options {
         threads: 2,
@@ -184,12 +184,16 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, U
             'L' => run.latency = true,
             'U' => (run.latency, run.uncorrected) = (true, true),
             'v' => run.version = true,
-            'h' => return Ok(Asked::Help),
+            'h' => return Ok(WrkCommand::Help),
             _ => {} // -B concerns pipelined requests, which an open load refuses
         }
     }
     let Some(url) = run.args.first() else {
-        return if run.version { Ok(Asked::Version) } else { Err("the URL is missing".into()) };
+        return if run.version {
+            Ok(WrkCommand::Version)
+        } else {
+            Err("the URL is missing".into())
+        };
     };
     run.url = Url::parse(url).ok_or_else(|| format!("invalid URL: {url}"))?;
     if threads == 0 || threads > THREADS_MAX {
@@ -208,7 +212,7 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, U
                 .into(),
         );
     }
-    Ok(Asked::Run(Box::new(run)))
+    Ok(WrkCommand::Run(Box::new(run)))
 }
 
 fn time(text: &str) -> Result<Duration, UsageError> {
@@ -314,14 +318,14 @@ fn long_option(given: &str) -> Result<(char, bool), UsageError> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Asked, UsageError> {
+    fn read(text: &str) -> Result<WrkCommand, UsageError> {
         parse(text.split_whitespace().map(OsString::from))
     }
 
     #[track_caller]
     fn run(text: &str) -> Options {
         match read(text) {
-            Ok(Asked::Run(options)) => *options,
+            Ok(WrkCommand::Run(options)) => *options,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -392,7 +396,7 @@ mod tests {
     #[test]
     fn keeps_headers_and_lists_those_that_wrk_drops() {
         let args = ["-H", "A: b: c", "-HX:y", "-H", "Empty: ", "http://h/"];
-        let Ok(Asked::Run(options)) = parse(args.map(OsString::from)) else { panic!() };
+        let Ok(WrkCommand::Run(options)) = parse(args.map(OsString::from)) else { panic!() };
         let pairs = [("A", "b: c"), ("X", "y"), ("Empty", "")];
         assert_eq!(options.headers, pairs.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(options.headers_wrk_drops, ["X"]);
@@ -418,9 +422,9 @@ mod tests {
 
     #[test]
     fn help_and_version_need_no_url() {
-        assert!(matches!(read("-h"), Ok(Asked::Help)));
-        assert!(matches!(read("--help"), Ok(Asked::Help)));
-        assert!(matches!(read("-v"), Ok(Asked::Version)));
+        assert!(matches!(read("-h"), Ok(WrkCommand::Help)));
+        assert!(matches!(read("--help"), Ok(WrkCommand::Help)));
+        assert!(matches!(read("-v"), Ok(WrkCommand::Version)));
         assert!(run("-v http://h/").version);
     }
 }

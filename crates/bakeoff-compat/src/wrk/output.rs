@@ -202,12 +202,12 @@ fn spectrum(spread: &Spread) -> Vec<(u64, f64, u64)> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::options::{self, Asked};
+    use super::super::options::{self, WrkCommand};
     use super::*;
 
     fn options(text: &str) -> Options {
         match options::parse(text.split_whitespace().map(OsString::from)) {
-            Ok(Asked::Run(options)) => *options,
+            Ok(WrkCommand::Run(options)) => *options,
             other => panic!("{other:?}"),
         }
     }

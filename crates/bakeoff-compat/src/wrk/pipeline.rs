@@ -12,13 +12,13 @@ const HEADERS_MAX: usize = 256;
 
 /// Place at which a text stops being HTTP.
 #[derive(Debug, PartialEq)]
-pub(super) struct Broken {
-    what: Malformed,
+pub(super) struct FaultPlace {
+    what: RequestFault,
     line: usize,
     column: usize,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for FaultPlace {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{} at {}:{}", self.what, self.line, self.column)
     }
@@ -26,7 +26,7 @@ impl fmt::Display for Broken {
 
 /// Fault of a request that a script returned.
 #[derive(Debug, PartialEq)]
-enum Malformed {
+enum RequestFault {
     Head(httparse::Error),
     Incomplete,
     ContentLength(String),
@@ -35,7 +35,7 @@ enum Malformed {
     ChunkSize,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for RequestFault {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Head(error) => write!(to, "{error}"),
@@ -51,12 +51,12 @@ impl fmt::Display for Malformed {
 }
 
 /// Counts the complete requests in `bytes`. Fails without any, or on anything after them.
-pub(super) fn count(bytes: &[u8]) -> Result<u32, Broken> {
+pub(super) fn count(bytes: &[u8]) -> Result<u32, FaultPlace> {
     let (mut at, mut requests) = (0, 0);
     loop {
         at += message(&bytes[at..]).map_err(|what| {
             let (before, column) = position(&bytes[..at]);
-            Broken { what, line: before, column }
+            FaultPlace { what, line: before, column }
         })?;
         requests += 1;
         if at == bytes.len() {
@@ -73,12 +73,12 @@ fn position(bytes: &[u8]) -> (usize, usize) {
 }
 
 /// Returns the length of the first request.
-fn message(bytes: &[u8]) -> Result<usize, Malformed> {
+fn message(bytes: &[u8]) -> Result<usize, RequestFault> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let head = match request.parse(bytes).map_err(Malformed::Head)? {
+    let head = match request.parse(bytes).map_err(RequestFault::Head)? {
         httparse::Status::Complete(head) => head,
-        httparse::Status::Partial => return Err(Malformed::Incomplete),
+        httparse::Status::Partial => return Err(RequestFault::Incomplete),
     };
     let value = |name: &str| {
         let header = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
@@ -88,29 +88,29 @@ fn message(bytes: &[u8]) -> Result<usize, Malformed> {
         return chunks(&bytes[head..]).map(|length| head + length);
     }
     let length = match value("content-length") {
-        Some(text) => text.trim().parse().map_err(|_| Malformed::ContentLength(text))?,
+        Some(text) => text.trim().parse().map_err(|_| RequestFault::ContentLength(text))?,
         None => 0_usize,
     };
     head.checked_add(length)
         .filter(|&end| end <= bytes.len())
-        .ok_or(Malformed::ShortBody { seen: bytes.len() - head, announced: length })
+        .ok_or(RequestFault::ShortBody { seen: bytes.len() - head, announced: length })
 }
 
 /// Returns the length of a chunked body without trailers.
-fn chunks(bytes: &[u8]) -> Result<usize, Malformed> {
+fn chunks(bytes: &[u8]) -> Result<usize, RequestFault> {
     let mut at = 0;
     loop {
         match httparse::parse_chunk_size(&bytes[at..]) {
             Ok(httparse::Status::Complete((start, size))) => {
                 let end =
                     usize::try_from(size).ok().and_then(|size| at.checked_add(start + size + 2));
-                at = end.filter(|&end| end <= bytes.len()).ok_or(Malformed::IncompleteChunks)?;
+                at = end.filter(|&end| end <= bytes.len()).ok_or(RequestFault::IncompleteChunks)?;
                 if size == 0 {
                     return Ok(at);
                 }
             }
-            Ok(httparse::Status::Partial) => return Err(Malformed::IncompleteChunks),
-            Err(_) => return Err(Malformed::ChunkSize),
+            Ok(httparse::Status::Partial) => return Err(RequestFault::IncompleteChunks),
+            Err(_) => return Err(RequestFault::ChunkSize),
         }
     }
 }

@@ -418,7 +418,7 @@ fn function_info(lua: &Lua, what: &Value) -> mlua::Result<Option<Table>> {
 
 /// A host and service without addresses.
 #[derive(Debug)]
-struct Unresolved {
+struct UnresolvedHost {
     host: String,
     service: String,
     why: LookupError,
@@ -431,7 +431,7 @@ enum LookupError {
     Resolver(std::io::Error),
 }
 
-impl fmt::Display for Unresolved {
+impl fmt::Display for UnresolvedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unable to resolve {}:{} ", self.host, self.service)?;
         match &self.why {
@@ -443,8 +443,9 @@ impl fmt::Display for Unresolved {
 }
 
 /// Resolves a host and a service: a port, `http`, `https`, or a name in `/etc/services`.
-fn lookup(host: &str, service: &str) -> Result<Vec<SocketAddr>, Unresolved> {
-    let unresolved = |why| Unresolved { host: host.to_owned(), service: service.to_owned(), why };
+fn lookup(host: &str, service: &str) -> Result<Vec<SocketAddr>, UnresolvedHost> {
+    let unresolved =
+        |why| UnresolvedHost { host: host.to_owned(), service: service.to_owned(), why };
     let port = match (service.parse(), service) {
         (Ok(port), _) => port,
         (Err(_), "http") => 80,

@@ -16,7 +16,7 @@ use crate::content::{BLOCK, SECTOR, zeros};
 /// Selects the fate of blocks and names that were not synced, in a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unsynced {
+pub enum UnsyncedFate {
     /// All are lost.
     Lost,
     /// A part that follows from the seed had reached the disk: a prefix of the names, and blocks in any order.
@@ -25,7 +25,7 @@ pub enum Unsynced {
 
 /// Counts what a power cut dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
+pub struct CutLosses {
     /// Unsynced bytes that are gone.
     pub bytes: u64,
     /// Files that lost bytes.
@@ -36,7 +36,7 @@ pub struct Dropped {
     pub syncs: u64,
 }
 
-impl AddAssign for Dropped {
+impl AddAssign for CutLosses {
     fn add_assign(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.files += other.files;
@@ -58,15 +58,15 @@ impl Dice {
 
 impl Image {
     /// Cuts the power: the live state becomes the durable one, with what the seed keeps besides.
-    pub(crate) fn cut(&mut self, seed: u64, unsynced: Unsynced) -> Dropped {
+    pub(crate) fn cut(&mut self, seed: u64, unsynced: UnsyncedFate) -> CutLosses {
         let mut dice = Dice(seed);
         let pending = self.disk.pending();
         let kept = match unsynced {
-            Unsynced::Lost => 0,
-            Unsynced::PartlyKept => dice.below(pending + 1),
+            UnsyncedFate::Lost => 0,
+            UnsyncedFate::PartlyKept => dice.below(pending + 1),
         };
         let mut dropped =
-            Dropped { names: pending - kept, syncs: self.syncs, ..Dropped::default() };
+            CutLosses { names: pending - kept, syncs: self.syncs, ..CutLosses::default() };
         self.commit(self.disk.committed() + kept);
         self.disk.drop_pending();
         let upto = self.disk.committed();
@@ -92,7 +92,7 @@ impl Image {
                 // Only a write in place needs no transaction of its own.
                 let in_place = *data_synced_at <= upto && durable.blocks.contains_key(&block);
                 let may_be_there = in_place || written_at <= upto;
-                match unsynced == Unsynced::PartlyKept && may_be_there && dice.below(2) == 0 {
+                match unsynced == UnsyncedFate::PartlyKept && may_be_there && dice.below(2) == 0 {
                     true => kept.push(block),
                     false => lost += content.bytes_in(block),
                 }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 #[cfg(test)]
 pub(crate) use self::cut::Dice;
-pub use self::cut::{Dropped, Unsynced};
+pub use self::cut::{CutLosses, UnsyncedFate};
 use self::disk::{Change, Disk};
 use crate::content::{BLOCK, Content};
 
@@ -105,7 +105,7 @@ pub(crate) struct Image {
     is_full: bool,
 }
 
-type Done<T> = Result<T, Errno>;
+type ErrnoResult<T> = Result<T, Errno>;
 
 impl Image {
     /// Creates an empty file system of at most `bytes_max` bytes.
@@ -128,7 +128,7 @@ impl Image {
     }
 
     /// Returns the number of a directory's entry.
-    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Done<u64> {
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> ErrnoResult<u64> {
         let Node::Directory { entries, parent: above } = &self.inode(parent)?.node else {
             return Err(Errno::NOTDIR);
         };
@@ -139,16 +139,16 @@ impl Image {
         }
     }
 
-    pub(crate) fn attributes(&self, inode: u64) -> Done<Attributes> {
+    pub(crate) fn attributes(&self, inode: u64) -> ErrnoResult<Attributes> {
         Ok(self.inode(inode)?.attributes)
     }
 
-    pub(crate) fn attributes_mut(&mut self, inode: u64) -> Done<&mut Attributes> {
+    pub(crate) fn attributes_mut(&mut self, inode: u64) -> ErrnoResult<&mut Attributes> {
         Ok(&mut self.inode_mut(inode)?.attributes)
     }
 
     /// Returns type, size in bytes, allocated blocks, and links.
-    pub(crate) fn shape(&self, inode: u64) -> Done<(Kind, u64, u64, u32)> {
+    pub(crate) fn shape(&self, inode: u64) -> ErrnoResult<(Kind, u64, u64, u32)> {
         let found = self.inode(inode)?;
         Ok(match &found.node {
             Node::File { content, .. } => {
@@ -161,7 +161,7 @@ impl Image {
     }
 
     /// Returns the entries of a directory, without `.` and `..`.
-    pub(crate) fn entries(&self, inode: u64) -> Done<Vec<(OsString, u64)>> {
+    pub(crate) fn entries(&self, inode: u64) -> ErrnoResult<Vec<(OsString, u64)>> {
         match &self.inode(inode)?.node {
             Node::Directory { entries, .. } => {
                 Ok(entries.iter().map(|(name, &inode)| (name.clone(), inode)).collect())
@@ -176,7 +176,7 @@ impl Image {
         (parent, name): (u64, &OsStr),
         node: Kind,
         attributes: Attributes,
-    ) -> Done<u64> {
+    ) -> ErrnoResult<u64> {
         if self.entries_mut(parent)?.contains_key(name) {
             return Err(Errno::EXIST);
         }
@@ -199,7 +199,7 @@ impl Image {
         inode: u64,
         (parent, name): (u64, &OsStr),
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         if matches!(self.inode(inode)?.node, Node::Directory { .. }) {
             return Err(Errno::PERM);
         }
@@ -220,7 +220,7 @@ impl Image {
         (parent, name): (u64, &OsStr),
         directory: bool,
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let inode = *self.entries_mut(parent)?.get(name).ok_or(Errno::NOENT)?;
         match (&self.inode(inode)?.node, directory) {
             (Node::Directory { entries, .. }, true) if !entries.is_empty() => {
@@ -244,7 +244,7 @@ impl Image {
         (to, new): (u64, &OsStr),
         flags: Replace,
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let inode = *self.entries_mut(from)?.get(old).ok_or(Errno::NOENT)?;
         let replaced = self.entries_mut(to)?.get(new).copied();
         if replaced == Some(inode) {
@@ -286,7 +286,7 @@ impl Image {
         (from, old): (u64, &OsStr),
         (to, new): (u64, &OsStr),
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let one = *self.entries_mut(from)?.get(old).ok_or(Errno::NOENT)?;
         let other = *self.entries_mut(to)?.get(new).ok_or(Errno::NOENT)?;
         self.entries_mut(from)?.insert(old.to_owned(), other);
@@ -300,7 +300,7 @@ impl Image {
         Ok(())
     }
 
-    pub(crate) fn opened(&mut self, inode: u64) -> Done<()> {
+    pub(crate) fn opened(&mut self, inode: u64) -> ErrnoResult<()> {
         self.inode_mut(inode)?.opens += 1;
         Ok(())
     }
@@ -317,7 +317,7 @@ impl Image {
         self.forget_if_gone(inode);
     }
 
-    pub(crate) fn read(&self, inode: u64, offset: u64, length: usize) -> Done<Vec<u8>> {
+    pub(crate) fn read(&self, inode: u64, offset: u64, length: usize) -> ErrnoResult<Vec<u8>> {
         match &self.inode(inode)?.node {
             Node::File { content, .. } => Ok(content.read(offset, length)),
             _ => Err(Errno::ISDIR),
@@ -330,7 +330,7 @@ impl Image {
         offset: u64,
         data: &[u8],
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let (position, room) = (self.disk.position(), self.blocks_max.saturating_sub(self.blocks));
         let end = offset + data.len() as u64;
         if self.is_full && self.needs_space(inode, offset, end)? {
@@ -352,7 +352,7 @@ impl Image {
     }
 
     /// Gives bytes of a file their place on the disk, so that writing them needs no space.
-    pub(crate) fn reserve(&mut self, inode: u64, from: u64, end: u64) -> Done<()> {
+    pub(crate) fn reserve(&mut self, inode: u64, from: u64, end: u64) -> ErrnoResult<()> {
         if self.is_full && self.needs_space(inode, from, end)? {
             return Err(Errno::NOSPC);
         }
@@ -364,7 +364,7 @@ impl Image {
     }
 
     /// Returns true if some of these bytes of a file have no place on the disk.
-    fn needs_space(&self, inode: u64, from: u64, end: u64) -> Done<bool> {
+    fn needs_space(&self, inode: u64, from: u64, end: u64) -> ErrnoResult<bool> {
         let found = self.inode(inode)?;
         let Node::File { content, .. } = &found.node else { return Err(Errno::ISDIR) };
         let block = BLOCK as u64;
@@ -373,7 +373,7 @@ impl Image {
         Ok(unreserved.any(|number| !content.blocks.contains_key(&number)))
     }
 
-    pub(crate) fn resize(&mut self, inode: u64, size: u64, now: SystemTime) -> Done<()> {
+    pub(crate) fn resize(&mut self, inode: u64, size: u64, now: SystemTime) -> ErrnoResult<()> {
         let Node::File { content, .. } = &self.inode(inode)?.node else {
             return Err(Errno::INVAL);
         };
@@ -398,7 +398,7 @@ impl Image {
         offset: u64,
         length: u64,
         now: SystemTime,
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let position = self.disk.log(Change::Zero { inode, offset, length });
         self.reshape(inode, position, now, |content| content.zero(offset, length))
     }
@@ -409,7 +409,7 @@ impl Image {
         position: u64,
         now: SystemTime,
         change: impl FnOnce(&mut Content),
-    ) -> Done<()> {
+    ) -> ErrnoResult<()> {
         let found = self.inode_mut(inode)?;
         let Node::File { content, dirty, .. } = &mut found.node else {
             return Err(Errno::INVAL);
@@ -428,12 +428,12 @@ impl Image {
     ///
     /// Commits the journal as far as the file's own changes demand, and all of it if the file needs new blocks: their
     /// allocation belongs to the newest transaction.
-    pub(crate) fn sync(&mut self, inode: u64, data_only: bool) -> Done<()> {
+    pub(crate) fn sync(&mut self, inode: u64, data_only: bool) -> ErrnoResult<()> {
         self.syncs += 1;
         self.make_durable(inode, data_only)
     }
 
-    fn make_durable(&mut self, inode: u64, data_only: bool) -> Done<()> {
+    fn make_durable(&mut self, inode: u64, data_only: bool) -> ErrnoResult<()> {
         let found = self.inode(inode)?;
         let upto = if data_only { found.data_synced_at } else { found.synced_at };
         self.commit(upto);
@@ -501,15 +501,15 @@ impl Image {
         }
     }
 
-    fn inode(&self, inode: u64) -> Done<&Inode> {
+    fn inode(&self, inode: u64) -> ErrnoResult<&Inode> {
         self.inodes.get(&inode).ok_or(Errno::NOENT)
     }
 
-    fn inode_mut(&mut self, inode: u64) -> Done<&mut Inode> {
+    fn inode_mut(&mut self, inode: u64) -> ErrnoResult<&mut Inode> {
         self.inodes.get_mut(&inode).ok_or(Errno::NOENT)
     }
 
-    fn entries_mut(&mut self, directory: u64) -> Done<&mut BTreeMap<OsString, u64>> {
+    fn entries_mut(&mut self, directory: u64) -> ErrnoResult<&mut BTreeMap<OsString, u64>> {
         match &mut self.inode_mut(directory)?.node {
             Node::Directory { entries, .. } => Ok(entries),
             _ => Err(Errno::NOTDIR),

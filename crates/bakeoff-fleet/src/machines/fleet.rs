@@ -15,7 +15,7 @@ use bakeoff_core::study::{self, Study};
 use bakeoff_engine::open_files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Host, HostError, NodeSpec, Process, volatile_disk_support};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use bakeoff_systems::seating::Seating;
 
 use super::baseline::{self, BaselineEvent, BaselineOrder};
@@ -106,7 +106,7 @@ impl Fleet {
     pub fn program_of_image(
         &self,
         study_system: &study::System,
-    ) -> Result<Option<Installed>, FleetError> {
+    ) -> Result<Option<InstalledProgram>, FleetError> {
         self.placed().map_or(Ok(None), |machines| machines.program_of_image(study_system))
     }
 

@@ -17,7 +17,7 @@ use bakeoff_agent::{AgentError, FileStamp, Request, own_machine};
 use bakeoff_core::study;
 use bakeoff_host::HostError;
 use bakeoff_install::{
-    Installed, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
+    InstalledProgram, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
 };
 use bakeoff_systems as systems;
 use flate2::Compression;
@@ -34,7 +34,7 @@ const PART: usize = 256 << 10;
 fn check_runtime(
     is_pod: bool,
     machine: &Machine,
-    program: &Installed,
+    program: &InstalledProgram,
     (runtime, least): (Runtime, u32),
 ) -> Result<(), FleetError> {
     let path = match &program.program {
@@ -61,7 +61,7 @@ fn check_runtime(
 }
 
 /// Returns the folder of the runtime that runs a program, below the cache, if the cache has it.
-fn runtime_folder(cache: Option<&Path>, program: &Installed) -> Option<PathBuf> {
+fn runtime_folder(cache: Option<&Path>, program: &InstalledProgram) -> Option<PathBuf> {
     let Program::Java { java, .. } = &program.program else { return None };
     // `CACHE/java/25.0.2-pypi-…/…/bin/java`
     Some(java.strip_prefix(cache?).ok()?.iter().take(2).collect())
@@ -71,7 +71,7 @@ fn runtime_folder(cache: Option<&Path>, program: &Installed) -> Option<PathBuf> 
 fn start_once(
     machines: &Machines,
     machine: &Machine,
-    (kind, program): (&str, &Installed),
+    (kind, program): (&str, &InstalledProgram),
     there: PathBuf,
 ) -> Result<(), FleetError> {
     let cache = &machine.agent.hello().cache;
@@ -98,7 +98,7 @@ fn start_once(
 fn check_processor(
     machines: &Machines,
     machine: &Machine,
-    (kind, program): (&str, &Installed),
+    (kind, program): (&str, &InstalledProgram),
 ) -> Result<(), FleetError> {
     let (ours, theirs) = (own_machine(), &machine.agent.hello().machine);
     let is_sent = program.folder.is_some() || !is_accompanied(kind);
@@ -127,7 +127,7 @@ fn is_accompanied(kind: &str) -> bool {
 fn send_one(
     machines: &Machines,
     machine: &Machine,
-    (kind, program): (&str, &Installed),
+    (kind, program): (&str, &InstalledProgram),
 ) -> Result<Option<PathBuf>, FleetError> {
     let cache = &machine.agent.hello().cache;
     let own = machines.cache.as_deref();
@@ -198,7 +198,7 @@ impl Machines {
         &self,
         role: &str,
         kind: &str,
-        program: &Installed,
+        program: &InstalledProgram,
         needed: Option<(Runtime, u32)>,
     ) -> Result<(), FleetError> {
         let mut places = BTreeSet::new();
@@ -221,7 +221,7 @@ impl Machines {
     fn send_to(
         &self,
         place: usize,
-        (kind, program): (&str, &Installed),
+        (kind, program): (&str, &InstalledProgram),
         needed: Option<(Runtime, u32)>,
     ) -> Result<(), FleetError> {
         let machine = &self.each[place];
@@ -252,7 +252,7 @@ impl Machines {
     pub(crate) fn program_of_image(
         &self,
         study_system: &study::System,
-    ) -> Result<Option<Installed>, FleetError> {
+    ) -> Result<Option<InstalledProgram>, FleetError> {
         let images = self.places.kubernetes.iter().flat_map(|kubernetes| &kubernetes.images);
         let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == study_system.kind)
         else {
@@ -262,11 +262,11 @@ impl Machines {
         let (product, shape) = (recipe.system.to_owned(), recipe.shape);
         let machines = self.each.iter().zip(&self.places.machines);
         let own = machines.filter(|(_, place)| place.kind.as_ref() == Some(kind));
-        let mut found: Option<Installed> = None;
+        let mut found: Option<InstalledProgram> = None;
         for (machine, place) in own {
             let order =
                 Order::Program { kind: product.clone(), version: study_system.version.clone() };
-            let there: Option<Installed> = duty(&machine.agent, &order)?;
+            let there: Option<InstalledProgram> = duty(&machine.agent, &order)?;
             if matches!(shape, Shape::Java { .. } | Shape::Node { .. }) {
                 // The runtime was checked already, and the program for it is sent.
                 continue;
@@ -289,7 +289,7 @@ impl Machines {
             }
             found = Some(there);
         }
-        Ok(found.map(|there| Installed { source: format!("image {image}"), ..there }))
+        Ok(found.map(|there| InstalledProgram { source: format!("image {image}"), ..there }))
     }
 
     /// Returns the program paths that differ on a machine, as pairs: runtimes, and programs outside the cache.

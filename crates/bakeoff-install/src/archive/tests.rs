@@ -31,7 +31,7 @@ fn fetch_from(
     site: &Site,
     release: Release<'_>,
     stop: &AtomicBool,
-) -> Result<(Fetched, String), String> {
+) -> Result<(FetchedFiles, String), String> {
     fetch_on(site, release, stop, |host| host)
 }
 
@@ -41,7 +41,7 @@ fn fetch_on(
     release: Release<'_>,
     stop: &AtomicBool,
     differing: impl FnOnce(Host) -> Host,
-) -> Result<(Fetched, String), String> {
+) -> Result<(FetchedFiles, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let (scratch, tree) = (dir.path().join("scratch"), dir.path().join("tree"));
     fs::create_dir(&scratch).unwrap();
@@ -338,8 +338,8 @@ fn fuzzed_archives_neither_panic_nor_write_outside_the_tree() {
     let tar = tar.into_inner().unwrap();
     let zipped = zip(&[("LICENSE", "x"), ("tool-1/tool", "zipped"), ("tool-1/lib/b.jar", "b")]);
     let wanted = [
-        Wanted::File { path: "tool-1/tool".into(), name: "tool".into() },
-        Wanted::Jars { dir: "tool-1/lib".into() },
+        MemberSelection::File { path: "tool-1/tool".into(), name: "tool".into() },
+        MemberSelection::Jars { dir: "tool-1/lib".into() },
     ];
     let pieces =
         ["../", "/", "tool-1/tool", "ustar  \0", "\0", "PK\u{1}\u{2}", "PK\u{5}\u{6}", "7777777"];
@@ -353,8 +353,8 @@ fn fuzzed_archives_neither_panic_nor_write_outside_the_tree() {
             fs::remove_file(left.path()).unwrap();
         }
         // Extracting all members may create folders and links, all inside the tree.
-        from_tar(input, &Wanted::All, &into).ok();
-        from_zip(io::Cursor::new(input), &Wanted::All, &into).ok();
+        from_tar(input, &MemberSelection::All, &into).ok();
+        from_zip(io::Cursor::new(input), &MemberSelection::All, &into).ok();
         fs::remove_dir_all(&into).unwrap();
         fs::create_dir(&into).unwrap();
     });

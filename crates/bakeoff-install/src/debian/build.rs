@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::archive::{Wanted, fetch_hashed, from_tar_gz};
+use super::super::archive::{MemberSelection, fetch_hashed, from_tar_gz};
 use super::super::cache::program_hash;
 use super::super::download::Limits;
 use super::super::error::SourceError;
@@ -43,7 +43,7 @@ pub(super) fn run(
     let url = build.archive.replace("{version}", version);
     let fetched = fetch_hashed(job, &url, &archive, Algorithm::Sha256, Limits::ARCHIVE)?;
     let packed = File::open(&archive).map_err(|e| SourceError::io("read", &archive, &e))?;
-    let names = from_tar_gz(packed, &Wanted::All, &source)
+    let names = from_tar_gz(packed, &MemberSelection::All, &source)
         .map_err(|reason| SourceError::failed(format!("{}: {reason}", fetched.from)))?;
     let checksum = checksum(&source, names)?;
     if checksum != build.sha256 {

@@ -45,8 +45,8 @@ pub(super) fn needed(
             known.entry(name).or_default();
         }
         match walk(roots, &known) {
-            Walked::All(libraries) => return Ok(libraries.into_iter().collect()),
-            Walked::Unknown(names) => unknown = names,
+            WalkResult::All(libraries) => return Ok(libraries.into_iter().collect()),
+            WalkResult::Unknown(names) => unknown = names,
         }
     }
     Err(SourceError::failed(format!(
@@ -55,14 +55,14 @@ pub(super) fn needed(
     )))
 }
 
-enum Walked {
+enum WalkResult {
     All(BTreeSet<String>),
     /// Packages to query before the walk can continue.
     Unknown(BTreeSet<String>),
 }
 
 /// Follows the dependencies of `roots` through `known` packages.
-fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> Walked {
+fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> WalkResult {
     let mut libraries = BTreeSet::new();
     let mut unknown = BTreeSet::new();
     let mut waiting: Vec<&String> = roots.iter().collect();
@@ -82,7 +82,7 @@ fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> Walked {
             }
         }
     }
-    if unknown.is_empty() { Walked::All(libraries) } else { Walked::Unknown(unknown) }
+    if unknown.is_empty() { WalkResult::All(libraries) } else { WalkResult::Unknown(unknown) }
 }
 
 /// Returns true if a package has shared libraries other than the C library.
@@ -191,14 +191,14 @@ Depends: libtool-only
     fn follows_only_libraries() {
         let mut known = packages_in(OUTPUT);
         let roots = ["server".to_owned()];
-        let Walked::Unknown(unknown) = walk(&roots, &known) else { panic!("all known") };
+        let WalkResult::Unknown(unknown) = walk(&roots, &known) else { panic!("all known") };
         let names = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(names(&unknown), "foo-common libdeep0 libnot-there virtual");
         for name in ["libnot-there", "virtual"] {
             known.insert(name.into(), Package::default());
         }
         known.extend(packages_in("Package: foo-common\nSection: libs\n\nPackage: libdeep0\n"));
-        let Walked::All(libraries) = walk(&roots, &known) else { panic!("not all known") };
+        let WalkResult::All(libraries) = walk(&roots, &known) else { panic!("not all known") };
         assert_eq!(names(&libraries), "foo-common libbar1 libdeep0 libfoo5 libpre zlib1g");
     }
 

@@ -113,7 +113,7 @@ fn front(
 fn describe(
     nodes: &Nodes,
     options: &[(&str, &str)],
-    program: &bakeoff_install::Installed,
+    program: &bakeoff_install::InstalledProgram,
     dir: &tempfile::TempDir,
 ) -> Result<Description, HostError> {
     let composite =

@@ -20,7 +20,7 @@ use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use serde_json::json;
 
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
@@ -181,7 +181,7 @@ impl ControlPlane {
     fn node(
         self,
         context: &DescribeContext<'_>,
-        installed: &Installed,
+        installed: &InstalledProgram,
         plan: &config::Plan,
     ) -> NodeSpec {
         let Self { name, seat, client, grpc, monitoring } = self;

@@ -12,7 +12,7 @@ use bakeoff_core::record::Setting;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem};
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::{ASKED, DescribeContext, Description, Memory, setting};
@@ -95,7 +95,7 @@ impl Plan<'_> {
     pub(crate) fn describe(
         &self,
         context: &DescribeContext<'_>,
-        installed: &Installed,
+        installed: &InstalledProgram,
         mut files: Vec<NodeFile>,
         own: Vec<Setting>,
     ) -> Result<Description, HostError> {

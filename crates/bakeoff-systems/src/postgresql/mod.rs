@@ -25,7 +25,7 @@ use bakeoff_core::record::{AckLocation, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, OnFailure, SetupCommand};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
@@ -261,7 +261,7 @@ fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
 }
 
 /// Returns another program of the same installation.
-fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
+fn beside(server: &InstalledProgram, name: &str) -> Result<PathBuf, HostError> {
     server.beside(name).ok_or_else(|| HostError::Program {
         node: server.system.clone(),
         program: name.into(),
@@ -269,7 +269,7 @@ fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
     })
 }
 
-fn initdb(server: &Installed, credentials: &Credentials) -> Result<SetupCommand, HostError> {
+fn initdb(server: &InstalledProgram, credentials: &Credentials) -> Result<SetupCommand, HostError> {
     let args = [
         "--pgdata=data",
         &format!("--username={}", credentials.user),
@@ -301,7 +301,7 @@ impl Standby {
     /// Waits for the primary, copies it and turns the copy into a standby.
     fn copy(
         &self,
-        server: &Installed,
+        server: &InstalledProgram,
         credentials: &Credentials,
     ) -> Result<Vec<SetupCommand>, HostError> {
         let args = [

@@ -2,7 +2,7 @@
 //!
 //! Each Debian release has one series of PostgreSQL, and its package names contain the series. The project publishes
 //! only source code. Maven Central has 16 and 17 without `pg_basebackup`, so they run on one node only.
-//! `Installed::beside` finds the programs that create and copy a data directory.
+//! `InstalledProgram::beside` finds the programs that create and copy a data directory.
 
 use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 

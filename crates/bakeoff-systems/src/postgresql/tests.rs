@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 
 use super::vault_tables::VAULT_TABLES;
 use super::*;
@@ -11,7 +11,7 @@ use crate::running_system::{self, shown_to_others};
 use crate::testing::{program, study_system};
 
 /// Returns the server program. Debian installs it outside of `PATH`.
-fn postgres() -> Option<Installed> {
+fn postgres() -> Option<InstalledProgram> {
     let series = ["18", "17", "16", "15", "14", "13"];
     let places = series.map(|series| format!("/usr/lib/postgresql/{series}/bin/postgres"));
     program(&PostgreSql, &places.each_ref().map(String::as_str))

@@ -20,7 +20,7 @@ use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem, TlsOptions, Trust, client_config};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::InstalledProgram;
 
 use super::carried::ClientTrust;
 use super::declaration::{Declaration, Origin};
@@ -138,7 +138,7 @@ fn settings(process: &study::Process) -> Vec<Setting> {
 fn node(
     context: &DescribeContext<'_>,
     process: &study::Process,
-    installed: &Installed,
+    installed: &InstalledProgram,
     (name, seat): (String, Seat),
     ports: &mut Allocator,
 ) -> Result<NodeSpec, HostError> {

@@ -20,8 +20,8 @@ fn process(command: &[&str]) -> study::Process {
     }
 }
 
-fn installed() -> Installed {
-    Installed {
+fn installed() -> InstalledProgram {
+    InstalledProgram {
         system: "process".into(),
         version: String::new(),
         source: String::new(),

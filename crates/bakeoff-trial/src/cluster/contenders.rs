@@ -8,8 +8,8 @@ use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord, Upg
 use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{
-    self as install, Availability, Cache, InstallMessage, Installed, Program, Seal, SourceOption,
-    VersionRequest,
+    self as install, Availability, Cache, InstallMessage, InstalledProgram, Program, Seal,
+    SourceOption, VersionRequest,
 };
 use bakeoff_systems::seating::Seating;
 use bakeoff_systems::topology::{self, Component, Member, compose};
@@ -228,7 +228,7 @@ fn not_upgradable(study_system: &study::System, why: &str) -> FleetError {
 }
 
 /// Notes the state of a program's files.
-fn sealed(study_system: &study::System, program: &Installed) -> Result<Seal, FleetError> {
+fn sealed(study_system: &study::System, program: &InstalledProgram) -> Result<Seal, FleetError> {
     Seal::take(program).map_err(|damage| {
         FleetError::machine(format!("cannot read the program of `{}`: {damage}", study_system.name))
     })
@@ -267,7 +267,7 @@ fn program(
     study_system: &study::System,
     version: Option<&str>,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
-) -> Result<Option<Installed>, FleetError> {
+) -> Result<Option<InstalledProgram>, FleetError> {
     let wanted = version_request(version)?;
     Ok(match (systems::recipe_for(study_system), &study_system.process) {
         (None, None) => None,
@@ -290,7 +290,7 @@ fn program(
 }
 
 /// Adds the program's version, source and hash to the record.
-fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
+fn note_program(record: &mut SystemRecord, program: Option<&InstalledProgram>) {
     match program {
         Some(installed) => {
             // A command may not report its version.
@@ -307,7 +307,7 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
 }
 
 /// Returns the source of a program, with its runtime.
-fn source_text(installed: &Installed) -> String {
+fn source_text(installed: &InstalledProgram) -> String {
     match &installed.program {
         Program::Java { java_version, .. } => {
             format!("{}, run by Java {java_version}", installed.source)

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bakeoff_core::workload::mix64;
-use bakeoff_host::{Dropped, HostError, Process, Unsynced};
+use bakeoff_host::{CutLosses, HostError, Process, UnsyncedFate};
 use rustix::process::Signal;
 
 use super::ReadyCluster;
@@ -31,11 +31,11 @@ impl ReadyCluster {
     ///
     /// # Errors
     /// Fails with a message if a node's file system failed.
-    pub(crate) fn cut_power(&self, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+    pub(crate) fn cut_power(&self, seed: u64, unsynced: UnsyncedFate) -> Result<CutLosses, String> {
         for process in self.processes() {
             process.signal(Signal::KILL);
         }
-        let mut all = Dropped::default();
+        let mut all = CutLosses::default();
         for (number, process) in (0..).zip(self.processes()) {
             all += cut(process, mix64(seed ^ number), unsynced)?;
         }
@@ -49,8 +49,8 @@ impl ReadyCluster {
     pub(crate) fn cut_power_of_one(
         &self,
         seed: u64,
-        unsynced: Unsynced,
-    ) -> Result<(Dropped, PowerCutRoles), String> {
+        unsynced: UnsyncedFate,
+    ) -> Result<(CutLosses, PowerCutRoles), String> {
         let apart = self.apart(seed).ok_or("it has no nodes of its own")?;
         self.pause(&apart.lagging)?;
         std::thread::sleep(LAGS);
@@ -109,7 +109,7 @@ pub(crate) struct PowerCutRoles {
     others: Vec<usize>,
 }
 
-fn cut(process: &Process, seed: u64, unsynced: Unsynced) -> Result<Dropped, String> {
+fn cut(process: &Process, seed: u64, unsynced: UnsyncedFate) -> Result<CutLosses, String> {
     let dropped = process.cut_power(seed, unsynced);
     dropped.map_err(|why| format!("{}: {why}", process.name()))
 }

@@ -15,7 +15,7 @@ use bakeoff_core::study::{PowerCutOf, PowerCuts};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
-use bakeoff_host::{Dropped, NodeDisk, Unsynced, volatile_disk_support};
+use bakeoff_host::{CutLosses, NodeDisk, UnsyncedFate, volatile_disk_support};
 
 use super::audit;
 use super::routes::Routes;
@@ -138,11 +138,11 @@ impl TrialRunner<'_, '_> {
 
 /// Returns the fate of what was not synced: all lost at every other cut, which finds the most, and partly kept at the
 /// others, which finds what relies on order.
-fn unsynced(number: u32) -> Unsynced {
-    if number % 2 == 1 { Unsynced::Lost } else { Unsynced::PartlyKept }
+fn unsynced(number: u32) -> UnsyncedFate {
+    if number % 2 == 1 { UnsyncedFate::Lost } else { UnsyncedFate::PartlyKept }
 }
 
-fn count(made: &mut PowerCutsMade, acknowledged: u64, dropped: Dropped) {
+fn count(made: &mut PowerCutsMade, acknowledged: u64, dropped: CutLosses) {
     made.cuts += 1;
     made.acknowledged += acknowledged;
     made.dropped_bytes += dropped.bytes;

@@ -14,17 +14,17 @@ const SECONDS_MAX: i64 = 200_000;
 const REQUESTS_MAX: f64 = 1e9;
 
 /// A column of the servers' metrics, and its name in the aggregated file.
-struct Taken {
+struct MetricsColumn {
     column: &'static str,
     as_column: &'static str,
 }
 
-const fn taken(column: &'static str, as_column: &'static str) -> Taken {
-    Taken { column, as_column }
+const fn taken(column: &'static str, as_column: &'static str) -> MetricsColumn {
+    MetricsColumn { column, as_column }
 }
 
 /// Columns taken from each server, in the order of the aggregated file.
-const TAKEN: [Taken; 20] = [
+const TAKEN: [MetricsColumn; 20] = [
     taken("VOLUNTARY-CTXT-SWITCHES", "VOLUNTARY-CTXT-SWITCHES"),
     taken("NON-VOLUNTARY-CTXT-SWITCHES", "NON-VOLUNTARY-CTXT-SWITCHES"),
     taken("CPU-NUM", "CPU"),
@@ -72,7 +72,7 @@ const MEANS: [(&str, &str); 20] = [
 ];
 
 /// One database's load and servers, second by second.
-pub(super) struct Aggregated {
+pub(super) struct DatabaseSeconds {
     /// Consecutive seconds, without gaps.
     pub(super) seconds: Vec<Second>,
     /// Rows by step. A second in which two steps met appears twice; seconds without a row are left out.
@@ -147,7 +147,7 @@ impl Second {
     }
 }
 
-pub(super) fn aggregate(input: &Input<'_>) -> Result<Aggregated, AnalysisError> {
+pub(super) fn aggregate(input: &Input<'_>) -> Result<DatabaseSeconds, AnalysisError> {
     let path = &input.analysis.paths[&ResultFile::Timeseries];
     let frame = read(input, path)?;
     let (mut seconds, mut by_step) = load(path, &frame)?;
@@ -160,7 +160,7 @@ pub(super) fn aggregate(input: &Input<'_>) -> Result<Aggregated, AnalysisError> 
             second.servers.push(rows.get(&second.unix).copied().unwrap_or_default());
         }
     }
-    Ok(Aggregated { seconds, by_step, servers })
+    Ok(DatabaseSeconds { seconds, by_step, servers })
 }
 
 fn read(input: &Input<'_>, path: &str) -> Result<Frame, AnalysisError> {
@@ -278,7 +278,7 @@ pub(super) fn files(contender: &Contender<'_>) -> Result<Vec<File>, AnalysisErro
 }
 
 /// Returns the aggregated file of a database, one row per second.
-fn whole(aggregated: &Aggregated) -> Frame {
+fn whole(aggregated: &DatabaseSeconds) -> Frame {
     const LEADING: [&str; 9] = [
         "UNIX-SECOND",
         "SECOND",

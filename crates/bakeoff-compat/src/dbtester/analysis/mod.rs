@@ -19,7 +19,7 @@ use super::config::{Config, ResultFile};
 use super::frame::{self, Frame, FrameError};
 use super::{Analysis, Database};
 
-use self::aggregate::Aggregated;
+use self::aggregate::DatabaseSeconds;
 
 /// A file's path and its text.
 pub type File = (String, String);
@@ -35,7 +35,7 @@ pub struct Input<'a> {
 
 /// Result of an analysis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Analyzed {
+pub struct AnalysisOutput {
     /// Paths and contents to write.
     pub files: Vec<File>,
     /// Table of all databases, as text.
@@ -74,7 +74,7 @@ struct Contender<'a> {
     tag: String,
     database: Database,
     input: &'a Input<'a>,
-    aggregated: Aggregated,
+    aggregated: DatabaseSeconds,
 }
 
 impl Contender<'_> {
@@ -131,7 +131,7 @@ pub fn paths(analysis: &Analysis) -> impl Iterator<Item = &str> {
 pub fn analyze(
     config: &Config,
     inputs: &BTreeMap<Database, Input<'_>>,
-) -> Result<Analyzed, AnalysisError> {
+) -> Result<AnalysisOutput, AnalysisError> {
     let mut contenders = Vec::new();
     for (&database, input) in inputs {
         let tag = config.group(database).map(super::Group::tag).unwrap_or_default();
@@ -160,5 +160,5 @@ pub fn analyze(
     if !config.readme.is_empty() {
         files.push((config.readme.clone(), readme::readme(config, &text)));
     }
-    Ok(Analyzed { files, table: text, notes })
+    Ok(AnalysisOutput { files, table: text, notes })
 }

@@ -83,14 +83,14 @@ fn texts<'a>(analysis: &'a Analysis, failures: &str) -> Input<'a> {
     Input { analysis, texts }
 }
 
-fn analyzed(failures: &str) -> (Config, Result<Analyzed, AnalysisError>) {
+fn analyzed(failures: &str) -> (Config, Result<AnalysisOutput, AnalysisError>) {
     let (config, _) = config::read("t.yaml", CONFIG).unwrap();
     let inputs = config.analyses.iter().map(|(&one, analysis)| (one, texts(analysis, failures)));
     let result = analyze(&config, &inputs.collect());
     (config, result)
 }
 
-fn file(analyzed: &Analyzed, path: &str) -> String {
+fn file(analyzed: &AnalysisOutput, path: &str) -> String {
     let found = analyzed.files.iter().find(|(name, _)| name == path);
     found.unwrap_or_else(|| panic!("no {path}")).1.clone()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::study::{PlacedEntry, PlacedNode};
 
 use super::{
-    Analysis, Benchmark, ClientFiles, Config, Group, Image, Located, Node, Plot, Reporter,
+    Analysis, Benchmark, ClientFiles, Config, Group, Image, LocatedValue, Node, Plot, Reporter,
     ResultFile, Section, Steps, WorkType, refuse, unknown,
 };
 use crate::dbtester::{Database, Product};
@@ -148,7 +148,7 @@ fn client(reporter: &mut Reporter<'_>, top: &Section<'_>) -> ClientFiles {
     let names = ResultFile::OF_CLIENT
         .map(|file| (file, named(reporter, file).unwrap_or_else(|| file.usual_name())));
     ClientFiles {
-        prefix: Located {
+        prefix: LocatedValue {
             value: section.text(reporter, "path_prefix"),
             at: section.place("path_prefix"),
         },
@@ -175,7 +175,7 @@ fn group(reporter: &mut Reporter<'_>, database: Database, entry: &PlacedEntry) -
     let nodes: Vec<Node> = section
         .texts(reporter, "peer_ips")
         .into_iter()
-        .map(|Located { value: host, at }| Node { host, at, database_port, agent_port })
+        .map(|LocatedValue { value: host, at }| Node { host, at, database_port, agent_port })
         .collect();
     if nodes.is_empty() {
         let what = format!("`{id}` has no `peer_ips`");
@@ -195,7 +195,7 @@ fn group(reporter: &mut Reporter<'_>, database: Database, entry: &PlacedEntry) -
                 number => number.to_string(),
             },
         };
-        (!value.is_empty()).then(|| (*name, Located { value, at: given.place(name) }))
+        (!value.is_empty()).then(|| (*name, LocatedValue { value, at: given.place(name) }))
     });
     let flags = flags.collect();
     Group {
@@ -214,7 +214,7 @@ fn benchmark(reporter: &mut Reporter<'_>, group: &Section<'_>) -> Benchmark {
     let word = section.text(reporter, "type");
     let work = WorkType::ALL.into_iter().find(|one| one.word() == word);
     Benchmark {
-        work: Located { value: work, at: section.place("type") },
+        work: LocatedValue { value: work, at: section.place("type") },
         requests: section.placed(reporter, "request_number"),
         connections: section.placed(reporter, "connection_number"),
         clients: section.placed(reporter, "client_number"),
@@ -230,7 +230,7 @@ fn benchmark(reporter: &mut Reporter<'_>, group: &Section<'_>) -> Benchmark {
 fn steps(reporter: &mut Reporter<'_>, group: &Section<'_>) -> Steps {
     let section = group.section(reporter, "benchmark_steps", &STEP_FIELDS);
     let [start, stress, stop, upload] = STEP_FIELDS
-        .map(|name| Located { value: section.flag(reporter, name), at: section.place(name) });
+        .map(|name| LocatedValue { value: section.flag(reporter, name), at: section.place(name) });
     Steps { start, stress, stop, upload }
 }
 
@@ -259,7 +259,10 @@ fn plot(reporter: &mut Reporter<'_>, node: &PlacedNode) -> Plot {
     let known = ["column", "x_axis", "y_axis", "output_path_csv", "output_path_list"];
     let section = Section::open(reporter, "a plot", &node.at, node, &known);
     Plot {
-        column: Located { value: section.text(reporter, "column"), at: section.place("column") },
+        column: LocatedValue {
+            value: section.text(reporter, "column"),
+            at: section.place("column"),
+        },
         x_axis: section.text(reporter, "x_axis"),
         y_axis: section.text(reporter, "y_axis"),
     }

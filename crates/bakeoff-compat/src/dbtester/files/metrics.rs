@@ -6,7 +6,7 @@
 
 use bakeoff_core::observed::{Column, PhaseName, Series};
 
-use super::{Measured, is_client};
+use super::{DatabaseTrial, is_client};
 use crate::dbtester::frame::Frame;
 use crate::dbtester::number;
 
@@ -68,25 +68,25 @@ pub const METRICS_HEADER: [&str; 50] = [
 const SECTOR: f64 = 512.0;
 
 /// Period that a trial's metrics cover: from its beginning to the end of its load.
-pub(super) struct Sampled {
+pub(super) struct MetricsPeriod {
     /// Unix time in seconds.
     began: f64,
     /// Seconds since the trial began.
     until: f64,
     /// Start and clients of each stage.
     stages: Vec<(f64, u64)>,
-    counted: Vec<Counted>,
+    counted: Vec<StageBytes>,
 }
 
 /// Bytes of a stage, counted by the generator. Includes connections that close between two samples.
-struct Counted {
+struct StageBytes {
     /// Start and end, in seconds since the trial began.
     time: (f64, f64),
     sent: f64,
     received: f64,
 }
 
-impl Counted {
+impl StageBytes {
     /// Returns the bytes of one direction in a period, assuming an even spread over the stage.
     fn within(&self, column: Column, from: f64, to: f64) -> f64 {
         let (began, ended) = self.time;
@@ -96,8 +96,8 @@ impl Counted {
     }
 }
 
-impl Sampled {
-    pub(super) fn new(measured: &Measured<'_>, began: f64) -> Self {
+impl MetricsPeriod {
+    pub(super) fn new(measured: &DatabaseTrial<'_>, began: f64) -> Self {
         let machines = measured.record.machines.iter().map(|machine| &machine.observed);
         let observed = measured.record.observed.iter().chain(machines);
         let phases = observed.flat_map(|observed| &observed.phases);
@@ -108,7 +108,7 @@ impl Sampled {
             let of = &stage.measurement;
             let from = stage.measured_from.unwrap_or(stage.began);
             let time = (stage.began, from + of.window.as_secs_f64());
-            Counted { time, sent: of.bytes_sent as f64, received: of.bytes_received as f64 }
+            StageBytes { time, sent: of.bytes_sent as f64, received: of.bytes_received as f64 }
         });
         let counted = counted.collect();
         let clients = |clients: u32| u64::from(clients) * measured.clients_each;

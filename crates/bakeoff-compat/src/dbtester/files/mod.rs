@@ -60,7 +60,7 @@ const STEP_MS: u64 = 10;
 
 /// A trial of one database.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
+pub struct DatabaseTrial<'a> {
     /// Record of the trial.
     pub record: &'a TrialRecord,
     /// Name of the program: `etcd`.
@@ -130,12 +130,12 @@ pub fn no_metrics() -> String {
 ///
 /// # Errors
 /// When the record measured nothing or is invalid.
-pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
+pub fn files(measured: &DatabaseTrial<'_>) -> Result<TrialFiles, FilesError> {
     let record = measured.record;
     let began = began(record)?;
     let whole = record.measurement().ok_or(FilesError::Nothing)?;
     let rows = rows(measured, began)?;
-    let series = metrics::Sampled::new(measured, began);
+    let series = metrics::MetricsPeriod::new(measured, began);
     let (client, servers) = sampled(record);
     let metrics_of = |node, program| ServerMetrics {
         raw: series.samples(node, program).csv(),
@@ -185,7 +185,7 @@ fn began(record: &TrialRecord) -> Result<f64, FilesError> {
 }
 
 /// Returns one row per second of all stages, including seconds without an answer.
-fn rows(measured: &Measured<'_>, began: f64) -> Result<Vec<Row>, FilesError> {
+fn rows(measured: &DatabaseTrial<'_>, began: f64) -> Result<Vec<Row>, FilesError> {
     let mut rows = Vec::new();
     for stage in measured.record.figured() {
         let from = began + stage.measured_from.unwrap_or(stage.began);
@@ -328,7 +328,7 @@ fn summary(whole: &Measurement) -> String {
     frame::csv(&lines)
 }
 
-fn disk(measured: &Measured<'_>) -> Frame {
+fn disk(measured: &DatabaseTrial<'_>) -> Frame {
     let mut frame = Frame::new(DISK_HEADER);
     let usage = measured.record.usage.iter().filter(|usage| usage.name != GENERATOR);
     for (index, usage) in usage.enumerate() {

@@ -84,7 +84,7 @@ pub(in crate::dbtester) fn made() -> TrialFiles {
     let endpoints = ["10.138.0.2:2379".to_owned()];
     let (program, clients_each, requests) = ("etcd", 10, 7);
     let measured =
-        Measured { record: &record, program, clients_each, requests, endpoints: &endpoints };
+        DatabaseTrial { record: &record, program, clients_each, requests, endpoints: &endpoints };
     files(&measured).unwrap()
 }
 

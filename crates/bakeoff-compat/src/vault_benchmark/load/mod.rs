@@ -36,7 +36,7 @@ use super::server::Server;
 use super::trouble::message;
 
 #[derive(Clone)]
-pub(super) struct Loaded {
+pub(super) struct WeightedTemplate {
     pub(super) name: String,
     /// Percentage of all requests.
     pub(super) weight: u32,
@@ -93,14 +93,14 @@ pub(super) struct Outcome {
 
 struct Plan {
     seed: u64,
-    tests: Vec<Loaded>,
+    tests: Vec<WeightedTemplate>,
     /// Index of the test that each hundredth of the requests belongs to.
     by_percent: [usize; 100],
 }
 
 impl Plan {
     /// The configuration ensures that weights add up to 100.
-    fn new(tests: Vec<Loaded>, seed: u64) -> Self {
+    fn new(tests: Vec<WeightedTemplate>, seed: u64) -> Self {
         let mut by_percent = [0; 100];
         let places = tests.iter().enumerate();
         let each = places.flat_map(|(place, test)| (0..test.weight).map(move |_| place));
@@ -183,7 +183,7 @@ pub(super) fn status_text(status: u16) -> String {
 /// Runs the load until its duration is over or `interrupted` is set.
 pub(super) fn drive(
     server: &Server,
-    tests: Vec<Loaded>,
+    tests: Vec<WeightedTemplate>,
     settings: &Settings,
     interrupted: &AtomicBool,
 ) -> Result<Outcome, LoadError> {
@@ -288,9 +288,13 @@ fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestF
 mod tests {
     use super::*;
 
-    fn loaded(weight: u32, holds: Option<&'static str>) -> Loaded {
+    fn loaded(weight: u32, holds: Option<&'static str>) -> WeightedTemplate {
         let template = Template::fixed("GET", "/v1/x".into(), String::new());
-        Loaded { name: format!("t{weight}"), weight, template: Template { holds, ..template } }
+        WeightedTemplate {
+            name: format!("t{weight}"),
+            weight,
+            template: Template { holds, ..template },
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{Action, Fields, Stage, Template, TestType, Trouble, body_of};
-use crate::vault_benchmark::cleanup::Made;
+use crate::vault_benchmark::cleanup::CreatedObject;
 
 struct Cubbyhole {
     action: Action,
@@ -21,7 +21,7 @@ impl TestType for Cubbyhole {
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
         let path = format!("cubbyhole/{}-{}", self.path.trim_matches('/'), stage.name);
         let secret = Map::from_iter([("foo".to_owned(), Value::from("bar"))]);
-        stage.ledger.note(Made::At(path.clone()));
+        stage.ledger.note(CreatedObject::At(path.clone()));
         stage
             .write(&path, secret.clone())
             .map_err(|trouble| trouble.while_doing("cannot write the test's secret"))?;

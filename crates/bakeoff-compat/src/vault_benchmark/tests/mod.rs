@@ -27,7 +27,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use self::kv::Version;
-use super::cleanup::{Ledger, Made};
+use super::cleanup::{CreatedObject, Ledger};
 use super::client::{Client, Reply};
 use super::fields::Fields;
 use super::request::{Piece, Template, uuid};
@@ -184,7 +184,7 @@ impl Stage<'_> {
         let full = format!("sys/{table}/{path}");
         let mut body = json!({ "type": kind, "config": {} });
         merge(&mut body, options);
-        let made = Made::At(full.clone());
+        let made = CreatedObject::At(full.clone());
         self.ledger.note(made.clone());
         match self.client.post(&full, &body) {
             Ok(_) => Ok(()),

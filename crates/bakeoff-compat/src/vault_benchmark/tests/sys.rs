@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Action, Fields, Stage, Template, TestType, Trouble, body_of};
-use crate::vault_benchmark::cleanup::Made;
+use crate::vault_benchmark::cleanup::CreatedObject;
 use crate::vault_benchmark::request::Piece;
 
 /// Repeats a `GET` of one path.
@@ -89,7 +89,7 @@ impl TestType for Policies {
         (stage.progress)(format!("writing {} policies to {folder}", self.policies));
         for number in 1..=self.policies {
             let path = format!("{folder}/policy-{number}");
-            stage.ledger.note(Made::At(path.clone()));
+            stage.ledger.note(CreatedObject::At(path.clone()));
             stage
                 .client
                 .write(&path, &Value::Object(policy.clone()))
@@ -131,7 +131,7 @@ impl TestType for Mount {
         let Self { table, plugin } = self;
         let folder = stage.name.clone();
         let prefix = format!("{folder}/");
-        stage.ledger.note(Made::Mounts { table, plugin: plugin.clone(), prefix });
+        stage.ledger.note(CreatedObject::Mounts { table, plugin: plugin.clone(), prefix });
         let path = vec![Piece::Text(format!("/v1/sys/{table}/{folder}/{plugin}-")), Piece::Unique];
         let body = json!({ "type": plugin }).to_string();
         Ok(Template { path, ..Template::fixed("POST", String::new(), body) }
@@ -153,7 +153,9 @@ impl TestType for Namespace {
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
         let source = format!("benchmark-{}", stage.name);
         let prefix = format!("{}-", self.prefix);
-        stage.ledger.note(Made::Namespaces { prefix: prefix.clone(), source: source.clone() });
+        stage
+            .ledger
+            .note(CreatedObject::Namespaces { prefix: prefix.clone(), source: source.clone() });
         let path = vec![Piece::Text(format!("/v1/sys/namespaces/{prefix}")), Piece::Unique];
         let body = json!({ "source": source }).to_string();
         Ok(Template { path, ..Template::fixed("POST", String::new(), body) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_wire::http1::{Connection, Limits};
 
-use super::super::options::{self, Asked};
+use super::super::options::{self, WrkCommand};
 use super::super::output::SocketErrors;
 use super::*;
 
@@ -26,7 +26,7 @@ fn case_with(source: &str, more: &[&str]) -> Case {
     let mut args = vec![OsString::from("-s"), file.into(), "http://h:81/p?q#f".into()];
     args.extend(more.iter().map(OsString::from));
     match options::parse(args) {
-        Ok(Asked::Run(options)) => Case { _dir: dir, options: *options },
+        Ok(WrkCommand::Run(options)) => Case { _dir: dir, options: *options },
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bakeoff_engine::transport::Target;
-use bakeoff_install::{Installed, Program};
+use bakeoff_install::{InstalledProgram, Program};
 
 use super::super::storage::COMPONENTS;
 use super::*;
@@ -100,7 +100,7 @@ fn refuses_unsound_systems_with_a_hint() {
 
 /// Returns the configuration of each node, and the description.
 fn described(product: Product, system: &study::System) -> (Vec<Value>, Description) {
-    let program = Installed {
+    let program = InstalledProgram {
         system: "vault".into(),
         version: "1.21.0".into(),
         source: "a test".into(),

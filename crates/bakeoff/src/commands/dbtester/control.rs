@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_compat::dbtester::files::{self, Measured};
-use bakeoff_compat::dbtester::{Located, ResultFile};
+use bakeoff_compat::dbtester::files::{self, DatabaseTrial};
+use bakeoff_compat::dbtester::{LocatedValue, ResultFile};
 use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::study::{DiagnosticSink, Stop, Study};
 use bakeoff_trial::event::{Event, Reporter};
@@ -78,7 +78,7 @@ fn from(
 
 /// Rejects a missing `path_prefix` before anything is started. dbtester's files of a single database go there.
 fn refuse_missing_folder(file: &ConfigFile, args: &ControlArgs) -> Result<(), Failure> {
-    let Located { value, at } = &file.config.client.prefix;
+    let LocatedValue { value, at } = &file.config.client.prefix;
     let folder = args.path_prefix.as_deref().unwrap_or(value);
     if args.database_id.is_none() || folder.is_empty() || Path::new(folder).is_dir() {
         return Ok(());
@@ -115,7 +115,7 @@ fn written(
     }
     let endpoints: Vec<String> =
         group.nodes.iter().map(|node| format!("{}:{}", node.host, node.database_port)).collect();
-    let made = files::files(&Measured {
+    let made = files::files(&DatabaseTrial {
         record: trial,
         program: group.database.product().name(),
         clients_each: planned.clients_each,
