@@ -40,7 +40,8 @@ audit-keys: 100
 
 /// Runs the study, or reads `--record FILE`, and prints both shares.
 pub(crate) fn calibrate(options: &[&str]) -> Result<(), Failure> {
-    let mut asked = Asked { repetitions: REPETITIONS, rounds: ROUNDS, program: None, record: None };
+    let mut asked =
+        CalibrateOptions { repetitions: REPETITIONS, rounds: ROUNDS, program: None, record: None };
     let mut left = options.iter();
     while let Some(option) = left.next() {
         let value = left.next().ok_or_else(|| format!("`{option}` needs a value"))?;
@@ -60,14 +61,14 @@ pub(crate) fn calibrate(options: &[&str]) -> Result<(), Failure> {
     shares(&record, asked.repetitions)
 }
 
-struct Asked {
+struct CalibrateOptions {
     repetitions: usize,
     rounds: u32,
     program: Option<PathBuf>,
     record: Option<PathBuf>,
 }
 
-impl Asked {
+impl CalibrateOptions {
     fn run(&self) -> Result<Record, Failure> {
         let program = match &self.program {
             Some(program) => program.clone(),

@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use self::archive::Packed;
+use self::archive::PackageFile;
 use self::wheel::{TARGETS, Target, Tools};
 use crate::oci::sha256;
 use crate::peers::built_with;
@@ -127,16 +127,16 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
 }
 
 /// Writes the packages of a target beside its program, and says how large they are.
-fn pack(target: &Target, program: &Path, pages: &[Packed], out: &Path) -> Result<(), Failure> {
+fn pack(target: &Target, program: &Path, pages: &[PackageFile], out: &Path) -> Result<(), Failure> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
     };
     let bytes = read(program)?;
     println!("{}: {:.1} MiB", program.display(), bytes.len() as f64 / f64::from(1 << 20));
     let mut files = pages.to_vec();
-    files.push(Packed::new("bin/bakeoff", bytes, 0o755));
+    files.push(PackageFile::new("bin/bakeoff", bytes, 0o755));
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        files.push(Packed::new(
+        files.push(PackageFile::new(
             format!("share/doc/bakeoff/{name}"),
             read(&root().join(name))?,
             0o644,

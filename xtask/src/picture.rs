@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::chromium::Chromium;
-use self::debian::{Missing, finish};
+use self::debian::{FetchProblem, finish};
 use super::Failure;
 
 /// Size of the window in CSS pixels: width and height.
@@ -36,7 +36,7 @@ pub(crate) fn take(run: &str) -> Result<(), Failure> {
         )
     })?;
     let browser = Chromium::find().map_err(|missing| match missing {
-        Missing::Unable(why) | Missing::Failed(why) => why,
+        FetchProblem::Unable(why) | FetchProblem::Failed(why) => why,
     })?;
     let images = super::root().join("docs/images");
     std::fs::create_dir_all(&images).map_err(|error| format!("{}: {error}", images.display()))?;

@@ -17,7 +17,7 @@ use self::values::{loss, option, port};
 use crate::failure::EXIT_CODES;
 
 mod dbtester;
-pub(crate) mod exposed;
+pub(crate) mod exposed_secrets;
 mod load;
 #[cfg(test)]
 mod reference;

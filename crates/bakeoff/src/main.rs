@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         };
         return ended(done.map(|()| ExitCode::SUCCESS));
     }
-    let exposed = cli::exposed::warnings(&cli.command, &arguments);
+    let exposed = cli::exposed_secrets::warnings(&cli.command, &arguments);
     exposed.iter().for_each(|warning| messages::warn(warning));
     let interrupted = match cli.command.only_reads() {
         // A signal ends these at once: they start nothing that would need an end.

@@ -35,16 +35,16 @@ use bakeoff_report::{self as report, Report};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chromium::Chromium;
-use debian::Missing;
+use debian::FetchProblem;
 use libtest_mimic::Arguments;
 use serde_json::{Value, json};
-use skip::{Lacking, Skipped};
+use skip::{SkipReason, SkippedTests};
 use tempfile::TempDir;
 
 /// Maximum load time of a page. The aim is one second; a machine that builds meanwhile is slower.
 const LOADED_WITHIN_MS: f64 = 5000.0;
 
-static CHROMIUM: LazyLock<Result<Chromium, Missing>> = LazyLock::new(Chromium::find);
+static CHROMIUM: LazyLock<Result<Chromium, FetchProblem>> = LazyLock::new(Chromium::find);
 
 struct Browser {
     process: Child,
@@ -575,16 +575,17 @@ fn site_of_500_runs_opens_and_filters() {
 }
 
 /// Returns the source of axe-core, the checker of accessibility, from the npm registry.
-fn axe() -> Result<String, Lacking> {
+fn axe() -> Result<String, SkipReason> {
     const PACKAGE: &str = "axe-core@4.14.1";
-    let folder = debian::cache().map_err(Lacking::Program)?.join("tools").join(PACKAGE);
+    let folder = debian::cache().map_err(SkipReason::Program)?.join("tools").join(PACKAGE);
     let source = folder.join("package/axe.min.js");
     if !source.is_file() {
-        let lacks = |tool: &str| Lacking::Machine(format!("axe-core not found (no {tool} here)"));
+        let lacks =
+            |tool: &str| SkipReason::Machine(format!("axe-core not found (no {tool} here)"));
         for tool in ["npm", "tar"] {
             debian::on_path(tool).ok_or_else(|| lacks(tool))?;
         }
-        let failed = |why: String| Lacking::Program(format!("axe-core not fetched: {why}"));
+        let failed = |why: String| SkipReason::Program(format!("axe-core not fetched: {why}"));
         std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
         let mut pack = Command::new("npm");
         pack.args(["pack", "--silent", PACKAGE]).current_dir(&folder);
@@ -594,14 +595,14 @@ fn axe() -> Result<String, Lacking> {
         unpack.arg("-xzf").arg(&archive).arg("-C").arg(&folder);
         debian::finish("tar", &mut unpack, FETCHED).map_err(failed)?;
     }
-    std::fs::read_to_string(&source).map_err(|error| Lacking::Program(error.to_string()))
+    std::fs::read_to_string(&source).map_err(|error| SkipReason::Program(error.to_string()))
 }
 
 /// Longest time to fetch a package.
 const FETCHED: Duration = Duration::from_secs(120);
 
 /// Runs axe-core's rules on pages in light and in dark, on a desktop and on a phone.
-fn axe_reports_nothing() -> Result<(), Lacking> {
+fn axe_reports_nothing() -> Result<(), SkipReason> {
     let axe = axe()?;
     let mut browser = Browser::start();
     for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390)] {
@@ -638,7 +639,7 @@ fn axe_reports_nothing() -> Result<(), Lacking> {
 }
 
 /// Runs a test that lacks nothing.
-fn done(test: fn()) -> Result<(), Lacking> {
+fn done(test: fn()) -> Result<(), SkipReason> {
     test();
     Ok(())
 }
@@ -701,8 +702,8 @@ fn live_page_follows_a_run_and_becomes_its_report() {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let skipped = Skipped::default();
-    type Test = (&'static str, fn() -> Result<(), Lacking>);
+    let skipped = SkippedTests::default();
+    type Test = (&'static str, fn() -> Result<(), SkipReason>);
     let tests: [Test; 12] = [
         ("a_large_page_opens_without_a_word_on_the_console", || {
             done(a_large_page_opens_without_a_word_on_the_console)

@@ -11,22 +11,22 @@ use crate::oci::header;
 
 /// A file of a package.
 #[derive(Debug, Clone)]
-pub(super) struct Packed {
+pub(super) struct PackageFile {
     /// The path below the package's root: `bin/bakeoff`.
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
     pub(super) mode: u32,
 }
 
-impl Packed {
+impl PackageFile {
     pub(super) fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>, mode: u32) -> Self {
         Self { path: path.into(), bytes: bytes.into(), mode }
     }
 }
 
 /// Packs files below a folder as `.tar.gz`. Folders get entries of their own, as dpkg wants them.
-pub(super) fn tar_gz(folder: &str, files: &[Packed]) -> Vec<u8> {
-    let mut named: Vec<(String, &Packed)> =
+pub(super) fn tar_gz(folder: &str, files: &[PackageFile]) -> Vec<u8> {
+    let mut named: Vec<(String, &PackageFile)> =
         files.iter().map(|file| (format!("{folder}/{}", file.path), file)).collect();
     named.sort_by(|one, other| one.0.cmp(&other.0));
     let gz = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
@@ -58,7 +58,7 @@ fn append(
 }
 
 /// Packs files as a Debian package for a processor: `deb(5)`. The program is static, so the package needs no other.
-pub(super) fn deb(processor: &str, files: &[Packed]) -> Vec<u8> {
+pub(super) fn deb(processor: &str, files: &[PackageFile]) -> Vec<u8> {
     let kib = files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum::<usize>();
     let control = format!(
         "Package: bakeoff\n\
@@ -72,10 +72,10 @@ pub(super) fn deb(processor: &str, files: &[Packed]) -> Vec<u8> {
          bakeoff starts real servers, loads each the same way, checks that\n \
          acknowledged writes survive a crash, and says which one is faster.\n"
     );
-    let control = tar_gz(".", &[Packed::new("control", control, 0o644)]);
-    let placed: Vec<Packed> = files
+    let control = tar_gz(".", &[PackageFile::new("control", control, 0o644)]);
+    let placed: Vec<PackageFile> = files
         .iter()
-        .map(|file| Packed { path: format!("usr/{}", file.path), ..file.clone() })
+        .map(|file| PackageFile { path: format!("usr/{}", file.path), ..file.clone() })
         .collect();
     let data = tar_gz(".", &placed);
     let members =
@@ -100,10 +100,10 @@ mod tests {
 
     use super::*;
 
-    fn files() -> Vec<Packed> {
+    fn files() -> Vec<PackageFile> {
         vec![
-            Packed::new("share/man/man1/bakeoff.1", "page", 0o644),
-            Packed::new("bin/bakeoff", "program", 0o755),
+            PackageFile::new("share/man/man1/bakeoff.1", "page", 0o644),
+            PackageFile::new("bin/bakeoff", "program", 0o755),
         ]
     }
 
@@ -126,7 +126,7 @@ mod tests {
             "bakeoff-1/share/man/man1/bakeoff.1",
         ];
         assert_eq!(listed(&packed), expected);
-        let turned: Vec<Packed> = files().into_iter().rev().collect();
+        let turned: Vec<PackageFile> = files().into_iter().rev().collect();
         assert_eq!(packed, tar_gz("bakeoff-1", &turned), "the order of the list is irrelevant");
     }
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::archive::Packed;
+use super::archive::PackageFile;
 use crate::Failure;
 use crate::oci::{Layout, Settings, write_image_of};
 
@@ -15,7 +15,7 @@ pub(crate) const USER: u64 = 65534;
 /// Writes an image of a static program with its pages: as a folder, which is replaced, and as an archive for `ctr images
 /// import` and `podman load`. `files` are below `/usr`. Returns the manifest's digest.
 pub(super) fn write(
-    files: &[Packed],
+    files: &[PackageFile],
     processor: &str,
     version: &str,
     folder: &Path,
@@ -26,7 +26,7 @@ pub(super) fn write(
         fs::remove_dir_all(folder).map_err(cannot)?;
     }
     let passwd = format!("root:x:0:0::/:/bakeoff\nbakeoff:x:{USER}:{USER}::/tmp:/bakeoff\n");
-    let placed = |file: &Packed| match &*file.path {
+    let placed = |file: &PackageFile| match &*file.path {
         "bin/bakeoff" => "/bakeoff".to_owned(),
         path => format!("/usr/{path}"),
     };
@@ -63,7 +63,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, archive) = (dir.path().join("oci"), dir.path().join("oci.tar"));
         let written = |bytes: &[u8]| {
-            let files = [Packed::new("bin/bakeoff", bytes, 0o755)];
+            let files = [PackageFile::new("bin/bakeoff", bytes, 0o755)];
             let digest = write(&files, "amd64", "1.2.3", &folder, &archive).unwrap();
             (digest, fs::read(&archive).unwrap())
         };

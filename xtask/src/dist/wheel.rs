@@ -14,7 +14,7 @@ use crate::peers::output_of;
 use crate::{Failure, root, run, without_own_variables};
 
 use super::VERSION;
-use super::archive::Packed;
+use super::archive::PackageFile;
 
 /// Versions and hashes of maturin and zig.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
@@ -142,7 +142,7 @@ impl Tools {
 }
 
 /// Writes the Python project with the files that go into each wheel, below `out/python`.
-pub(super) fn write_project(out: &Path, files: &[Packed]) -> Result<(), Failure> {
+pub(super) fn write_project(out: &Path, files: &[PackageFile]) -> Result<(), Failure> {
     let folder = out.join("python");
     let cannot = |error| format!("cannot write `{}`: {error}", folder.display());
     if folder.exists() {

@@ -26,7 +26,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use self::nginx::Nginx;
 use self::tools::{Job, Tool, ToolFigures};
 use super::fetch::{Debian, Program};
-use super::measure::{self, Place, Used};
+use super::measure::{self, Place, ResourceUse};
 use super::summary::Spread;
 use crate::Failure;
 
@@ -176,7 +176,7 @@ impl Case {
 
 #[derive(Debug, Clone)]
 struct Run {
-    used: Used,
+    used: ResourceUse,
     reported: ToolFigures,
 }
 
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn ratios_are_taken_within_rounds() {
         let run = |us: u64| Run {
-            used: Used { user: Duration::from_micros(us), ..Used::default() },
+            used: ResourceUse { user: Duration::from_micros(us), ..ResourceUse::default() },
             reported: reported(1, 0),
         };
         let mut results = Results::default();

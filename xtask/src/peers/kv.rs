@@ -16,7 +16,7 @@ use bakeoff_core::record;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::etcd::{self, BENCHMARK_VERSION, Etcd};
-use super::measure::{self, Place, Used};
+use super::measure::{self, Place, ResourceUse};
 use super::summary::{Spread, table};
 use super::{output_of, when_and_where};
 use crate::Failure;
@@ -67,7 +67,7 @@ enum Tool {
 
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    used: Used,
+    used: ResourceUse,
     puts: u64,
     per_second: f64,
     /// CPU time during the load, without start and end. Only bakeoff reports it.
@@ -257,7 +257,7 @@ fn read_theirs(output: &str) -> Result<(u64, f64), Failure> {
     Ok((counts.sum(), rate))
 }
 
-fn read_ours(runs: &Path, used: Used) -> Result<Run, Failure> {
+fn read_ours(runs: &Path, used: ResourceUse) -> Result<Run, Failure> {
     let mut folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
     let run = folders.next().ok_or("bakeoff left no run")?.path();
     let text = std::fs::read_to_string(run.join("record.jsonl"))
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn ratio_is_of_medians_with_the_range_of_rounds() {
         let run = |us: u64| Run {
-            used: Used { user: Duration::from_micros(us), ..Used::default() },
+            used: ResourceUse { user: Duration::from_micros(us), ..ResourceUse::default() },
             puts: 1,
             per_second: 1.0,
             load_cpu: None,

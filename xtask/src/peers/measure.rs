@@ -19,14 +19,14 @@ use crate::Failure;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Used {
+pub(crate) struct ResourceUse {
     /// CPU time of all threads.
     pub(super) user: Duration,
     pub(super) system: Duration,
     pub(super) rss_bytes_max: u64,
 }
 
-impl Used {
+impl ResourceUse {
     pub(super) fn cpu(&self) -> Duration {
         self.user + self.system
     }
@@ -57,7 +57,11 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     /// Runs `command` with its output in `log` and its errors in a file beside it. Returns its usage and output.
-    pub(crate) fn run(&self, command: Command, log: &Path) -> Result<(Used, String), Failure> {
+    pub(crate) fn run(
+        &self,
+        command: Command,
+        log: &Path,
+    ) -> Result<(ResourceUse, String), Failure> {
         self.run_watched(command, log, &mut |_| ())
     }
 
@@ -67,7 +71,7 @@ impl Place<'_> {
         mut command: Command,
         log: &Path,
         look: &mut dyn FnMut(u32),
-    ) -> Result<(Used, String), Failure> {
+    ) -> Result<(ResourceUse, String), Failure> {
         let name = command.get_program().to_string_lossy().into_owned();
         let cannot = |what: &str, error: &dyn std::fmt::Display| format!("cannot {what}: {error}");
         let file = File::create(log).map_err(|error| cannot("write a log", &error))?;
@@ -99,7 +103,7 @@ impl Place<'_> {
 }
 
 /// Waits for the end without reaping the process.
-fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<Used, Failure> {
+fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<ResourceUse, Failure> {
     let pid = Pid::from_child(child);
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let mut rss_bytes_max = 0;
@@ -109,7 +113,7 @@ fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<Used, Failure> {
         if ended.is_some() {
             let (user, system) =
                 cpu_of(child.id()).ok_or("cannot read the CPU time of a process")?;
-            return Ok(Used { user, system, rss_bytes_max });
+            return Ok(ResourceUse { user, system, rss_bytes_max });
         }
         rss_bytes_max = rss_bytes_max.max(memory(child.id(), "VmHWM:").unwrap_or(0));
         look(child.id());
@@ -159,7 +163,7 @@ fn time(ticks: u64) -> Duration {
 mod tests {
     use super::*;
 
-    fn anywhere(command: Command, log: &Path) -> Result<(Used, String), Failure> {
+    fn anywhere(command: Command, log: &Path) -> Result<(ResourceUse, String), Failure> {
         let allowed = rustix::thread::sched_getaffinity(None).expect("CPUs");
         Place { cpu: None, allowed: &allowed, codes: &[0] }.run(command, log)
     }

@@ -20,7 +20,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;
 
 use self::server::Server;
-use super::measure::{self, Place, Used};
+use super::measure::{self, Place, ResourceUse};
 use super::summary::{Spread, table};
 use super::{output_of, when_and_where};
 use crate::Failure;
@@ -90,7 +90,7 @@ enum Tool {
 
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    used: Used,
+    used: ResourceUse,
     requests: u64,
     /// Share of successful requests, 0 to 1.
     success: f64,
@@ -240,7 +240,7 @@ impl Stand {
 }
 
 /// Parses the JSON report, which has the same format in both tools.
-fn read(output: &str, kind: &str, used: Used) -> Result<Run, Failure> {
+fn read(output: &str, kind: &str, used: ResourceUse) -> Result<Run, Failure> {
     let report: Value = serde_json::from_str(output.trim())
         .map_err(|error| format!("the report is not JSON: {error}\n  {output}"))?;
     let metrics = &report["metrics"][kind];
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn reads_reports_and_takes_ratios_within_rounds() {
         let report = r#"{"metrics":{"k":{"requests":4,"success":0.5,"rate":2.5}}}"#;
-        let used = |us| Used { user: Duration::from_micros(us), ..Used::default() };
+        let used = |us| ResourceUse { user: Duration::from_micros(us), ..ResourceUse::default() };
         let run = |us| read(report, "k", used(us)).expect("a report");
         assert_eq!((run(8).requests, run(8).success, run(8).cpu_us()), (4, 0.5, 2.0));
         assert!(read(report, "other", used(1)).is_err());

@@ -14,7 +14,7 @@ pub(super) const BODY_MAX: usize = 16 << 20;
 
 /// Result of parsing the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed<'a> {
+pub(super) enum ParseResult<'a> {
     /// The head is incomplete.
     Partial,
     /// A complete head. Its body may be incomplete.
@@ -66,21 +66,21 @@ pub(super) const SPLIT: &str = "split";
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Parses a head at the start of `bytes`.
-pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
+pub(super) fn parse(bytes: &[u8]) -> ParseResult<'_> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) if bytes.len() <= HEAD_MAX => return Parsed::Partial,
-        Ok(httparse::Status::Partial) => return Parsed::Bad(Status::HeadersTooLarge),
-        Err(httparse::Error::TooManyHeaders) => return Parsed::Bad(Status::HeadersTooLarge),
-        Err(_) => return Parsed::Bad(Status::BadRequest),
+        Ok(httparse::Status::Partial) if bytes.len() <= HEAD_MAX => return ParseResult::Partial,
+        Ok(httparse::Status::Partial) => return ParseResult::Bad(Status::HeadersTooLarge),
+        Err(httparse::Error::TooManyHeaders) => return ParseResult::Bad(Status::HeadersTooLarge),
+        Err(_) => return ParseResult::Bad(Status::BadRequest),
     };
     if length > HEAD_MAX {
-        return Parsed::Bad(Status::HeadersTooLarge);
+        return ParseResult::Bad(Status::HeadersTooLarge);
     }
     let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Parsed::Bad(Status::BadRequest);
+        return ParseResult::Bad(Status::BadRequest);
     };
     let mut keep_alive = request.version == Some(1);
     let mut expects_continue = false;
@@ -91,10 +91,10 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
             match number(value) {
                 // Two different lengths would allow request smuggling.
                 Some(n) if body_length.is_none_or(|known| known == n) => body_length = Some(n),
-                _ => return Parsed::Bad(Status::BadRequest),
+                _ => return ParseResult::Bad(Status::BadRequest),
             }
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Parsed::Bad(Status::LengthRequired);
+            return ParseResult::Bad(Status::LengthRequired);
         } else if header.name.eq_ignore_ascii_case("connection") {
             let has = |word: &[u8]| {
                 value.split(|&b| b == b',').any(|w| w.trim_ascii().eq_ignore_ascii_case(word))
@@ -106,12 +106,12 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     }
     let body_length = body_length.unwrap_or(0);
     if body_length > BODY_MAX as u64 {
-        return Parsed::Bad(Status::ContentTooLarge);
+        return ParseResult::Bad(Status::ContentTooLarge);
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (old, split) = (query == OLD, query == SPLIT);
     let body_length = body_length as usize;
-    Parsed::Head(Head {
+    ParseResult::Head(Head {
         method,
         path,
         old,
@@ -193,7 +193,7 @@ mod tests {
 
     fn head(text: &str) -> Head<'_> {
         match parse(text.as_bytes()) {
-            Parsed::Head(head) => head,
+            ParseResult::Head(head) => head,
             other => panic!("{text:?} gave {other:?}"),
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     fn every_prefix_of_a_request_is_partial() {
         let text = "GET /kv/a HTTP/1.1\r\nHost: h\r\n\r\n";
         for end in 0..text.len() {
-            assert_eq!(parse(&text.as_bytes()[..end]), Parsed::Partial, "{end}");
+            assert_eq!(parse(&text.as_bytes()[..end]), ParseResult::Partial, "{end}");
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn malformed_request_gets_a_4xx_status() {
-        let bad = |text: &str, status| assert_eq!(parse(text.as_bytes()), Parsed::Bad(status));
+        let bad = |text: &str, status| assert_eq!(parse(text.as_bytes()), ParseResult::Bad(status));
         let with = |header: &str| format!("PUT /kv/a HTTP/1.1\r\n{header}\r\n\r\n");
         bad("\0\0\0\0", Status::BadRequest);
         bad("GET / HTTP/3.0\r\n\r\n", Status::BadRequest);

@@ -31,7 +31,7 @@ pub(super) enum Entry<'a> {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Replayed {
+pub(super) struct ReplayResult {
     pub(super) records: u64,
     /// Bytes of an incomplete record, now removed.
     pub(super) torn_bytes: u64,
@@ -51,7 +51,7 @@ impl Log {
         dir: &Path,
         durability: Durability,
         apply: impl FnMut(Entry<'_>),
-    ) -> io::Result<(Self, Replayed)> {
+    ) -> io::Result<(Self, ReplayResult)> {
         std::fs::create_dir_all(dir)?;
         let path = dir.join(FILE);
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
@@ -133,8 +133,12 @@ fn record(to: &mut Vec<u8>, kind: u8, key: &[u8], value: &[u8]) {
 }
 
 /// Applies all records. Also returns the number of the next commit.
-fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Result<(Replayed, u64)> {
-    let mut found = Replayed::default();
+fn replay(
+    file: &File,
+    size: u64,
+    mut apply: impl FnMut(Entry<'_>),
+) -> io::Result<(ReplayResult, u64)> {
+    let mut found = ReplayResult::default();
     let mut next = 1;
     let mut from = BufReader::with_capacity(1 << 20, file);
     let mut magic = Vec::new();
@@ -142,7 +146,7 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
     if magic != MAGIC {
         if MAGIC.starts_with(&magic) {
             // The process ended before it wrote all of the first bytes.
-            return Ok((Replayed { torn_bytes: size, ..found }, next));
+            return Ok((ReplayResult { torn_bytes: size, ..found }, next));
         }
         return Err(io::Error::other("is not a canary log"));
     }
@@ -150,7 +154,7 @@ fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Resul
     let mut rest = Vec::new();
     while good < size {
         let left = size - good;
-        let torn = (Replayed { torn_bytes: left, ..found }, next);
+        let torn = (ReplayResult { torn_bytes: left, ..found }, next);
         let mut header = [0; HEADER];
         if left < HEADER as u64 {
             return Ok(torn);
@@ -218,7 +222,7 @@ mod tests {
         std::fs::read(dir.join(FILE)).unwrap()
     }
 
-    fn replayed(dir: &Path) -> io::Result<(Vec<String>, Replayed)> {
+    fn replayed(dir: &Path) -> io::Result<(Vec<String>, ReplayResult)> {
         let mut seen = Vec::new();
         let (_, found) =
             Log::open(dir, Durability::PageCache, |entry| seen.push(format!("{entry:?}")))?;
@@ -230,7 +234,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path());
         let (seen, found) = replayed(dir.path()).unwrap();
-        assert_eq!(found, Replayed { records: 3, torn_bytes: 0 });
+        assert_eq!(found, ReplayResult { records: 3, torn_bytes: 0 });
         assert_eq!(seen[0], format!("{:?}", Entry::Put { key: b"a", value: b"1" }));
         assert_eq!(seen[1], format!("{:?}", Entry::Delete { key: b"a" }));
     }
@@ -264,7 +268,7 @@ mod tests {
         let zeros = [&whole[..], &[0; 40_000]].concat();
         std::fs::write(dir.path().join(FILE), zeros).unwrap();
         let found = replayed(dir.path()).unwrap().1;
-        assert_eq!(found, Replayed { records: 3, torn_bytes: 40_000 });
+        assert_eq!(found, ReplayResult { records: 3, torn_bytes: 40_000 });
     }
 
     #[test]

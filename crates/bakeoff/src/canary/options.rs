@@ -48,7 +48,7 @@ pub(crate) enum Durability {
 }
 
 /// Options parsed so far.
-struct Given {
+struct PartialOptions {
     listen: Option<SocketAddr>,
     first: Option<SocketAddr>,
     durability: Durability,
@@ -62,7 +62,7 @@ struct Given {
 impl Options {
     pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, OptionsError> {
         let mut data = None;
-        let mut given = Given {
+        let mut given = PartialOptions {
             listen: None,
             first: None,
             durability: Durability::SyncEachWrite,
@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-impl Given {
+impl PartialOptions {
     /// Stores an option's value. `None` if the option is unknown.
     fn take(&mut self, name: &str, text: &str) -> Option<Result<(), ValueProblem>> {
         let faults = &mut self.faults;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::faults::{Dice, Faults};
-use super::http::{self, Parsed};
+use super::http::{self, ParseResult};
 use super::server::End;
 use super::{Options, say};
 
@@ -124,7 +124,7 @@ struct Request {
 fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
     loop {
         match http::parse(buffer) {
-            Parsed::Head(head) if buffer.len() >= head.length + head.body_length => {
+            ParseResult::Head(head) if buffer.len() >= head.length + head.body_length => {
                 let data = head.path.starts_with("/kv/") || head.path.starts_with("/list/");
                 let length = head.length + head.body_length;
                 let end = head.method.len() + 1 + head.path.len();
@@ -134,11 +134,11 @@ fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<R
                 let keep_alive = head.keep_alive;
                 return Ok(Some(Request { length, keep_alive, data, is_get, target }));
             }
-            Parsed::Head(head) if head.expects_continue && buffer.len() == head.length => {
+            ParseResult::Head(head) if head.expects_continue && buffer.len() == head.length => {
                 client.write_all(http::CONTINUE)?;
             }
-            Parsed::Head(_) | Parsed::Partial => {}
-            Parsed::Bad(status) => {
+            ParseResult::Head(_) | ParseResult::Partial => {}
+            ParseResult::Bad(status) => {
                 let mut out = Vec::new();
                 http::answer(&mut out, status, b"", false);
                 client.write_all(&out)?;

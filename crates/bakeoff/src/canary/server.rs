@@ -18,7 +18,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::greed;
-use super::http::{self, Parsed};
+use super::http::{self, ParseResult};
 use super::service::{Answer, Service};
 use super::truth::RequestTimes;
 use super::{Options, say};
@@ -78,7 +78,7 @@ struct Connection {
     output: Vec<u8>,
     written: usize,
     /// Answer to send later. Until then nothing is read.
-    delayed: Option<Delayed>,
+    delayed: Option<DelayedAnswer>,
     /// Times of an answer of `/truth` that is being sent.
     times: Option<RequestTimes>,
     /// True while the socket may hold bytes: edge-triggered epoll does not report them twice.
@@ -89,20 +89,20 @@ struct Connection {
     ended: bool,
     continued: bool,
     in_round: bool,
-    after: After,
+    after: CloseMode,
 }
 
-struct Delayed {
+struct DelayedAnswer {
     due: Instant,
     bytes: Vec<u8>,
-    after: After,
+    after: CloseMode,
     /// Times of the request, for `/truth`.
     times: Option<RequestTimes>,
 }
 
 /// Handling of a connection once its output is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+enum CloseMode {
     Keep,
     /// Close it at once.
     Close,
@@ -307,7 +307,7 @@ impl Canary {
                 ended: false,
                 continued: false,
                 in_round: false,
-                after: After::Keep,
+                after: CloseMode::Keep,
             }));
         }
     }
@@ -347,14 +347,14 @@ impl Canary {
         {
             self.service.note_truth(times, out);
         }
-        if open && flushed && connection.after == After::Linger {
+        if open && flushed && connection.after == CloseMode::Linger {
             let until = clock::now() + LINGER;
-            connection.after = After::Lingering(until);
+            connection.after = CloseMode::Lingering(until);
             let _ = connection.socket.shutdown(Shutdown::Write);
             self.timers.push(Reverse((until, slot, connection.generation)));
         }
         let close = match connection.after {
-            After::Keep => {
+            CloseMode::Keep => {
                 // Close after the client's end only once all its requests are answered.
                 flushed
                     && connection.ended
@@ -362,9 +362,9 @@ impl Canary {
                     && !connection.unparsed
                     && connection.delayed.is_none()
             }
-            After::Close => flushed,
-            After::Linger => false,
-            After::Lingering(until) => {
+            CloseMode::Close => flushed,
+            CloseMode::Linger => false,
+            CloseMode::Lingering(until) => {
                 (connection.ended && !connection.readable) || clock::now() >= until
             }
         };
@@ -381,8 +381,8 @@ impl Canary {
 impl Connection {
     /// Returns true if this round may read or answer more.
     fn may_work(&self) -> bool {
-        let lingers = matches!(self.after, After::Lingering(_));
-        (self.after == After::Keep || lingers)
+        let lingers = matches!(self.after, CloseMode::Lingering(_));
+        (self.after == CloseMode::Keep || lingers)
             && self.delayed.is_none()
             && self.output.len() < OUTPUT_MAX
     }
@@ -397,7 +397,7 @@ impl Connection {
                     self.readable = false;
                 }
                 Ok(n) => {
-                    if self.after == After::Keep {
+                    if self.after == CloseMode::Keep {
                         self.input.extend_from_slice(&scratch[..n]);
                         self.unparsed = true;
                     }
@@ -411,7 +411,7 @@ impl Connection {
                 Err(_) => {
                     self.ended = true;
                     self.readable = false;
-                    self.after = After::Close;
+                    self.after = CloseMode::Close;
                     self.output.clear();
                     self.written = 0;
                 }
@@ -425,21 +425,21 @@ impl Connection {
         let mut at = 0;
         let mut due = None;
         self.unparsed = false;
-        while due.is_none() && self.after == After::Keep && at < self.input.len() {
+        while due.is_none() && self.after == CloseMode::Keep && at < self.input.len() {
             if self.output.len() >= OUTPUT_MAX {
                 self.unparsed = true;
                 break;
             }
             let bytes = &self.input[at..];
             let head = match http::parse(bytes) {
-                Parsed::Partial => break,
-                Parsed::Bad(status) => {
+                ParseResult::Partial => break,
+                ParseResult::Bad(status) => {
                     service.note_bad_request();
                     http::answer(&mut self.output, status, b"", false);
-                    self.after = After::Linger;
+                    self.after = CloseMode::Linger;
                     break;
                 }
-                Parsed::Head(head) => head,
+                ParseResult::Head(head) => head,
             };
             let end = head.length + head.body_length;
             let Some(body) = bytes.get(head.length..end) else {
@@ -452,16 +452,16 @@ impl Connection {
             let start = self.output.len();
             match service.answer(&head, body, &mut self.output) {
                 Answer::Whole if head.keep_alive => {}
-                Answer::Whole => self.after = After::Linger,
-                Answer::CutOff => self.after = After::Close,
+                Answer::Whole => self.after = CloseMode::Linger,
+                Answer::CutOff => self.after = CloseMode::Close,
                 kept @ (Answer::Delayed(by) | Answer::Truth(by)) => {
                     let at = clock::now();
                     let due_at = at + by;
                     let times = matches!(kept, Answer::Truth(_))
                         .then_some(RequestTimes { at, due: due_at });
-                    let after = if head.keep_alive { After::Keep } else { After::Linger };
+                    let after = if head.keep_alive { CloseMode::Keep } else { CloseMode::Linger };
                     let bytes = self.output.split_off(start);
-                    self.delayed = Some(Delayed { due: due_at, bytes, after, times });
+                    self.delayed = Some(DelayedAnswer { due: due_at, bytes, after, times });
                     due = Some(due_at);
                 }
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
 use super::greed;
 use super::http::{self, Head, Status};
-use super::store::{Logged, Store};
+use super::store::{LogPresence, Store};
 use super::truth::{self, DelaySource, RequestTimes, TruthStats};
 use super::{Options, say};
 
@@ -300,8 +300,8 @@ impl Service {
         out: &mut Vec<u8>,
     ) -> Answer {
         let logged = match fate {
-            Fate::LoseOnRestart => Logged::No,
-            _ => Logged::Yes,
+            Fate::LoseOnRestart => LogPresence::No,
+            _ => LogPresence::Yes,
         };
         let now = clock::now();
         let put = head.method == "PUT";

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Durability;
-use super::log::{Entry, Log, Replayed};
+use super::log::{Entry, Log, ReplayResult};
 
 pub(super) struct Store {
     keys: Keys,
@@ -16,7 +16,7 @@ pub(super) struct Store {
 
 /// Presence of a write in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Logged {
+pub(super) enum LogPresence {
     Yes,
     /// Lost at a restart.
     No,
@@ -30,7 +30,7 @@ impl Store {
         durability: Durability,
         keep_previous: bool,
         keep_for: Duration,
-    ) -> io::Result<(Self, Replayed)> {
+    ) -> io::Result<(Self, ReplayResult)> {
         let (map, pasts) = (BTreeMap::new(), BTreeMap::new());
         let mut keys = Keys { map, live: 0, place: 1, keep_previous, keep_for, pasts };
         let (log, found) = Log::open(dir, durability, |entry| match entry {
@@ -41,19 +41,19 @@ impl Store {
     }
 
     /// Sets a value. It is visible at once, and durable after [`Store::commit`].
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8], logged: Logged, now: Instant) {
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8], logged: LogPresence, now: Instant) {
         self.keys.remember(key, now);
         self.keys.set(key, Some(value));
-        if logged == Logged::Yes {
+        if logged == LogPresence::Yes {
             self.log.append(Entry::Put { key, value });
         }
     }
 
     /// Deletes a key, like [`Store::put`].
-    pub(super) fn delete(&mut self, key: &[u8], logged: Logged, now: Instant) {
+    pub(super) fn delete(&mut self, key: &[u8], logged: LogPresence, now: Instant) {
         self.keys.remember(key, now);
         self.keys.set(key, None);
-        if logged == Logged::Yes {
+        if logged == LogPresence::Yes {
             self.log.append(Entry::Delete { key });
         }
     }
@@ -167,11 +167,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
-        store.put(b"a", b"1", Logged::Yes, clock::now());
+        store.put(b"a", b"1", LogPresence::Yes, clock::now());
         assert_eq!((store.get(b"a"), store.previous(b"a")), (Some(&b"1"[..]), None));
-        store.put(b"a", b"2", Logged::Yes, clock::now());
+        store.put(b"a", b"2", LogPresence::Yes, clock::now());
         assert_eq!(store.previous(b"a"), Some(&b"1"[..]));
-        store.delete(b"a", Logged::Yes, clock::now());
+        store.delete(b"a", LogPresence::Yes, clock::now());
         assert_eq!((store.get(b"a"), store.previous(b"a")), (None, Some(&b"2"[..])));
         assert_eq!(store.len(), 0);
         store.commit().unwrap();
@@ -187,9 +187,9 @@ mod tests {
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
         for key in ["b/2", "a/1", "b/1", "b/3", "c/1", "b"] {
-            store.put(key.as_bytes(), b"", Logged::Yes, clock::now());
+            store.put(key.as_bytes(), b"", LogPresence::Yes, clock::now());
         }
-        store.delete(b"b/2", Logged::Yes, clock::now());
+        store.delete(b"b/2", LogPresence::Yes, clock::now());
         assert_eq!(store.list(b"b/").collect::<Vec<_>>(), [b"b/1", b"b/3"]);
         assert_eq!(store.list(b"").count(), 5);
         assert_eq!(store.len(), 5);
@@ -200,8 +200,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) =
             Store::open(dir.path(), Durability::PageCache, false, Duration::ZERO).unwrap();
-        store.put(b"kept", b"1", Logged::Yes, clock::now());
-        store.put(b"lost", b"1", Logged::No, clock::now());
+        store.put(b"kept", b"1", LogPresence::Yes, clock::now());
+        store.put(b"lost", b"1", LogPresence::No, clock::now());
         store.commit().unwrap();
         assert!(store.get(b"lost").is_some());
         drop(store);
@@ -218,10 +218,10 @@ mod tests {
         let (mut store, _) = Store::open(dir.path(), Durability::PageCache, false, lag).unwrap();
         let start = clock::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        store.put(b"a", b"1", Logged::Yes, at(0));
-        store.put(b"a", b"2", Logged::Yes, at(30));
-        store.delete(b"a", Logged::Yes, at(60));
-        store.put(b"a", b"3", Logged::Yes, at(90));
+        store.put(b"a", b"1", LogPresence::Yes, at(0));
+        store.put(b"a", b"2", LogPresence::Yes, at(30));
+        store.delete(b"a", LogPresence::Yes, at(60));
+        store.put(b"a", b"3", LogPresence::Yes, at(90));
         let seen = |milliseconds| store.a_while_ago(b"a", at(milliseconds));
         // The first two are dropped by now: times only move forward.
         assert_eq!(seen(91), (Some(&b"2"[..]), true));

@@ -176,7 +176,7 @@ pub(crate) fn install(
 /// Prints what each study lacks on this machine, or writes it as JSON.
 pub(crate) fn doctor(asked: &[String], json: bool) -> Result<ExitCode, Failure> {
     let studies = asked_studies(asked)?;
-    let lacks = lacks(&studies, Where::Here)?;
+    let lacks = lacks(&studies, RunLocation::Here)?;
     let complete = is_complete(&lacks);
     if json {
         let found = json!({"format": 1, "complete": complete, "studies": json_of(&lacks)});
@@ -208,7 +208,7 @@ pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Fa
 
 /// The machines that would run a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Where {
+pub(crate) enum RunLocation {
     /// This machine, which must also cause the faults.
     Here,
     /// Those of a places file, to which this machine sends programs.
@@ -225,7 +225,7 @@ pub(crate) struct Lack {
 /// Returns what each study lacks on this machine.
 pub(crate) fn lacks(
     studies: &[(String, Study)],
-    place: Where,
+    place: RunLocation,
 ) -> Result<Vec<(&str, Vec<Lack>)>, Failure> {
     let cache = Cache::from_environment()?;
     studies.iter().map(|(name, study)| Ok((&**name, missing(study, place, &cache)?))).collect()
@@ -260,13 +260,13 @@ pub(crate) fn json_of(lacks: &[(&str, Vec<Lack>)]) -> Value {
 }
 
 /// Returns each missing system, and each fault that this machine cannot cause.
-fn missing(study: &Study, place: Where, cache: &Cache) -> Result<Vec<Lack>, Failure> {
+fn missing(study: &Study, place: RunLocation, cache: &Cache) -> Result<Vec<Lack>, Failure> {
     let mut missing = Vec::new();
     let mut lacks = |what: &str, fix: &str, support: Result<(), String>| {
         let lack = |reason| Lack { what: what.to_owned(), reason, fix: fix.to_owned() };
         missing.extend(support.err().map(lack));
     };
-    if place == Where::Here {
+    if place == RunLocation::Here {
         if study.needs_network() && systems::without_relays(study).is_some() {
             lacks("network faults", NAMESPACES, network::support());
         }

@@ -21,7 +21,7 @@ use bakeoff_trial::run::misfits::{Misfit, misfits};
 use bakeoff_trial::run::refusals::{DISKS_HINT, SPACE_MIN};
 use serde_json::{Value, json};
 
-use super::catalogue::{self, MISSING, Where};
+use super::catalogue::{self, MISSING, RunLocation};
 use crate::failure::Failure;
 use crate::messages;
 use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};
@@ -83,7 +83,7 @@ pub(crate) fn machines(
     drop(pods);
     let inspections: Vec<Inspection> = cluster.into_iter().chain(inspections).collect();
     let lacking = inspections.iter().filter(|inspection| !inspection.missing.is_empty()).count();
-    let lacks = catalogue::lacks(&studies, Where::Places)?;
+    let lacks = catalogue::lacks(&studies, RunLocation::Places)?;
     let complete = catalogue::is_complete(&lacks);
     let lacks_nothing = lacking == 0 && complete && refused.is_empty();
     let code = if lacks_nothing { ExitCode::SUCCESS } else { ExitCode::from(MISSING) };

@@ -264,12 +264,12 @@ fn text(run: &Run) -> String {
 enum Glance {
     Run {
         started: String,
-        study: Named,
+        study: StudyHeader,
         order: Vec<serde::de::IgnoredAny>,
     },
     Trial {
-        trial: Numbered,
-        outcome: Ended,
+        trial: TrialNumber,
+        outcome: EndLine,
         #[serde(default)]
         not_tried: bool,
     },
@@ -278,20 +278,20 @@ enum Glance {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct StudyHeader {
     name: String,
     #[serde(default)]
     is_quick: bool,
 }
 
 #[derive(Deserialize)]
-struct Numbered {
+struct TrialNumber {
     number: u32,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case", tag = "ended")]
-enum Ended {
+enum EndLine {
     Interrupted,
     #[serde(other)]
     Otherwise,
@@ -299,7 +299,7 @@ enum Ended {
 
 /// Error of a record that cannot be listed.
 #[derive(Debug, thiserror::Error)]
-enum Unlisted {
+enum ListingError {
     #[error(transparent)]
     NotOpened(io::Error),
     #[error("{}", .0.headline())]
@@ -310,24 +310,24 @@ enum Unlisted {
     NoHeader,
 }
 
-fn read(path: &Path) -> Result<Run, Unlisted> {
+fn read(path: &Path) -> Result<Run, ListingError> {
     let file = path.join(RECORD);
-    let goes_on = is_held(&files::open(&file).map_err(Unlisted::NotOpened)?);
-    let record = folder::read_file(&file).map_err(Unlisted::NotRead)?;
+    let goes_on = is_held(&files::open(&file).map_err(ListingError::NotOpened)?);
+    let record = folder::read_file(&file).map_err(ListingError::NotRead)?;
     let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let mut next = || -> Result<Option<Glance>, Unlisted> {
+    let mut next = || -> Result<Option<Glance>, ListingError> {
         let line = lines.next().map(serde_json::from_slice);
-        line.transpose().map_err(Unlisted::NotALine)
+        line.transpose().map_err(ListingError::NotALine)
     };
     let Some(Glance::Run { started, study, order }) = next()? else {
-        return Err(Unlisted::NoHeader);
+        return Err(ListingError::NoHeader);
     };
     let (mut run, mut ended) = (std::collections::BTreeSet::new(), false);
     let mut skipped = 0;
     // An unreadable line is an incomplete end, or one that `report` complains about.
     while let Ok(Some(line)) = next() {
         match line {
-            Glance::Trial { trial, outcome, not_tried } if outcome != Ended::Interrupted => {
+            Glance::Trial { trial, outcome, not_tried } if outcome != EndLine::Interrupted => {
                 skipped += usize::from(run.insert(trial.number) && not_tried);
             }
             Glance::Trial { .. } => {}

@@ -137,7 +137,7 @@ fn history(judged: &JudgedHistory, kept: &KeptHistory, folder: &Path) -> (Outcom
         }
         Err(error) => return (Outcome::CannotTell, error.to_string()),
     }
-    let mut hashed = Hashed { from: file.take(kept.file_bytes), hash: Sha256::new() };
+    let mut hashed = HashingReader { from: file.take(kept.file_bytes), hash: Sha256::new() };
     let again = match judged.operations <= JUDGED_AGAIN_MAX {
         true => judge::read(BufReader::new(&mut hashed)).map(|mut read| Some(read.judge())),
         false => Ok(None),
@@ -161,12 +161,12 @@ fn history(judged: &JudgedHistory, kept: &KeptHistory, folder: &Path) -> (Outcom
 }
 
 /// Hashes what is read.
-struct Hashed {
+struct HashingReader {
     from: io::Take<File>,
     hash: Sha256,
 }
 
-impl io::Read for Hashed {
+impl io::Read for HashingReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(to)?;
         self.hash.update(&to[..read]);

@@ -12,12 +12,12 @@ const KEPT_MAX: usize = 20_000;
 /// Messages, each a complete server-sent event.
 #[derive(Debug, Default)]
 pub(super) struct Feed {
-    kept: Mutex<Kept>,
+    kept: Mutex<FeedState>,
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FeedState {
     /// The newest message of each event that later browsers need, by its name.
     opening: Vec<(&'static str, Arc<str>)>,
     messages: VecDeque<Arc<str>>,
@@ -37,7 +37,7 @@ pub(super) enum News {
 }
 
 impl Feed {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, FeedState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl Feed {
         self.add(&mut kept, framed(event, data));
     }
 
-    fn add(&self, kept: &mut Kept, message: Arc<str>) {
+    fn add(&self, kept: &mut FeedState, message: Arc<str>) {
         if kept.messages.len() == KEPT_MAX {
             kept.messages.pop_front();
             kept.first += 1;
@@ -81,7 +81,7 @@ impl Feed {
     /// Returns the messages from number `next` on, or all of them for a browser that has just come. Waits up to
     /// `within` for the first.
     pub(super) fn read(&self, next: Option<u64>, within: Duration) -> News {
-        let is_read = |kept: &mut Kept| {
+        let is_read = |kept: &mut FeedState| {
             let end = kept.first + kept.messages.len() as u64;
             next.is_some_and(|next| next >= end) && !kept.closed
         };

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::messages::Messages;
 
 /// Status of a run, which threads of the watchers read.
-type Shared = Arc<Mutex<Status>>;
+type SharedStatus = Arc<Mutex<Status>>;
 
 fn locked(status: &Mutex<Status>) -> MutexGuard<'_, Status> {
     status.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,7 +37,7 @@ fn locked(status: &Mutex<Status>) -> MutexGuard<'_, Status> {
 /// The watchers of a run that the user asked for; often none.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    status: Shared,
+    status: SharedStatus,
     live: Option<LivePage>,
     /// True if metrics are served to scrapers.
     is_scraped: bool,

@@ -12,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::metrics::{Metric, MetricKind, MetricUnit, metrics};
 use super::server::{Answer, LoopbackServer};
-use super::{Shared, locked};
+use super::{SharedStatus, locked};
 use crate::failure::Failure;
 
 /// Name of the threads that serve metrics.
@@ -25,7 +25,7 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0";
 ///
 /// # Errors
 /// Fails if the port is in use.
-pub(super) fn serve(port: u16, status: &Shared) -> Result<LoopbackServer, Failure> {
+pub(super) fn serve(port: u16, status: &SharedStatus) -> Result<LoopbackServer, Failure> {
     let status = Arc::clone(status);
     LoopbackServer::start(("--export prometheus", port), THREAD, move |path| match path {
         "/metrics" => {
@@ -39,16 +39,16 @@ pub(super) fn serve(port: u16, status: &Shared) -> Result<LoopbackServer, Failur
 /// Returns the metrics as text.
 fn written(metrics: Vec<Metric>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
-    registry.register_collector(Box::new(Collected(metrics)));
+    registry.register_collector(Box::new(MetricSet(metrics)));
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("a text can be written to");
     text
 }
 
 #[derive(Debug)]
-struct Collected(Vec<Metric>);
+struct MetricSet(Vec<Metric>);
 
-impl Collector for Collected {
+impl Collector for MetricSet {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for Metric { name, help, unit, kind, points } in &self.0 {
             let unit = match unit {

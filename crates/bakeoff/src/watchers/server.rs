@@ -75,7 +75,7 @@ impl LoopbackServer {
         let own = rustix::process::geteuid().as_raw();
         let serve = move || {
             for socket in listener.incoming().flatten() {
-                let held = Held::take(&open, || peer_uid(&socket) != Some(own));
+                let held = ConnectionSlot::take(&open, || peer_uid(&socket) != Some(own));
                 let answer = Arc::clone(&answer);
                 let exchange = move || {
                     exchange(&socket, held.is_some(), &*answer).ok();
@@ -110,12 +110,12 @@ struct Places {
 }
 
 /// A place among the connections.
-struct Held {
+struct ConnectionSlot {
     places: Arc<Places>,
     is_other: bool,
 }
 
-impl Held {
+impl ConnectionSlot {
     fn take(places: &Arc<Places>, is_other: impl FnOnce() -> bool) -> Option<Self> {
         let all = places.all.fetch_add(1, Ordering::AcqRel);
         // The user is looked up only once places get scarce.
@@ -127,7 +127,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.all.fetch_sub(1, Ordering::AcqRel);
         self.places.others.fetch_sub(usize::from(self.is_other), Ordering::AcqRel);
@@ -278,11 +278,11 @@ mod tests {
     #[test]
     fn other_users_leave_places_to_this_one() {
         let places = Arc::default();
-        let take = |is_other: bool| Held::take(&places, || is_other);
-        let others: Vec<Held> = (0..99).filter_map(|_| take(true)).collect();
+        let take = |is_other: bool| ConnectionSlot::take(&places, || is_other);
+        let others: Vec<ConnectionSlot> = (0..99).filter_map(|_| take(true)).collect();
         // Nobody looks at the first ones.
         assert_eq!(others.len(), 2 * OTHERS_MAX);
-        let ours: Vec<Held> = (0..99).filter_map(|_| take(false)).collect();
+        let ours: Vec<ConnectionSlot> = (0..99).filter_map(|_| take(false)).collect();
         assert_eq!(ours.len(), CONNECTIONS_MAX - 2 * OTHERS_MAX);
         drop((others, ours));
         assert_eq!(places.all.load(Ordering::Acquire), 0);

@@ -20,12 +20,12 @@ const WORK: &str = "{mix: {put: 50, get: 50}, keys: {count: 5}, values: {size: 6
 const LOAD: &str = "{clients: 6, warmup: 200ms, stop: {after: 1s}, errors-max: 100%}";
 
 /// A run of several canaries under one load, with the check.
-struct Checked {
+struct CheckedRun {
     bench: Bench,
     trials: Vec<Value>,
 }
 
-impl Checked {
+impl CheckedRun {
     /// Runs systems, each with its name and settings. `audit`: further settings of the audit.
     fn run(systems: &[(&str, &str)], workload: &str, load: &str, audit: &str) -> Self {
         let systems = systems.iter().map(|(name, settings)| {
@@ -101,7 +101,7 @@ fn lines(path: &Path) -> Vec<Value> {
 
 #[test]
 fn each_violation_is_caught_beside_honest_canaries() {
-    let run = Checked::run(
+    let run = CheckedRun::run(
         &[
             ("stale-read", "options: {sync: none, stale: 2%}"),
             ("honest", "options: {sync: none}"),
@@ -137,7 +137,7 @@ fn each_violation_is_caught_beside_honest_canaries() {
 }
 
 /// Asserts that each form of the report has the verdicts and the operations that show a violation.
-fn reports_show(run: &Checked) {
+fn reports_show(run: &CheckedRun) {
     let report = |form: &[&str]| Ran::run(bakeoff().arg("report").args(form).arg(run.folder()));
     let terminal = report(&["--all"]).stdout;
     for part in [
@@ -168,7 +168,7 @@ fn honest_canary_in_trouble_is_never_accused() {
     let once = load.replace("timeout", "keep-alive: off, timeout");
     for load in [load, &once] {
         let systems = [("one", troubled), ("three", &*format!("nodes: 3, {troubled}"))];
-        let run = Checked::run(&systems, WORK, load, "");
+        let run = CheckedRun::run(&systems, WORK, load, "");
         for system in ["one", "three"] {
             let judged = run.is_linearizable(system);
             assert!(judged["unknown"].as_u64().unwrap() > 10, "{judged}");
@@ -187,7 +187,7 @@ fn deleted_value_that_is_read_again_is_caught() {
         ("honest", "options: {sync: none}"),
         ("three-nodes", "nodes: 3, options: {sync: none, deny: 5%}"),
     ];
-    let run = Checked::run(&systems, &workload, LOAD, ", history: true");
+    let run = CheckedRun::run(&systems, &workload, LOAD, ", history: true");
     for system in ["stale-read", "lost-update", "split-brain"] {
         run.violates(system, "disordered");
     }
@@ -198,7 +198,7 @@ fn deleted_value_that_is_read_again_is_caught() {
     let troubled =
         "options: {sync: none, error: 5%, refuse: 3%, deny: 3%, delay: 60ms, delay-share: 3%}";
     let load = LOAD.replace("warmup", "timeout: 30ms, warmup");
-    let run = Checked::run(&[("one", troubled)], &workload.replace("5}", "100}"), &load, "");
+    let run = CheckedRun::run(&[("one", troubled)], &workload.replace("5}", "100}"), &load, "");
     let judged = run.is_linearizable("one");
     assert!(judged["keys"].as_u64() > Some(10), "{judged}");
 }
@@ -208,7 +208,7 @@ fn stale_reads_are_reported_as_information_if_nothing_guarantees_fresh_ones() {
     let workload = WORK.replace("fill: false", "reads: stale, fill: true");
     let load = "{clients: 6, rate: 300/s, warmup: 0s, stop: {after: 2s}}";
     let lagging = "nodes: 3, options: {sync: none, old: 100ms}";
-    let run = Checked::run(&[("lagging", lagging)], &workload, load, "");
+    let run = CheckedRun::run(&[("lagging", lagging)], &workload, load, "");
     let judged = run.judged("lagging");
     assert_eq!((&judged["found"], &judged["unguaranteed"]), (&"violated".into(), &true.into()));
     let (verdict, why) = run.check("lagging");
@@ -226,7 +226,7 @@ fn history_is_kept_on_request_with_the_witnesses_of_deletes() {
                     values: {size: 64}}";
     let load = "{clients: 2, stop: {operations: 600}}";
     let run =
-        Checked::run(&[("honest", "options: {sync: none}")], workload, load, ", history: true");
+        CheckedRun::run(&[("honest", "options: {sync: none}")], workload, load, ", history: true");
     let judged = run.judged("honest");
     assert_eq!(run.is_linearizable("honest")["keys"], 3, "{judged}");
     let lines = lines(&run.folder().join(text(&judged["file"])));

@@ -29,13 +29,13 @@ trials: 1
 ";
 
 /// A run with a live page.
-struct Shown {
+struct LiveRun {
     bakeoff: Child,
     bench: Bench,
     address: SocketAddr,
 }
 
-impl Shown {
+impl LiveRun {
     fn start(study: &str) -> Self {
         let bench = Bench::new(study);
         let mut command = bench.command();
@@ -78,7 +78,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for LiveRun {
     fn drop(&mut self) {
         self.bakeoff.kill().ok();
         self.bakeoff.wait().ok();
@@ -128,7 +128,7 @@ fn is_sample(observed: &TrialSamples, node: &Value) -> bool {
 
 #[test]
 fn live_figures_equal_those_of_the_record() {
-    let mut shown = Shown::start(STUDY);
+    let mut shown = LiveRun::start(STUDY);
     let events = shown.events();
     assert!(shown.bakeoff.wait().is_ok());
     let record = shown.record();
@@ -200,7 +200,7 @@ fn live_figures_equal_those_of_the_record() {
 #[test]
 fn run_ends_although_browsers_are_open() {
     let study = STUDY.replace("[2, 4]", "2").replace("2500ms", "600ms");
-    let mut shown = Shown::start(&study);
+    let mut shown = LiveRun::start(&study);
     // One reads nothing, one never asks, and more come than there is room for.
     let mut open = vec![shown.ask("/events"), TcpStream::connect(shown.address).unwrap()];
     open.extend((0..20).map(|_| shown.ask("/events")));
@@ -218,7 +218,7 @@ fn run_ends_although_browsers_are_open() {
 
 #[test]
 fn page_is_served_to_this_machine_alone() {
-    let shown = Shown::start(STUDY);
+    let shown = LiveRun::start(STUDY);
     let answer = |request: &str| {
         let mut socket = TcpStream::connect(shown.address).unwrap();
         socket.write_all(request.as_bytes()).unwrap();
@@ -262,7 +262,7 @@ fn load_of_a_url_has_a_live_page_too() {
     command.args(["load", &canary.url("/kv/key"), "--live", "-c", "2", "--for", "2s", "--out"]);
     command.arg(canary.dir.path().join("runs")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let bakeoff = command.spawn().unwrap();
-    let mut shown = Shown { bakeoff, bench: Bench::new(""), address: canary.address };
+    let mut shown = LiveRun { bakeoff, bench: Bench::new(""), address: canary.address };
     let mut lines = BufReader::new(shown.bakeoff.stderr.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
     shown.address =

@@ -70,11 +70,11 @@ impl Way {
 }
 
 /// The output of `bakeoff load --json`.
-struct Loaded {
+struct LoadOutput {
     result: Value,
 }
 
-impl Loaded {
+impl LoadOutput {
     #[track_caller]
     fn load(canary: &Canary, options: &str) -> Self {
         let mut command: Command = bakeoff();
@@ -129,7 +129,7 @@ fn measured_quantiles_match_the_truth() {
             let canary = Canary::start(&format!("--truth {shape} --truth-order cycle"));
             let way = Way::watch();
             let load = "--rate 1000/s --clients 100 --threads 1 --for 5s --precision";
-            let loaded = Loaded::load(&canary, load);
+            let loaded = LoadOutput::load(&canary, load);
             let (way, given, late) = (way.end(), truth(&canary, "given"), truth(&canary, "late"));
             let response = loaded.latencies("response");
             let mut off = Vec::new();
@@ -166,8 +166,10 @@ const STALLS: &str = "--truth constant:1ms --stall 1s --stall-after 2500ms";
 fn stall_shows_in_every_request_due_during_it() {
     attempt(|| {
         let canary = Canary::start(STALLS);
-        let loaded =
-            Loaded::load(&canary, "--rate 1000/s --clients 200 --threads 1 --for 5s --precision");
+        let loaded = LoadOutput::load(
+            &canary,
+            "--rate 1000/s --clients 200 --threads 1 --for 5s --precision",
+        );
         let stats = canary.stats();
         assert_eq!(stats["faults"]["stalls"], 1);
         let stalled = stats["faults"]["stalled_ns"].as_f64().unwrap() / 1e9;
@@ -196,7 +198,7 @@ fn stall_shows_in_every_request_due_during_it() {
 fn closed_load_sees_a_stall_once_per_client() {
     attempt(|| {
         let canary = Canary::start(STALLS);
-        let loaded = Loaded::load(&canary, "--clients 10 --threads 1 --for 5s");
+        let loaded = LoadOutput::load(&canary, "--clients 10 --threads 1 --for 5s");
         let (held, _) = beyond(&loaded.latencies("service"), Duration::from_millis(500));
         if held == 10 { Ok(()) } else { Err(format!("{held} of 10 clients were held up")) }
     });
@@ -205,12 +207,12 @@ fn closed_load_sees_a_stall_once_per_client() {
 #[test]
 fn only_open_loads_report_schedule_lag() {
     let canary = Canary::start("--truth constant:1ms");
-    let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 3s");
+    let open = LoadOutput::load(&canary, "--rate 500/s --clients 20 --for 3s");
     let schedule_lag = |name: &str| open.result["schedule_lag"][name].as_f64().expect(name);
     let lags = [schedule_lag("p50_us"), schedule_lag("p99_us"), schedule_lag("max_us")];
     assert!(lags.is_sorted(), "{lags:?}");
     assert!(schedule_lag("count") > 0.0);
-    let closed = Loaded::load(&canary, "--clients 2 --requests 100");
+    let closed = LoadOutput::load(&canary, "--clients 2 --requests 100");
     assert_eq!(closed.result["schedule_lag"]["count"], 0);
     assert!(closed.result["schedule_lag"]["p50_us"].is_null(), "{}", closed.result["schedule_lag"]);
 }

@@ -46,12 +46,12 @@ fn start(bench: &Bench, arguments: &[&str]) -> Command {
 }
 
 /// A started system and its JSON line.
-struct Started {
+struct StartedCluster {
     process: Child,
     json: Value,
 }
 
-impl Started {
+impl StartedCluster {
     fn new(bench: &Bench, arguments: &[&str]) -> Self {
         let mut command = start(bench, arguments);
         let mut process = command.arg("--json").stdout(Stdio::piped()).spawn().unwrap();
@@ -66,7 +66,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for StartedCluster {
     fn drop(&mut self) {
         self.process.kill().ok();
         self.process.wait().ok();
@@ -85,7 +85,7 @@ fn get(address: &str, path: &str) -> String {
 fn system_runs_with_its_parts_until_a_signal() {
     let bench = Bench::new(STUDY);
     for signal in [Signal::INT, Signal::TERM] {
-        let started = Started::new(&bench, &["gated"]);
+        let started = StartedCluster::new(&bench, &["gated"]);
         let json = &started.json;
         let client = &json["clients"][0];
         assert_eq!((text(&client["node"]), &client["tls"]), ("gated-1", &Value::Bool(false)));
@@ -163,7 +163,7 @@ fn killed_server_is_reported_and_restarted_on_request() {
         let client = text(&json["clients"][0]["address"]);
         assert!(get(client, "/health").starts_with("HTTP/1.1 200"));
     }
-    let started = Started { process, json };
+    let started = StartedCluster { process, json };
     assert_eq!(started.ends_by(Signal::TERM), Some(0));
     crate::support::nothing_runs_in(bench.path());
 }

@@ -25,10 +25,10 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 
-use matrix::{COURSE, ELSEWHERE, Expected, Made, READS, ROWS, Row, Scene};
+use matrix::{COURSE, ELSEWHERE, ExpectedFinding, FaultInjection, READS, ROWS, Row, Scene};
 use support::semaphore::Semaphore;
 use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
-use surroundings::{How, Staged, stage};
+use surroundings::{Disturbance, StagedCommand, stage};
 
 /// All checks of every trial.
 const CHECKS: [&str; 15] = [
@@ -61,13 +61,13 @@ const HONEST: &str = "honest";
 const AT_ONCE: usize = 6;
 
 /// Report, exit code and messages of a run.
-struct Seen {
+struct RunOutput {
     report: Value,
     code: Option<i32>,
     stderr: String,
 }
 
-type Found = Result<Arc<Seen>, String>;
+type FaultRun = Result<Arc<RunOutput>, String>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -77,8 +77,8 @@ fn main() -> ExitCode {
     ];
     // Longest studies first, so that they do not run alone at the end.
     let is_long = |row: &&Row| match row.made {
-        Made::Canary { scene, .. } => [COURSE.name, READS.name].contains(&scene.name),
-        Made::Around { .. } => false,
+        FaultInjection::Canary { scene, .. } => [COURSE.name, READS.name].contains(&scene.name),
+        FaultInjection::Around { .. } => false,
     };
     let (long, short): (Vec<_>, Vec<_>) = ROWS.iter().partition(is_long);
     for row in long.into_iter().chain(short) {
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a study as a user would.
-fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
+fn run(bench: &Bench, command: &mut std::process::Command) -> FaultRun {
     let ran = Ran::run(command.arg("--json"));
     support::nothing_runs_in(bench.path());
     // Even after failures, the record is consistent.
@@ -104,7 +104,7 @@ fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
     let report = serde_json::from_str(&ran.stdout).map_err(|error| {
         format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     })?;
-    Ok(Arc::new(Seen { report, code: ran.code, stderr: ran.stderr }))
+    Ok(Arc::new(RunOutput { report, code: ran.code, stderr: ran.stderr }))
 }
 
 /// Limits parallel work: this work occupies `share` of [`AT_ONCE`].
@@ -115,8 +115,8 @@ fn in_turn<T>(share: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the result of a study, which runs once for all rows that use it.
-fn once(key: &str, share: usize, study: impl FnOnce() -> Found) -> Found {
-    type Cell = Arc<OnceLock<Found>>;
+fn once(key: &str, share: usize, study: impl FnOnce() -> FaultRun) -> FaultRun {
+    type Cell = Arc<OnceLock<FaultRun>>;
     static DONE: LazyLock<Mutex<BTreeMap<String, Cell>>> = LazyLock::new(Mutex::default);
     let cell =
         DONE.lock().unwrap_or_else(PoisonError::into_inner).entry(key.into()).or_default().clone();
@@ -124,11 +124,11 @@ fn once(key: &str, share: usize, study: impl FnOnce() -> Found) -> Found {
 }
 
 /// Runs a scene with the honest canary and all of its rows' canaries.
-fn scene(scene: &'static Scene) -> Found {
+fn scene(scene: &'static Scene) -> FaultRun {
     once(scene.name, 1, || {
         let mut systems = BTreeMap::from([(HONEST, "")]);
         for row in ROWS {
-            if let Made::Canary { scene: its, options } = row.made
+            if let FaultInjection::Canary { scene: its, options } = row.made
                 && its.name == scene.name
             {
                 systems.insert(row.name, options);
@@ -153,13 +153,13 @@ fn is_alone(attempt: usize) -> bool {
 }
 
 /// Runs a scene's honest canary again without the others, once for all rows.
-fn honest_again(scene: &'static Scene, attempt: usize) -> Found {
+fn honest_again(scene: &'static Scene, attempt: usize) -> FaultRun {
     let key = format!("{}, attempt {attempt}", scene.name);
     once(&key, share(attempt), || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
 }
 
 /// Runs a scene. `systems` has the options of each system by name.
-fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
+fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> FaultRun {
     let nodes = scene.nodes;
     let systems = systems.iter().map(|(name, own)| {
         // A row's options replace the scene's.
@@ -181,16 +181,16 @@ fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
 }
 
 /// Returns the share that surroundings need: all of it if they use the CPUs or check for neighbours.
-fn share_of(how: How, faulty: bool) -> usize {
+fn share_of(how: Disturbance, faulty: bool) -> usize {
     match how {
-        How::Neighbour => AT_ONCE,
-        How::Starved if faulty => AT_ONCE,
+        Disturbance::Neighbour => AT_ONCE,
+        Disturbance::Starved if faulty => AT_ONCE,
         _ => 1,
     }
 }
 
 /// Runs an honest canary in surroundings with or without a fault. The error is the reason why this machine cannot.
-fn around(how: How, faulty: bool) -> Result<Found, String> {
+fn around(how: Disturbance, faulty: bool) -> Result<FaultRun, String> {
     let mut cannot = None;
     let found = once(&format!("{how:?} {faulty}"), share_of(how, faulty), || {
         run_around(how, faulty).unwrap_or_else(|why| {
@@ -201,14 +201,14 @@ fn around(how: How, faulty: bool) -> Result<Found, String> {
     cannot.map_or(Ok(found), Err)
 }
 
-fn run_around(how: How, faulty: bool) -> Result<Found, String> {
+fn run_around(how: Disturbance, faulty: bool) -> Result<FaultRun, String> {
     let mut staged = stage(how, faulty)?;
-    let Staged { bench, command, .. } = &mut staged;
+    let StagedCommand { bench, command, .. } = &mut staged;
     Ok(run(bench, command))
 }
 
 /// Returns a row's system in a report.
-fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, Failed> {
+fn contender<'a>(seen: &'a RunOutput, load: &str, system: &str) -> Result<&'a Value, Failed> {
     let comparisons = array(&seen.report["comparisons"]);
     let of_load = comparisons.iter().find(|one| one["load"] == load);
     let found =
@@ -219,7 +219,12 @@ fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, 
 }
 
 /// Checks that a system's only trial shows the expected finding. The error describes what it shows instead.
-fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<(), String> {
+fn says(
+    seen: &RunOutput,
+    load: &str,
+    system: &str,
+    expected: &ExpectedFinding,
+) -> Result<(), String> {
     let of = contender(seen, load, system).map_err(|_| "nothing of this system".to_owned())?;
     let trial = &of["trials"][0];
     let because = || array(&trial["invalid_because"]).iter().map(text).collect::<Vec<_>>();
@@ -237,29 +242,33 @@ fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<()
         if holds { Ok(()) } else { Err(format!("{instead:#}")) }
     };
     match expected {
-        Expected::Check(name, words) | Expected::Audit(name, words) => invalid(name, words),
-        Expected::AnyCheck(names, words) => {
+        ExpectedFinding::Check(name, words) | ExpectedFinding::Audit(name, words) => {
+            invalid(name, words)
+        }
+        ExpectedFinding::AnyCheck(names, words) => {
             let first = names.iter().map(|name| invalid(name, words)).find(Result::is_ok);
             first.unwrap_or_else(|| Err(format!("not valid because: {:#?}", because())))
         }
-        Expected::NotChecked(name, words) => {
+        ExpectedFinding::NotChecked(name, words) => {
             let all = array(&of["not_checked"]);
             let found =
                 all.iter().any(|one| one["what"] == *name && text(&one["why"]).contains(words));
             held(found, &of["not_checked"])
         }
-        Expected::Finding(words) => {
+        ExpectedFinding::Finding(words) => {
             let found = array(&seen.report["findings"]).iter().any(|one| text(one).contains(words));
             held(found, &seen.report["findings"])
         }
-        Expected::Error(kind, words) => {
+        ExpectedFinding::Error(kind, words) => {
             let all = array(&trial["first_errors"]);
             let found =
                 all.iter().any(|one| one["kind"] == *kind && text(&one["what"]).contains(words));
             held(found, &trial["first_errors"])
         }
-        Expected::Figure(name, least) => held(figure(trial, name) >= *least, &trial["figures"]),
-        Expected::NotRanked => {
+        ExpectedFinding::Figure(name, least) => {
+            held(figure(trial, name) >= *least, &trial["figures"])
+        }
+        ExpectedFinding::NotRanked => {
             let sentence = &seen.report["sentence"];
             let out = format!("{system} has no valid trial");
             let left_out = format!("{system} is not ranked");
@@ -272,8 +281,8 @@ fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<()
 /// Checks that the row's fault is reported as expected.
 fn caught(row: &'static Row) -> Result<Completion, Failed> {
     let seen = match row.made {
-        Made::Canary { scene: of, .. } => scene(of)?,
-        Made::Around { how, .. } => match around(how, true) {
+        FaultInjection::Canary { scene: of, .. } => scene(of)?,
+        FaultInjection::Around { how, .. } => match around(how, true) {
             Ok(found) => found?,
             Err(why) => return Ok(Completion::ignored_with(why)),
         },
@@ -284,8 +293,9 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
         })?;
     }
     // A run without a valid trial has no report. One clock step disturbs one round, which is repeated.
-    let repeated = matches!(row.made, Made::Around { how: How::Clock, .. });
-    if row.expectations.iter().any(Expected::is_invalid) && !repeated && seen.code != Some(1) {
+    let repeated = matches!(row.made, FaultInjection::Around { how: Disturbance::Clock, .. });
+    if row.expectations.iter().any(ExpectedFinding::is_invalid) && !repeated && seen.code != Some(1)
+    {
         return Err(format!("the run ended with {:?} and not with 1", seen.code).into());
     }
     Ok(Completion::Completed)
@@ -297,9 +307,9 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
     let mut busy = String::new();
     for attempt in 0..ATTEMPTS {
         let found = match row.made {
-            Made::Canary { scene: of, .. } if attempt == 0 => scene(of),
-            Made::Canary { scene: of, .. } => honest_again(of, attempt),
-            Made::Around { how, .. } => {
+            FaultInjection::Canary { scene: of, .. } if attempt == 0 => scene(of),
+            FaultInjection::Canary { scene: of, .. } => honest_again(of, attempt),
+            FaultInjection::Around { how, .. } => {
                 let share = share(attempt).max(share_of(how, false));
                 let again = || in_turn(share, || run_around(how, false));
                 match if attempt == 0 { around(how, false) } else { again() } {
@@ -309,17 +319,17 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
             }
         };
         match is_spared(row, &*found?)? {
-            Spared::Busy(why) => busy = why,
-            Spared::Unable => {
+            HonestOutcome::Busy(why) => busy = why,
+            HonestOutcome::Unable => {
                 return Ok(Completion::ignored_with("this machine cannot do it either way"));
             }
-            Spared::Valid => return Ok(Completion::Completed),
+            HonestOutcome::Valid => return Ok(Completion::Completed),
         }
     }
     Ok(Completion::ignored_with(busy))
 }
 
-enum Spared {
+enum HonestOutcome {
     Valid,
     /// The trial is invalid because the machine was too busy.
     Busy(String),
@@ -327,10 +337,10 @@ enum Spared {
     Unable,
 }
 
-fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
+fn is_spared(row: &'static Row, seen: &RunOutput) -> Result<HonestOutcome, Failed> {
     let name = match row.made {
-        Made::Canary { .. } => HONEST,
-        Made::Around { .. } => row.name,
+        FaultInjection::Canary { .. } => HONEST,
+        FaultInjection::Around { .. } => row.name,
     };
     // The findings mention a trial that the machine disturbed, too.
     let spoiled = matches!(not_valid(&contender(seen, row.load, name)?["trials"][0]), Ok(Some(_)));
@@ -338,16 +348,16 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
     for expected in row.expectations {
         let accused = match expected {
             // About the scene's other systems.
-            Expected::Finding(words) if others(words) => false,
-            Expected::Finding(words) => {
+            ExpectedFinding::Finding(words) if others(words) => false,
+            ExpectedFinding::Finding(words) => {
                 let words = words.replace(row.name, name);
                 array(&seen.report["findings"]).iter().any(|one| text(one).contains(&words))
             }
-            Expected::NotRanked if spoiled => false,
+            ExpectedFinding::NotRanked if spoiled => false,
             expected => says(seen, row.load, name, expected).is_ok(),
         };
-        if accused && matches!(expected, Expected::NotChecked(..)) {
-            return Ok(Spared::Unable);
+        if accused && matches!(expected, ExpectedFinding::NotChecked(..)) {
+            return Ok(HonestOutcome::Unable);
         }
         if accused && !expected.is_of_the_machine() {
             return Err(format!(
@@ -359,8 +369,8 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
         }
     }
     match not_valid(&contender(seen, row.load, name)?["trials"][0]) {
-        Ok(None) => Ok(Spared::Valid),
-        Ok(Some(busy)) => Ok(Spared::Busy(busy)),
+        Ok(None) => Ok(HonestOutcome::Valid),
+        Ok(Some(busy)) => Ok(HonestOutcome::Busy(busy)),
         Err(why) => Err(format!("an honest canary is not valid: {why}\n{}", seen.stderr).into()),
     }
 }
@@ -448,7 +458,7 @@ fn documented() -> Result<(), Failed> {
         String::from("| fault | how it is made | what catches it |\n| --- | --- | --- |\n");
     for row in ROWS {
         let how = match row.made {
-            Made::Canary { scene, options } => {
+            FaultInjection::Canary { scene, options } => {
                 let nodes = if scene.nodes > 1 {
                     format!(" of {} nodes", scene.nodes)
                 } else {
@@ -456,9 +466,9 @@ fn documented() -> Result<(), Failed> {
                 };
                 format!("canary{nodes} with `{options}`")
             }
-            Made::Around { by, .. } => by.to_owned(),
+            FaultInjection::Around { by, .. } => by.to_owned(),
         };
-        let expected: Vec<String> = row.expectations.iter().map(Expected::text).collect();
+        let expected: Vec<String> = row.expectations.iter().map(ExpectedFinding::text).collect();
         writeln!(table, "| {} | {how} | {} |", row.fault, expected.join("; "))?;
     }
     table.push_str("\nFaults around a run, such as a damaged cache, have tests of their own:\n\n");
@@ -486,7 +496,7 @@ fn documented() -> Result<(), Failed> {
     Err("docs/evidence/faults.md differs from the matrix; `cargo xtask bless --all`".into())
 }
 
-impl Expected {
+impl ExpectedFinding {
     /// Returns true if it makes a trial invalid.
     fn is_invalid(&self) -> bool {
         matches!(self, Self::Check(..) | Self::AnyCheck(..) | Self::Audit(..))

@@ -5,7 +5,7 @@
 //!
 //! Not here: running it (`main`), faults outside of canaries (`surroundings`).
 
-use super::surroundings::How;
+use super::surroundings::Disturbance;
 
 /// A study without its systems.
 pub(crate) struct Scene {
@@ -19,15 +19,15 @@ pub(crate) struct Scene {
 }
 
 /// Injection of a fault.
-pub(crate) enum Made {
+pub(crate) enum FaultInjection {
     /// By these options of the scene's canary.
     Canary { scene: &'static Scene, options: &'static str },
     /// By the surroundings of an honest canary, with a description.
-    Around { by: &'static str, how: How },
+    Around { by: &'static str, how: Disturbance },
 }
 
 /// Finding that a fault must cause and an honest canary must not.
-pub(crate) enum Expected {
+pub(crate) enum ExpectedFinding {
     /// The trial is invalid by this check, with this message.
     Check(&'static str, &'static str),
     /// The trial is invalid by at least one of these checks, with this message.
@@ -53,8 +53,8 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Load to check.
     pub(crate) load: &'static str,
-    pub(crate) made: Made,
-    pub(crate) expectations: &'static [Expected],
+    pub(crate) made: FaultInjection,
+    pub(crate) expectations: &'static [ExpectedFinding],
 }
 
 /// Each key once, so that no later write hides a lost one.
@@ -127,9 +127,9 @@ const fn canary(
     scene: &'static Scene,
     load: &'static str,
     options: &'static str,
-    expectations: &'static [Expected],
+    expectations: &'static [ExpectedFinding],
 ) -> Row {
-    Row { fault, name, load, made: Made::Canary { scene, options }, expectations }
+    Row { fault, name, load, made: FaultInjection::Canary { scene, options }, expectations }
 }
 
 /// A fault outside of a run, with its own test.
@@ -218,7 +218,7 @@ pub(crate) static ROWS: &[Row] = &[
         &WRITES,
         "load",
         "lose: 2%",
-        &[Expected::Audit("after the load", "are lost and 0 wrong")],
+        &[ExpectedFinding::Audit("after the load", "are lost and 0 wrong")],
     ),
     canary(
         "acknowledged writes are lost on a restart",
@@ -226,7 +226,7 @@ pub(crate) static ROWS: &[Row] = &[
         &WRITES,
         "load",
         "lose-on-restart: 5%",
-        &[Expected::Audit("after kill -9 and restart of all nodes", "are lost and 0 wrong")],
+        &[ExpectedFinding::Audit("after kill -9 and restart of all nodes", "are lost and 0 wrong")],
     ),
     canary(
         "bytes are corrupted",
@@ -234,7 +234,7 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "corrupt: 5%",
-        &[Expected::Check("answers", "wrong answers; key `bakeoff/")],
+        &[ExpectedFinding::Check("answers", "wrong answers; key `bakeoff/")],
     ),
     canary(
         "bodies are truncated",
@@ -243,8 +243,8 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "truncate: 60%",
         &[
-            Expected::Check("errors", " % of operations failed"),
-            Expected::Error("reset", "of the body missing"),
+            ExpectedFinding::Check("errors", " % of operations failed"),
+            ExpectedFinding::Error("reset", "of the body missing"),
         ],
     ),
     canary(
@@ -254,8 +254,8 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "stale: 20%",
         &[
-            Expected::Check("answers", "0 wrong and "),
-            Expected::Check("answers", "stale answers; key `"),
+            ExpectedFinding::Check("answers", "0 wrong and "),
+            ExpectedFinding::Check("answers", "stale answers; key `"),
         ],
     ),
     canary(
@@ -264,7 +264,10 @@ pub(crate) static ROWS: &[Row] = &[
         &STANDBYS,
         "load",
         "old: 300ms",
-        &[Expected::Figure("stale_share", 0.8), Expected::Figure("stale_age_max_ms", 200.0)],
+        &[
+            ExpectedFinding::Figure("stale_share", 0.8),
+            ExpectedFinding::Figure("stale_age_max_ms", 200.0),
+        ],
     ),
     canary(
         "standbys lag behind, and must not",
@@ -273,8 +276,8 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "old: 300ms",
         &[
-            Expected::Check("answers", "0 wrong and "),
-            Expected::Check("answers", "stale answers; key `"),
+            ExpectedFinding::Check("answers", "0 wrong and "),
+            ExpectedFinding::Check("answers", "stale answers; key `"),
         ],
     ),
     canary(
@@ -284,9 +287,9 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "error: 60%",
         &[
-            Expected::Check("errors", " % of operations failed"),
-            Expected::Error("status", "500"),
-            Expected::NotRanked,
+            ExpectedFinding::Check("errors", " % of operations failed"),
+            ExpectedFinding::Error("status", "500"),
+            ExpectedFinding::NotRanked,
         ],
     ),
     canary(
@@ -295,7 +298,10 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "error: 100%",
-        &[Expected::Check("successes", "no operation succeeded"), Expected::NotRanked],
+        &[
+            ExpectedFinding::Check("successes", "no operation succeeded"),
+            ExpectedFinding::NotRanked,
+        ],
     ),
     canary(
         "what is answered is no HTTP",
@@ -303,7 +309,10 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "garbage: 30%",
-        &[Expected::Check("errors", " % of operations failed"), Expected::Error("protocol", "")],
+        &[
+            ExpectedFinding::Check("errors", " % of operations failed"),
+            ExpectedFinding::Error("protocol", ""),
+        ],
     ),
     canary(
         "everything stops for a second, closed load",
@@ -312,10 +321,10 @@ pub(crate) static ROWS: &[Row] = &[
         "closed",
         "stall: 1s, stall-after: 1500ms",
         &[
-            Expected::Finding(
+            ExpectedFinding::Finding(
                 "stalls stalled in 1 of 1 trial under reads/closed: nothing succeeded for",
             ),
-            Expected::Figure("response_max_ms", 800.0),
+            ExpectedFinding::Figure("response_max_ms", 800.0),
         ],
     ),
     canary(
@@ -325,11 +334,11 @@ pub(crate) static ROWS: &[Row] = &[
         "open",
         "stall: 1s, stall-after: 1500ms",
         &[
-            Expected::Finding(
+            ExpectedFinding::Finding(
                 "stalls stalled in 1 of 1 trial under offered/open: nothing succeeded for",
             ),
-            Expected::Figure("response_max_ms", 800.0),
-            Expected::Figure("response_p90_ms", 100.0),
+            ExpectedFinding::Figure("response_max_ms", 800.0),
+            ExpectedFinding::Figure("response_p90_ms", 100.0),
         ],
     ),
     canary(
@@ -338,7 +347,7 @@ pub(crate) static ROWS: &[Row] = &[
         &READS,
         "closed",
         "slow-start: 1500ms",
-        &[Expected::Figure("ready_after_seconds", 1.3)],
+        &[ExpectedFinding::Figure("ready_after_seconds", 1.3)],
     ),
     canary(
         "the warm-up is too short: slow at first",
@@ -346,7 +355,7 @@ pub(crate) static ROWS: &[Row] = &[
         &COURSE,
         "closed",
         "warm-up: 3500ms",
-        &[Expected::Check("stationary", "was too short")],
+        &[ExpectedFinding::Check("stationary", "was too short")],
     ),
     canary(
         "a server dies",
@@ -354,7 +363,7 @@ pub(crate) static ROWS: &[Row] = &[
         &READS,
         "closed",
         "die-after: 1500ms",
-        &[Expected::Check("servers", "during the load")],
+        &[ExpectedFinding::Check("servers", "during the load")],
     ),
     canary(
         "one slow node of three",
@@ -363,105 +372,123 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "delay: 20ms, slow-node: 2",
         &[
-            Expected::Finding("limps-2 of limps answered "),
-            Expected::Finding(" times slower than the other nodes"),
+            ExpectedFinding::Finding("limps-2 of limps answered "),
+            ExpectedFinding::Finding(" times slower than the other nodes"),
         ],
     ),
     Row {
         fault: "a load needs more unique keys than there are",
         name: "canary",
         load: "load",
-        made: Made::Around { by: "a study with 500 keys to create in a second", how: How::Keys },
-        expectations: &[Expected::Check("keys", "the unique keys ran out before the load's end")],
+        made: FaultInjection::Around {
+            by: "a study with 500 keys to create in a second",
+            how: Disturbance::Keys,
+        },
+        expectations: &[ExpectedFinding::Check(
+            "keys",
+            "the unique keys ran out before the load's end",
+        )],
     },
     Row {
         fault: "the generator is starved of CPU",
         name: "canary",
         load: "load",
-        made: Made::Around {
+        made: FaultInjection::Around {
             by: "`taskset -c 0 nice -n 10` beside two busy loops on that CPU, at an open rate",
-            how: How::Starved,
+            how: Disturbance::Starved,
         },
-        expectations: &[Expected::AnyCheck(&["generator", "schedule"], "")],
+        expectations: &[ExpectedFinding::AnyCheck(&["generator", "schedule"], "")],
     },
     Row {
         fault: "another process uses a CPU",
         name: "canary",
         load: "load",
-        made: Made::Around { by: "a busy loop that bakeoff did not start", how: How::Neighbour },
+        made: FaultInjection::Around {
+            by: "a busy loop that bakeoff did not start",
+            how: Disturbance::Neighbour,
+        },
         expectations: &[
-            Expected::Check("neighbours", "of this machine's CPU time"),
-            Expected::Check("neighbours", "`sh` ("),
+            ExpectedFinding::Check("neighbours", "of this machine's CPU time"),
+            ExpectedFinding::Check("neighbours", "`sh` ("),
         ],
     },
     Row {
         fault: "limits are asked for and cannot be applied",
         name: "canary",
         load: "load",
-        made: Made::Around { by: "`limits` in the study, and cgroups unmounted", how: How::Limits },
-        expectations: &[Expected::NotChecked("limits", ""), Expected::Finding("limits")],
+        made: FaultInjection::Around {
+            by: "`limits` in the study, and cgroups unmounted",
+            how: Disturbance::Limits,
+        },
+        expectations: &[
+            ExpectedFinding::NotChecked("limits", ""),
+            ExpectedFinding::Finding("limits"),
+        ],
     },
     Row {
         fault: "the clock is stepped",
         name: "canary",
         load: "load",
-        made: Made::Around { by: "`BAKEOFF_CLOCK_STEP=1s,-1h`", how: How::Clock },
-        expectations: &[Expected::Check("clock", "was set back by ")],
+        made: FaultInjection::Around { by: "`BAKEOFF_CLOCK_STEP=1s,-1h`", how: Disturbance::Clock },
+        expectations: &[ExpectedFinding::Check("clock", "was set back by ")],
     },
     Row {
         fault: "the disk is full",
         name: "canary",
         load: "load",
-        made: Made::Around {
+        made: FaultInjection::Around {
             by: "a file system that becomes one of 12 MiB under a load that writes more",
-            how: How::Disk,
+            how: Disturbance::Disk,
         },
-        expectations: &[Expected::Check("disk", "")],
+        expectations: &[ExpectedFinding::Check("disk", "")],
     },
     Row {
         fault: "a server exceeds its memory limit in mid-load",
         name: "canary",
         load: "load",
-        made: Made::Around {
+        made: FaultInjection::Around {
             by: "`limits: {memory: 64MiB}` and writes that a server keeps in memory",
-            how: How::Memory,
+            how: Disturbance::Memory,
         },
         expectations: &[
-            Expected::Check(
+            ExpectedFinding::Check(
                 "servers",
                 "`canary-1` was killed by the kernel at its memory limit of 64 MiB (oom_kill 1)",
             ),
-            Expected::NotChecked("audit after the load", "could not be read back"),
+            ExpectedFinding::NotChecked("audit after the load", "could not be read back"),
         ],
     },
     Row {
         fault: "a server leaves a daemon running",
         name: "canary",
         load: "load",
-        made: Made::Around { by: "a command that starts `setsid sleep` first", how: How::Daemon },
-        expectations: &[Expected::Check("servers", "`canary-1` left running sleep (")],
+        made: FaultInjection::Around {
+            by: "a command that starts `setsid sleep` first",
+            how: Disturbance::Daemon,
+        },
+        expectations: &[ExpectedFinding::Check("servers", "`canary-1` left running sleep (")],
     },
     Row {
         fault: "a server runs out of file descriptors",
         name: "canary",
         load: "load",
-        made: Made::Around {
+        made: FaultInjection::Around {
             by: "`ulimit -n 24` before a server that 40 clients connect to",
-            how: How::Descriptors,
+            how: Disturbance::Descriptors,
         },
-        expectations: &[Expected::Check("successes", " of 40 clients had only failures")],
+        expectations: &[ExpectedFinding::Check("successes", " of 40 clients had only failures")],
     },
     Row {
         fault: "a peer floods",
         name: "canary",
         load: "load",
-        made: Made::Around {
+        made: FaultInjection::Around {
             by: "an HTTP/2 server that sends PING after PING and reads nothing",
-            how: How::Flood,
+            how: Disturbance::Flood,
         },
         expectations: &[
-            Expected::Check("successes", "no operation succeeded"),
-            Expected::Error("protocol", "PING and SETTINGS"),
+            ExpectedFinding::Check("successes", "no operation succeeded"),
+            ExpectedFinding::Error("protocol", "PING and SETTINGS"),
         ],
     },
 ];

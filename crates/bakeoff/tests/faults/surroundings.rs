@@ -7,7 +7,7 @@ use crate::support::http2::Http2;
 use crate::support::{Bench, Busy, has, path_to_ours};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum Disturbance {
     Keys,
     Starved,
     Neighbour,
@@ -21,7 +21,7 @@ pub(crate) enum How {
 }
 
 /// A command to run, and processes beside it.
-pub(crate) struct Staged {
+pub(crate) struct StagedCommand {
     pub(crate) bench: Bench,
     pub(crate) command: Command,
     /// Ended with the command.
@@ -56,17 +56,17 @@ fn behind_a_shell(words: &str, load: &str) -> (Bench, Command) {
 const READS: &str = "{mix: {get: 1}, keys: {count: 100}}";
 
 /// Prepares the surroundings with or without the fault. The error is the reason why this machine cannot.
-pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
+pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, String> {
     let mut beside = Vec::new();
     let (bench, command) = match how {
-        How::Keys => {
+        Disturbance::Keys => {
             let count = if faulty { 500 } else { 1_000_000 };
             let workload = format!("{{mix: {{put: 1}}, keys: {{count: {count}, order: unique}}}}");
             let bench = bench("", &workload, "{clients: 4, warmup: 0s, stop: {after: 1s}}");
             let command = bench.command();
             (bench, command)
         }
-        How::Starved => {
+        Disturbance::Starved => {
             let bench =
                 bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 2s}}");
             // Nice enough that the kernel does not preempt a busy loop at each wake-up.
@@ -78,7 +78,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             }
             (bench, command)
         }
-        How::Neighbour => {
+        Disturbance::Neighbour => {
             let bench = bench("", READS, "{clients: 4, rate: 100/s, stop: {after: 3s}}");
             if faulty {
                 beside.push(Busy::begin(&["sh"])?);
@@ -87,19 +87,19 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             command.env_remove("BAKEOFF_SHARED_MACHINE");
             (bench, command)
         }
-        How::Limits => {
+        Disturbance::Limits => {
             let more = ", limits: {cpu: 0.5, memory: 256MiB}";
             let bench = bench(more, READS, "{clients: 4, stop: {operations: 1000}}");
             if !faulty {
                 let command = bench.command();
-                return Ok(Staged { bench, command, _beside: beside });
+                return Ok(StagedCommand { bench, command, _beside: beside });
             }
             // Foreign cgroup mounts cannot be unmounted, but hidden.
             let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
             let command = apart(hide, "", &bench.command())?;
             (bench, command)
         }
-        How::Clock => {
+        Disturbance::Clock => {
             let bench = bench("", READS, "{clients: 4, warmup: 0s, stop: {after: 3s}}");
             let mut command = bench.command();
             if faulty {
@@ -107,7 +107,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             }
             (bench, command)
         }
-        How::Disk => {
+        Disturbance::Disk => {
             // 6 MiB/s into a log that is never truncated.
             let workload =
                 "{mix: {put: 1}, keys: {count: 100}, values: {size: 65536}, fill: false}";
@@ -130,7 +130,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let command = apart(&mount, &shrink, &bench.command())?;
             (bench, command)
         }
-        How::Memory => {
+        Disturbance::Memory => {
             may_limit()?;
             let limit = if faulty { "64MiB" } else { "2GiB" };
             let workload = "{mix: {put: 1}, keys: {count: 1000000, order: unique}, \
@@ -140,16 +140,16 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let command = bench.command();
             (bench, command)
         }
-        How::Daemon => {
+        Disturbance::Daemon => {
             // The grandchild is no descendant once its parent is gone.
             let words = if faulty { "(setsid sleep 60 &);" } else { "" };
             behind_a_shell(words, "{clients: 4, stop: {operations: 1000}}")
         }
-        How::Descriptors => {
+        Disturbance::Descriptors => {
             let words = if faulty { "ulimit -n 24;" } else { "" };
             behind_a_shell(words, "{clients: 40, timeout: 500ms, warmup: 0s, stop: {after: 2s}}")
         }
-        How::Flood => {
+        Disturbance::Flood => {
             let server = if faulty { Http2::flooding() } else { Http2::answering_together(1) };
             let bench = Bench::new(&format!(
                 "title: A peer\n\
@@ -163,7 +163,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             (bench, command)
         }
     };
-    Ok(Staged { bench, command, _beside: beside })
+    Ok(StagedCommand { bench, command, _beside: beside })
 }
 
 /// Returns the reason why memory limits are not possible here.

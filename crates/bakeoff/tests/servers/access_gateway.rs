@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::case::{Case, Part, cached, case, install, part, with};
 use crate::support::certificates::Certificates;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
 
 const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
@@ -32,7 +32,7 @@ const PASSAGES: &str = "during the load";
 const REQUEST: &str = "request: {path: /a.gif, expect: {body-size: 43}}";
 const BOTH: &str = "rights: {kind: tarantool}, protected: {kind: nginx}";
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Test); 11] = [
         ("who_may_passes_and_who_may_not_is_refused", each_gate),
@@ -142,8 +142,8 @@ fn each_gate(_: &Case) {
 }
 
 /// Only GitHub has the module's sources, and not every network reaches it.
-fn upstream_module(_: &Case) -> Result<(), Lacking> {
-    install("nginx-upstream-module").map_err(Lacking::Machine)?;
+fn upstream_module(_: &Case) -> Result<(), SkipReason> {
+    install("nginx-upstream-module").map_err(SkipReason::Machine)?;
     const PARTS: &str = "rights: {kind: tarantool, nodes: 2, options: {guest-access: on}}, protected: {kind: nginx}";
     let gate = |connector: &str| {
         format!(
@@ -337,12 +337,12 @@ fn logs(bench: &Bench) -> PathBuf {
 }
 
 /// A run in progress.
-struct Going {
+struct GatewayRun {
     bench: Bench,
     bakeoff: Child,
 }
 
-impl Going {
+impl GatewayRun {
     /// Starts a study and waits until its gate has served requests.
     fn start(bench: Bench) -> Self {
         let stdout = std::fs::File::create(bench.path().join("stdout")).unwrap();
@@ -407,7 +407,7 @@ impl Going {
 }
 
 fn tarantool_is_killed(_: &Case) {
-    let going = Going::start(bench(
+    let going = GatewayRun::start(bench(
         &[&gate("own", "")],
         &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
         "clients: 8, warmup: 0s, stop: {after: 4s}",
@@ -425,7 +425,7 @@ fn tarantool_is_killed(_: &Case) {
 }
 
 fn slow_resource(_: &Case) {
-    let going = Going::start(bench(
+    let going = GatewayRun::start(bench(
         &[&gate("own", "")],
         &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
         "clients: 8, warmup: 0s, stop: {after: 3s}, timeout: 5s",

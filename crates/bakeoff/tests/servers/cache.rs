@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{bakeoff, has};
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("program_is_whole_after_kill_9_in_the_midst_of_fetching", killed),
         skipped.unless_lacking("two_bakeoffs_at_once_share_a_cache", together),
@@ -30,12 +30,12 @@ fn install(cache: &Path) -> Command {
 }
 
 /// Checks that this machine can fetch Debian packages and lacks the program itself.
-fn can_fetch() -> Result<(), Lacking> {
+fn can_fetch() -> Result<(), SkipReason> {
     if !has("apt-get") || !has("dpkg") {
-        return Err(Lacking::Machine("no `apt-get` and no `dpkg` here".to_owned()));
+        return Err(SkipReason::Machine("no `apt-get` and no `dpkg` here".to_owned()));
     }
     if has("redis-server") {
-        return Err(Lacking::Machine(
+        return Err(SkipReason::Machine(
             "redis-server is on PATH, so that none is fetched".to_owned(),
         ));
     }
@@ -50,15 +50,15 @@ fn folders(cache: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
 }
 
 /// Waits for an install, and returns its standard output.
-fn finish(child: Child) -> Result<String, Lacking> {
+fn finish(child: Child) -> Result<String, SkipReason> {
     let output = child.wait_with_output().expect("its end can be waited for");
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Lacking::Program(String::from_utf8_lossy(&output.stderr).into_owned())),
+        false => Err(SkipReason::Program(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
 }
 
-fn killed() -> Result<(), Lacking> {
+fn killed() -> Result<(), SkipReason> {
     can_fetch()?;
     let cache = tempfile::tempdir().expect("there is room for a test");
     // Some time after it began: while it fetches, unpacks, runs or hashes.
@@ -82,7 +82,7 @@ fn killed() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn together() -> Result<(), Lacking> {
+fn together() -> Result<(), SkipReason> {
     can_fetch()?;
     let cache = tempfile::tempdir().expect("there is room for a test");
     let both = [(); 2].map(|()| install(cache.path()).spawn().expect("bakeoff starts"));

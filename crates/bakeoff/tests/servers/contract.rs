@@ -11,20 +11,20 @@ use std::collections::BTreeSet;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::support::case::{Also, Asked, Case, Contract, case, contracts, with};
-use crate::support::skip::Skipped;
+use crate::support::case::{Also, Case, CaseTests, Contract, case, contracts, with};
+use crate::support::skip::SkippedTests;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 /// Case for tests of loads, running servers and TLS.
 pub(super) const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
         every_system_has_a_contract_case();
         Ok(())
     })];
     for Contract { cases, .. } in contracts() {
-        for Asked { case, also } in cases {
+        for CaseTests { case, also } in cases {
             let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
             tests.push(with(kept, case, skipped, keeps_its_contract));
             for more in also {

@@ -8,12 +8,12 @@ use std::path::Path;
 use libtest_mimic::Trial;
 
 use crate::support::case::{Case, case, with};
-use crate::support::skip::Skipped;
+use crate::support::skip::SkippedTests;
 use crate::support::{AUDITS, Ran, array, bakeoff, text};
 
 const STORES: Case = case("zookeeper", "", 1);
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
     let all: [(&str, Test); 3] = [
         ("dbtester_writes_its_files_for_both_databases", both_databases_leave_files),

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use libtest_mimic::Trial;
 
 use crate::support::case::{Case, cached, case, with};
-use crate::support::skip::Skipped;
+use crate::support::skip::SkippedTests;
 use crate::support::{Bench, array, text};
 
 const ETCD: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 1) };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![with("an_etcd_that_a_wrapper_made_unsafe_loses_its_claim", ETCD, skipped, wrapped)]
 }
 

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::go_tool::{GoMain, GoTool};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, Ran, array, close_for_all, listener_apart, text, wait_for};
 
 const PROMETHEUS: GoTool = GoTool {
@@ -50,7 +50,7 @@ loads:
 trials: 1
 ";
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("prometheus_scrapes_the_figures_of_the_record", prometheus),
         skipped.unless_lacking("collector_receives_each_second_of_the_record", collector),
@@ -108,7 +108,7 @@ fn seconds(of: &TrialRecord) -> Vec<(u64, u64)> {
     seconds.map(|one| (one.verified(), errors(one))).collect()
 }
 
-fn prometheus() -> Result<(), Lacking> {
+fn prometheus() -> Result<(), SkipReason> {
     let program = PROMETHEUS.program()?;
     let bench = Bench::new(STUDY);
     let mut command = bench.command();
@@ -195,7 +195,7 @@ fn attribute<'a>(point: &'a Value, key: &str) -> &'a str {
     found.map_or("", |one| text(&one["value"]["stringValue"]))
 }
 
-fn collector() -> Result<(), Lacking> {
+fn collector() -> Result<(), SkipReason> {
     let program = COLLECTOR.program()?;
     let bench = Bench::new(STUDY);
     let (address, received) = (free_address(), bench.path().join("received.jsonl"));

@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{
     Bench, NETWORKS, Run, array, can_refuse_namespaces, nothing_runs_in, proven_faults, text,
     without_namespaces,
@@ -20,7 +20,7 @@ use crate::support::{
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let mut tests = vec![
         with("etcd_survives_faults_of_its_leader", ETCD, skipped, leader_fails),
         with("etcd_survives_cuts_of_its_network", ETCD, skipped, network_fails),
@@ -173,15 +173,15 @@ fn maintained(of: &Case, runs: &[Task]) {
 }
 
 /// Cuts the network of a cluster of three.
-fn network_fails(of: &Case) -> Result<(), Lacking> {
-    network::support().map_err(Lacking::Machine)?;
+fn network_fails(of: &Case) -> Result<(), SkipReason> {
+    network::support().map_err(SkipReason::Machine)?;
     survives_cuts(of, |bench| bench.command());
     Ok(())
 }
 
 /// Cuts the network of a cluster of three by relays.
-fn relays_cut(of: &Case) -> Result<(), Lacking> {
-    can_refuse_namespaces(NETWORKS).map_err(Lacking::Machine)?;
+fn relays_cut(of: &Case) -> Result<(), SkipReason> {
+    can_refuse_namespaces(NETWORKS).map_err(SkipReason::Machine)?;
     survives_cuts(of, |bench| without_namespaces(NETWORKS, &bench.command()));
     Ok(())
 }

@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, Ran, Run, array, bakeoff, figure, text};
 
 const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
@@ -23,7 +23,7 @@ const WITH_CONSUL: Case = Case { what: "of Consul's", parts: &[CONSUL], ..BOTH }
 /// With the test's own control plane, given by path.
 const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Case, Test); 6] = [
         ("control_plane_that_never_programs_its_proxy_is_reported", ALONE, never_programmed),
@@ -178,7 +178,7 @@ fn busiest(bench: &Bench, node: &str, stretch: Duration) -> f64 {
     most
 }
 
-fn cpu_limits(_: &Case) -> Result<(), Lacking> {
+fn cpu_limits(_: &Case) -> Result<(), SkipReason> {
     // Below its fair share of two CPUs, or else the limit never applies.
     const LIMIT: f64 = 0.07;
     let mut seen = Vec::new();
@@ -195,7 +195,7 @@ fn cpu_limits(_: &Case) -> Result<(), Lacking> {
             // It must report the reason; then the test ends.
             assert_eq!(verdict["verdict"], "not-checked", "{verdict}");
             let why = format!("limits cannot be applied here: {verdict}");
-            return Err(Lacking::Machine(why));
+            return Err(SkipReason::Machine(why));
         }
         crate::support::nothing_runs_in(bench.path());
         seen.push(cpu);

@@ -13,13 +13,13 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{
     BASELINE_FOR, BRIEFLY, FAULTY_ETCD, Ran, SMALL_ETCD, array, proven_faults, record, text,
     wait_for,
 };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("kubernetes_runs_a_job_and_leaves_nothing", runs_a_job),
         skipped.unless_lacking("kubernetes_whose_up_was_killed_leaves_nothing", killed),
@@ -27,7 +27,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 }
 
 /// The test with the longest waits: for pods, and for failures.
-pub(crate) fn study(skipped: &Skipped) -> Trial {
+pub(crate) fn study(skipped: &SkippedTests) -> Trial {
     skipped.unless_lacking("kubernetes_runs_a_study_in_restricted_pods", runs_a_study)
 }
 
@@ -79,7 +79,7 @@ spec:
       volumes: [{name: data, emptyDir: {}}]
 "#;
 
-fn runs_a_job() -> Result<(), Lacking> {
+fn runs_a_job() -> Result<(), SkipReason> {
     let usual = usual_folders();
     let cluster = Cluster::start(2)?;
     let began = Instant::now();
@@ -138,7 +138,7 @@ fn arguments_hold(text: &str) -> bool {
 }
 
 /// Kills xtask before it has written anything, and again while servers start.
-fn killed() -> Result<(), Lacking> {
+fn killed() -> Result<(), SkipReason> {
     let cluster = Cluster::place()?;
     let name = {
         // The programs may have to be built first.
@@ -202,7 +202,7 @@ fn namespaces(cluster: &Cluster) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-fn runs_a_study() -> Result<(), Lacking> {
+fn runs_a_study() -> Result<(), SkipReason> {
     let cluster = Cluster::start(2)?;
     cluster.import("debian");
     let dir = tempfile::tempdir().unwrap();
@@ -366,7 +366,7 @@ fn etcd() -> PathBuf {
     on_path.chain(in_cache).find(|path| path.is_file()).expect("etcd was run")
 }
 
-fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
+fn images_and_limits(cluster: &Cluster) -> Result<(), SkipReason> {
     let etcd = etcd();
     let program = env!("CARGO_BIN_EXE_bakeoff");
     let file = |path: &str, file: &Path| format!("{path}={}", file.display());

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::canary::Canary;
 use crate::support::case::{Case, cached, case, with};
 use crate::support::held::hold_so;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::under_way::{LONG, UnderWay};
 use crate::support::watched::{self, check, trial};
 use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
@@ -25,8 +25,8 @@ use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, t
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 const ETCD_3_4: Case = Case { needs: &["go"], ..case("etcd", "3.4", 1) };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    type Test = fn() -> Result<(), Lacking>;
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
+    type Test = fn() -> Result<(), SkipReason>;
     let tests: [(&str, Test); 7] = [
         (
             "full_disk_is_refused_before_a_server_starts",
@@ -60,9 +60,9 @@ fn quick(canary: &str) -> Bench {
     ))
 }
 
-fn nodes_that_refuse_to_be_root_end() -> Result<(), Lacking> {
+fn nodes_that_refuse_to_be_root_end() -> Result<(), SkipReason> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Lacking::Machine("only root can start a node as another user".to_owned()));
+        return Err(SkipReason::Machine("only root can start a node as another user".to_owned()));
     }
     hold_so("2,never-root").ends_by(Signal::KILL);
     Ok(())
@@ -130,7 +130,7 @@ struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")]
 
 impl SmallDisk {
     /// Mounts the file system, which only root can, and not everywhere.
-    fn mount(size: &str) -> Result<Self, Lacking> {
+    fn mount(size: &str) -> Result<Self, SkipReason> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::create_dir(&path).unwrap();
@@ -139,7 +139,7 @@ impl SmallDisk {
         mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
         match mount.status().is_ok_and(|status| status.success()) {
             true => Ok(Self(path, dir)),
-            false => Err(Lacking::Machine("no tmpfs can be mounted here".to_owned())),
+            false => Err(SkipReason::Machine("no tmpfs can be mounted here".to_owned())),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn full_disk_is_refused_before_a_server_starts() -> Result<(), Lacking> {
+fn full_disk_is_refused_before_a_server_starts() -> Result<(), SkipReason> {
     let disk = SmallDisk::mount("16m")?;
     let bench = quick("{kind: canary}");
     let mut command = bakeoff();
@@ -161,7 +161,7 @@ fn full_disk_is_refused_before_a_server_starts() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
+fn disk_that_fills_up_is_reported() -> Result<(), SkipReason> {
     let disk = SmallDisk::mount("1m")?;
     // A system that already runs needs no space for data, but the record does.
     let canary = Canary::start("");
@@ -198,14 +198,14 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn cpu_limit_of_a_study_holds() -> Result<(), Lacking> {
+fn cpu_limit_of_a_study_holds() -> Result<(), SkipReason> {
     let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
     let bench = watched::bench(", limits: {cpu: 0.05}", load);
     let ran = Ran::run(&mut bench.command());
     let trial = trial(&bench);
     let limits = check(&trial, "limits");
     if limits["verdict"] == "not-checked" {
-        return Err(Lacking::Machine(format!("limits: {}", text(&limits["why"]))));
+        return Err(SkipReason::Machine(format!("limits: {}", text(&limits["why"]))));
     }
     assert_eq!(limits["verdict"], "passed", "{}", ran.stderr);
     let usage = array(&trial["usage"]);
@@ -235,14 +235,14 @@ fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
 }
 
 /// A run with limits, and its cgroups.
-struct Confined {
+struct LimitedRun {
     bench: Bench,
     bakeoff: std::process::Child,
     name: String,
 }
 
-impl Confined {
-    fn begin() -> Result<Self, Lacking> {
+impl LimitedRun {
+    fn begin() -> Result<Self, SkipReason> {
         let bench =
             watched::bench(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
         let mut bakeoff = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
@@ -251,7 +251,7 @@ impl Confined {
         while groups_named(&name).is_empty() {
             if Instant::now() > give_up {
                 bakeoff.kill().and_then(|()| bakeoff.wait()).unwrap();
-                return Err(Lacking::Machine("no cgroup can be made here".to_owned()));
+                return Err(SkipReason::Machine("no cgroup can be made here".to_owned()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -265,15 +265,15 @@ impl Confined {
     }
 }
 
-fn cgroups_of_a_killed_run_go_with_its_warden() -> Result<(), Lacking> {
-    let (_bench, name) = Confined::begin()?.killed();
+fn cgroups_of_a_killed_run_go_with_its_warden() -> Result<(), SkipReason> {
+    let (_bench, name) = LimitedRun::begin()?.killed();
     let gone = || groups_named(&name).is_empty();
     crate::support::wait_for("the end of the cgroups", Duration::from_secs(10), gone);
     Ok(())
 }
 
-fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), Lacking> {
-    let confined = Confined::begin()?;
+fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), SkipReason> {
+    let confined = LimitedRun::begin()?;
     let parent = format!(" {} ", confined.bakeoff.id());
     let is_warden = |stat: &String| stat.contains("(bakeoff-warden)") && stat.contains(&parent);
     let stats = std::fs::read_dir("/proc").unwrap().flatten();
@@ -294,7 +294,7 @@ fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), Lacking> 
 }
 
 /// Compares our percentiles of a run's histograms with those of HdrHistogram's Go library.
-fn histograms_are_read_by_the_go_library() -> Result<(), Lacking> {
+fn histograms_are_read_by_the_go_library() -> Result<(), SkipReason> {
     const PROGRAM: &str = r#"
 package main
 
@@ -327,7 +327,7 @@ func main() {
 }
 "#;
     if !has("go") {
-        return Err(Lacking::Machine("go not found".to_owned()));
+        return Err(SkipReason::Machine("go not found".to_owned()));
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("main.go"), PROGRAM).unwrap();
@@ -344,7 +344,7 @@ func main() {
         if ran.code != Some(0) {
             assert_eq!(arguments[0], "get", "{}", ran.stderr);
             let why = format!("the Go library is not available: {}", ran.stderr);
-            return Err(Lacking::Program(why));
+            return Err(SkipReason::Program(why));
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::case::cached;
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{BASELINE_FOR, Ran, SMALL_ETCD, bakeoff};
 
 mod bad_input;
@@ -18,7 +18,7 @@ mod losses;
 mod studies;
 mod tunnel;
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let mut tests = losses::tests(skipped);
     tests.extend(bad_input::tests(skipped));
     tests.extend(exactness::tests(skipped));
@@ -78,7 +78,7 @@ fn trials(hosts: &Hosts) -> Vec<Value> {
     record(hosts).into_iter().filter(|line| line["line"] == "trial").collect()
 }
 
-fn three_and_two() -> Result<(), Lacking> {
+fn three_and_two() -> Result<(), SkipReason> {
     let hosts = Hosts::bare(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
     // Pin to the last CPU, which always exists.

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::support::certificates::Certificates;
 use crate::support::hosts::{BESIDE, CanaryBeside, Hosts};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::wait_for;
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking(
             "machines_commands::doctor_tells_of_each_machine_with_others_down",
@@ -47,7 +47,7 @@ fn part<'a>(output: &'a str, machine: &str) -> &'a str {
     part.split("\n\n").next().unwrap_or(part)
 }
 
-fn doctor_with_one_down() -> Result<(), Lacking> {
+fn doctor_with_one_down() -> Result<(), SkipReason> {
     let mut hosts = Hosts::new(3)?;
     let places = hosts.places(&[1, 2], &[3]);
     let study = "title: one command\nsystems: {own: {kind: process, process: {command: [sleep, '{port}']}, limits: {cpu: 1}}}\n\
@@ -85,7 +85,7 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn prepared_and_cleared() -> Result<(), Lacking> {
+fn prepared_and_cleared() -> Result<(), SkipReason> {
     let hosts = Hosts::bare(2)?;
     let places = hosts.places(&[1], &[2]);
     let study = hosts.dir().join("study.yaml");
@@ -131,7 +131,7 @@ fn prepared_and_cleared() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn shared_load() -> Result<(), Lacking> {
+fn shared_load() -> Result<(), SkipReason> {
     let mut hosts = Hosts::new(2)?;
     let canary = CanaryBeside::start(&hosts, hosts.command(env!("CARGO_BIN_EXE_bakeoff")));
     let places = hosts.places(&[], &[1, 2]);
@@ -346,7 +346,7 @@ fn configuration(peers: &str) -> String {
     )
 }
 
-fn dbtester_on_peers() -> Result<(), Lacking> {
+fn dbtester_on_peers() -> Result<(), SkipReason> {
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let file = hosts.dir().join("c.yaml");

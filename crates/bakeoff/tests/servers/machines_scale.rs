@@ -15,9 +15,9 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let name = "machines_scale::coordinator_grows_by_little_for_each_generator";
     let mut tests = vec![skipped.unless_lacking(name, memory_of_a_coordinator)];
     // Take minutes, and run only by name.
@@ -147,7 +147,7 @@ fn load_of(hosts: &Hosts) -> (f64, f64) {
     (began + 1.0 + time("from"), began + time("to"))
 }
 
-fn memory_of_a_coordinator() -> Result<(), Lacking> {
+fn memory_of_a_coordinator() -> Result<(), SkipReason> {
     let hosts = Hosts::bare(8)?;
     let file = hosts.dir().join("study.yaml");
     fs::write(&file, study(3, 3)).unwrap();

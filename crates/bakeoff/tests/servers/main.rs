@@ -31,7 +31,7 @@ mod wrk_vault;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use support::skip::Skipped;
+use support::skip::SkippedTests;
 
 /// Clusters tested at once: they spend much time waiting for an election, a lock or a vote.
 const AT_ONCE: usize = 6;
@@ -39,8 +39,8 @@ const AT_ONCE: usize = 6;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let skipped = Skipped::default();
-    let shared = wrk_vault::Shared::default();
+    let skipped = SkippedTests::default();
+    let shared = wrk_vault::SharedVault::default();
     // Tests with the longest waits start first.
     let tests = [
         vec![kubernetes::study(&skipped)],

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use super::contract::{ETCD_ALONE, all_is_well, bench, run};
 use crate::support::case::{Case, cached, case, with};
 use crate::support::certificates::Certificates;
-use crate::support::skip::Skipped;
+use crate::support::skip::SkippedTests;
 use crate::support::{AUDITS, Bench, Ran, array, audit, bakeoff, text, wait_for};
 
 const CONSUL: Case = Case { needs: &["go"], ..case("consul", "", 1) };
 const ZOOKEEPER: Case = case("zookeeper", "3.9", 1);
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
     let all: [(&str, Case, Test); 9] = [
         (

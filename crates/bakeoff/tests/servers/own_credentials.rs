@@ -12,14 +12,14 @@ use libtest_mimic::Trial;
 use super::own_clusters::{Server, does_well, free_ports, refused, refused_with, started};
 use crate::support::case::{Case, cached, case, with};
 use crate::support::certificates::Certificates;
-use crate::support::skip::Skipped;
+use crate::support::skip::SkippedTests;
 use crate::support::wait_for;
 
 const REDIS: Case =
     Case { reads: "default", needs: &["apt-get", "dpkg-deb"], ..case("redis", "", 1) };
 const NATS: Case = case("nats", "2.12.4", 1);
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         with("redis_takes_a_user_and_tls", REDIS, skipped, redis_takes_a_user_and_tls),
         with("nats_takes_a_user_a_token_and_tls", NATS, skipped, nats_takes_a_user_and_a_token),

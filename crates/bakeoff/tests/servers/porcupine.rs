@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::contract::ETCD_ALONE;
 use crate::support::case::{Case, case, with};
 use crate::support::go_tool::{GoMain, GoTool};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, Ran, text};
 
 const PORCUPINE: GoTool = GoTool {
@@ -27,7 +27,7 @@ const PORCUPINE: GoTool = GoTool {
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
 const ZOOKEEPER: Case = case("zookeeper", "3.9", 3);
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         with("porcupine_judges_histories_as_bakeoff_does", ETCD_ALONE, skipped, judges_alike),
         with("porcupine_judges_histories_as_bakeoff_does", ETCD, skipped, judges_alike),
@@ -37,7 +37,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 }
 
 /// Runs a study that keeps histories, and compares the verdicts of each trial. Returns the trials.
-fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking> {
+fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, SkipReason> {
     let porcupine = PORCUPINE.program()?;
     let bench = Bench::new(&format!(
         "title: Histories\nsystems:\n{systems}workloads: {{work: {{mix: {mix}, keys: {{count: 10}}, \
@@ -70,7 +70,7 @@ fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, Lacking>
     Ok(trials)
 }
 
-fn judges_alike(case: &Case) -> Result<(), Lacking> {
+fn judges_alike(case: &Case) -> Result<(), SkipReason> {
     let mix = "{put: 40, get: 40, compare-and-set: 20}";
     let deletes = "{put: 30, get: 30, compare-and-set: 20, delete: 20}";
     // Some operations time out.
@@ -93,7 +93,7 @@ fn judges_alike(case: &Case) -> Result<(), Lacking> {
     Ok(())
 }
 
-fn canaries() -> Result<(), Lacking> {
+fn canaries() -> Result<(), SkipReason> {
     let canary = |name: &str, options: &str| {
         format!("  {name}: {{kind: canary, nodes: 3, options: {{sync: none, {options}}}}}\n")
     };
@@ -113,7 +113,7 @@ fn canaries() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn judges_canaries_alike(systems: &str, mix: &str, load: &str) -> Result<(), Lacking> {
+fn judges_canaries_alike(systems: &str, mix: &str, load: &str) -> Result<(), SkipReason> {
     let trials = compared(systems, mix, load)?;
     let judged = trials.iter().map(|trial| (&trial["trial"]["system"], &trial["linearizability"]));
     let violated = judged.filter(|(_, judged)| judged["found"] == "violated");

@@ -5,7 +5,7 @@
 use libtest_mimic::Trial;
 
 use crate::support::case::{Case, Part, case, part, with};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, array, text};
 
 const UNSYNCED: &str = "options: {sync: none}";
@@ -31,7 +31,7 @@ const FORGETFUL: [Case; 6] = [
     Case { more: "options: {appendfsync: 'no'}", what: "with no", ..REDIS },
 ];
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let synced = SYNCED.map(|case| {
         with("power_cuts_accuse_no_system_that_syncs", case, skipped, |case| {
             let (verdict, why) = cut(case, 4)?;
@@ -51,7 +51,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 }
 
 /// Returns the verdict on power cuts of all nodes, and its reason.
-fn cut(case: &Case, cuts: u32) -> Result<(String, String), Lacking> {
+fn cut(case: &Case, cuts: u32) -> Result<(String, String), SkipReason> {
     let with = if case.kind == "openbao" { ", with: {kv: v1}" } else { "" };
     let bench = Bench::new(&format!(
         "title: Power cuts\nsystems:\n  {}\nworkloads:\n  write: {{mix: {{put: 1}}, keys: {{count: 500}}, \
@@ -66,7 +66,7 @@ fn cut(case: &Case, cuts: u32) -> Result<(String, String), Lacking> {
     assert_eq!(audit["when"], "after a power cut of all nodes", "{audit}");
     let why = audit["verdict"]["why"].as_str().unwrap_or_default().to_owned();
     match why.starts_with("this machine cannot mount") {
-        true => Err(Lacking::Machine(why)),
+        true => Err(SkipReason::Machine(why)),
         false => Ok((text(&audit["verdict"]["verdict"]).to_owned(), why)),
     }
 }

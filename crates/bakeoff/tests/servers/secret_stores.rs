@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::certificates::Certificates;
-use crate::support::skip::Skipped;
+use crate::support::skip::SkippedTests;
 use crate::support::vault::{Vault, ask};
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, figure, folders, text};
 
@@ -25,7 +25,7 @@ const ON_POSTGRESQL: Case =
 const THREE: Case = Case { nodes: 3, more: "options: {raft-multiplier: 1}", ..VAULT };
 const IN_MEMORY: Case = Case { more: "options: {storage: inmem}", ..VAULT };
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Case, Test); 7] = [
         ("every_operation_is_done_and_verified", WITH_DATABASE, every_operation),

@@ -22,7 +22,7 @@ pub(crate) use server::stop_shared;
 use server::{Plain, Process, dev, free_ports, initialise, plain, shared, three};
 
 use crate::support::certificates::Certificates;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Ran, bakeoff, has, text, wait_for};
 
 /// Must not appear in any output.
@@ -62,7 +62,7 @@ fn program(system: &str) -> PathBuf {
 }
 
 /// Returns a test that needs a program. Tests of Vault share a server, so they run one after another.
-fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
+fn with(name: &str, find: Find, skipped: &SkippedTests, test: fn(&Path)) -> Trial {
     static TURN: Mutex<()> = Mutex::new(());
     skipped.unless_lacking(name, move || {
         let had = find();
@@ -71,7 +71,7 @@ fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
         let program = had.program.as_ref().map_err(|why| {
             // A program that needs no tool is in no registry.
             let cannot = had.needs.is_empty() || had.needs.iter().any(|tool| !has(tool));
-            if cannot { Lacking::Machine(why.clone()) } else { Lacking::Program(why.clone()) }
+            if cannot { SkipReason::Machine(why.clone()) } else { SkipReason::Program(why.clone()) }
         })?;
         test(program);
         Ok(())
@@ -99,7 +99,7 @@ fn openbao() -> &'static FoundProgram {
     &HAD
 }
 
-pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Path);
     let all: [(&str, &str, Find, Test); 10] = [
         ("what_is_measured_is_reported_alike_in_all_forms", "vault", vault, reports_hold_together),
@@ -285,14 +285,14 @@ fn reports_hold_together(program: &Path) {
 }
 
 /// A run in progress.
-struct Begun {
+struct BenchmarkRun {
     child: Child,
     stderr: BufReader<std::process::ChildStderr>,
     seen: String,
     _dir: tempfile::TempDir,
 }
 
-impl Begun {
+impl BenchmarkRun {
     fn new(server: &Plain, file: &str, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = command(dir.path(), &server.url(), &server.token, file, options);
@@ -327,7 +327,7 @@ fn an_interrupt_leaves_nothing(program: &Path) {
     let server = shared(program);
     let before = server.belongings();
     // During the set-up, which would take minutes.
-    let begun = Begun::new(server, &one("kvv2_read", "numkvs = 5000000"), &["-cleanup"]);
+    let begun = BenchmarkRun::new(server, &one("kvv2_read", "numkvs = 5000000"), &["-cleanup"]);
     wait_for("a mount", READY_WITHIN, || server.belongings() != before);
     begun.interrupt();
     let ran = begun.end().ends_with(130).complains(&["cleaning up"]);
@@ -336,7 +336,7 @@ fn an_interrupt_leaves_nothing(program: &Path) {
 
     // During the load: the results so far are printed.
     let options = ["-cleanup", "-duration=60s", "-report_mode=json"];
-    let mut begun = Begun::new(server, &mixed("60s"), &options);
+    let mut begun = BenchmarkRun::new(server, &mixed("60s"), &options);
     begun.says("starting the load");
     std::thread::sleep(Duration::from_millis(700));
     let interrupted = Instant::now();
@@ -356,7 +356,7 @@ fn a_second_interrupt(_: &Path) {
     });
     let server = plain(slow.port, TOKEN);
     let file = one("kvv1_read", "numkvs = 1");
-    let mut begun = Begun::new(&server, &file, &["-cleanup", "-duration=60s"]);
+    let mut begun = BenchmarkRun::new(&server, &file, &["-cleanup", "-duration=60s"]);
     begun.says("starting the load");
     begun.interrupt();
     begun.says("cleaning up");
@@ -493,7 +493,7 @@ fn a_load_outlives_its_leader(program: &Path) {
     let standby = Plain { address: nodes[1].1.address, token: nodes[1].1.token.clone() };
     let before = standby.belongings();
     let options = ["-cleanup", "-duration=3s", "-workers=4", "-report_mode=json"];
-    let mut begun = Begun::new(&standby, &one("kvv1_write", "numkvs = 5"), &options);
+    let mut begun = BenchmarkRun::new(&standby, &one("kvv1_write", "numkvs = 5"), &options);
     begun.says("is a standby (429)");
     begun.says("starting the load");
     // So late that there is no leader yet when the clean-up begins.

@@ -18,8 +18,8 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::debian::{Missing, Packaged, library_folders};
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::debian::{DebianProgram, FetchProblem, library_folders};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{Bench, Ran, array, bakeoff, has, text};
 
 const TOKEN: &str = "a-token-of-this-test";
@@ -32,9 +32,9 @@ fn examples() -> PathBuf {
 }
 
 /// The Vault shared by all tests, started by the first.
-pub(crate) type Shared = Arc<Mutex<Option<Arc<Vault>>>>;
+pub(crate) type SharedVault = Arc<Mutex<Option<Arc<Vault>>>>;
 
-pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
+pub(crate) fn tests(shared: &SharedVault, skipped: &SkippedTests) -> Vec<Trial> {
     let mut tests = Vec::new();
     let plain: [(&str, fn()); 2] = [
         ("each_script_is_tested", each_script_is_tested),
@@ -67,28 +67,28 @@ pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
 }
 
 /// Stops the shared Vault.
-pub(crate) fn stop_shared(shared: &Shared) {
+pub(crate) fn stop_shared(shared: &SharedVault) {
     drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// Returns a test that needs the Vault.
 fn on_vault(
     name: &str,
-    shared: &Shared,
-    skipped: &Skipped,
-    test: impl FnOnce(&Vault) -> Result<(), Lacking> + Send + 'static,
+    shared: &SharedVault,
+    skipped: &SkippedTests,
+    test: impl FnOnce(&Vault) -> Result<(), SkipReason> + Send + 'static,
 ) -> Trial {
     let shared = Arc::clone(shared);
     skipped.unless_lacking(name, move || {
         let vault = the_vault(&shared).map_err(|why| match has("go") {
-            true => Lacking::Program(why),
-            false => Lacking::Machine(why),
+            true => SkipReason::Program(why),
+            false => SkipReason::Machine(why),
         })?;
         test(&vault)
     })
 }
 
-fn the_vault(shared: &Shared) -> Result<Arc<Vault>, String> {
+fn the_vault(shared: &SharedVault) -> Result<Arc<Vault>, String> {
     let mut vault = shared.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(vault) = &*vault {
         return Ok(Arc::clone(vault));
@@ -285,8 +285,8 @@ impl Tool {
 }
 
 /// Returns the installed wrk, else Debian's.
-fn wrk() -> Result<Command, Missing> {
-    const PACKAGED: Packaged = Packaged {
+fn wrk() -> Result<Command, FetchProblem> {
+    const PACKAGED: DebianProgram = DebianProgram {
         package: "wrk",
         besides: &[],
         there_already: &["libc6"],
@@ -454,8 +454,8 @@ fn a_wrong_token_is_said(vault: &Vault) {
     says(&load(&header, "vault-fill.lua", "10 closed"), "  10 of 10 secrets written\n");
 }
 
-fn they_run_in_wrk(vault: &Vault) -> Result<(), Lacking> {
-    wrk().map_err(Lacking::from)?;
+fn they_run_in_wrk(vault: &Vault) -> Result<(), SkipReason> {
+    wrk().map_err(SkipReason::from)?;
     vault.mount("wrk");
     let ran = vault.load(Tool::Wrk, "-t1 -c4 -d1s", "vault-fill.lua", "20 wrk");
     says(&ran, "  20 of 20 secrets written\n");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Trial;
 use serde::Deserialize;
 
-use super::skip::{Lacking, Skipped};
+use super::skip::{SkipReason, SkippedTests};
 use super::{Ran, bakeoff, has};
 
 /// A system under test.
@@ -49,13 +49,13 @@ pub(crate) struct Part {
 /// The content of `contract.json` in a system's folder.
 pub(crate) struct Contract {
     pub(crate) kind: &'static str,
-    pub(crate) cases: Vec<Asked>,
+    pub(crate) cases: Vec<CaseTests>,
     /// Reason for having no cases, with the place of its tests.
     pub(crate) elsewhere: Option<String>,
 }
 
 /// A case and its tests besides those of every system.
-pub(crate) struct Asked {
+pub(crate) struct CaseTests {
     pub(crate) case: Case,
     pub(crate) also: Vec<Also>,
 }
@@ -75,7 +75,7 @@ pub(crate) enum Also {
 /// Contents of `contract.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ContractFile {
     #[serde(default)]
     cases: Vec<WrittenCase>,
     elsewhere: Option<String>,
@@ -150,7 +150,7 @@ fn contract(folder: &Path) -> Contract {
     let path = folder.join("contract.json");
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("`{kind}` has no `{}`: {error}", path.display()));
-    let written: Written =
+    let written: ContractFile =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
     let kind = kept(kind);
     let part = |part: WrittenPart| Part {
@@ -160,7 +160,7 @@ fn contract(folder: &Path) -> Contract {
         processes: part.processes,
         needs: all_kept(part.needs),
     };
-    let asked = |case: WrittenCase| Asked {
+    let asked = |case: WrittenCase| CaseTests {
         case: Case {
             kind,
             product: kept(case.product),
@@ -272,37 +272,38 @@ pub(crate) fn cached(kind: &str) -> PathBuf {
 }
 
 /// Result of a test function: nothing, or the reason for skipping.
-pub(crate) trait Tested {
-    fn tested(self) -> Result<(), Lacking>;
+pub(crate) trait TestOutcome {
+    fn tested(self) -> Result<(), SkipReason>;
 }
 
-impl Tested for () {
-    fn tested(self) -> Result<(), Lacking> {
+impl TestOutcome for () {
+    fn tested(self) -> Result<(), SkipReason> {
         Ok(())
     }
 }
 
-impl Tested for Result<(), Lacking> {
+impl TestOutcome for Result<(), SkipReason> {
     fn tested(self) -> Self {
         self
     }
 }
 
 /// Returns a test that needs the programs of a system.
-pub(crate) fn with<T: Tested>(
+pub(crate) fn with<T: TestOutcome>(
     what: &str,
     case: Case,
-    skipped: &Skipped,
+    skipped: &SkippedTests,
     test: impl Fn(&Case) -> T + Send + 'static,
 ) -> Trial {
     skipped.unless_lacking(format!("{what} ({})", case.name()), move || {
         case.install().map_err(|why| {
             let lacking: Vec<&str> = case.needs().filter(|program| !has(program)).collect();
             match lacking.as_slice() {
-                [] => Lacking::Program(why),
-                lacking => {
-                    Lacking::Machine(format!("{why} (this machine has no {})", lacking.join(", ")))
-                }
+                [] => SkipReason::Program(why),
+                lacking => SkipReason::Machine(format!(
+                    "{why} (this machine has no {})",
+                    lacking.join(", ")
+                )),
             }
         })?;
         test(&case).tested()

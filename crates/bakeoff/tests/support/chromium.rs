@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::debian::{ANSWER, Missing, Packaged, finish, library_folders, on_path};
+use super::debian::{ANSWER, DebianProgram, FetchProblem, finish, library_folders, on_path};
 
 const NAMES: [&str; 5] = [
     "chromium",
@@ -18,7 +18,7 @@ const NAMES: [&str; 5] = [
     "chromium-headless-shell",
 ];
 const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
-const PACKAGED: Packaged = Packaged {
+const PACKAGED: DebianProgram = DebianProgram {
     package: "chromium-headless-shell",
     // Without a font, text has no width.
     besides: &["fonts-dejavu-core"],
@@ -49,11 +49,11 @@ pub(crate) struct Chromium {
 
 impl Chromium {
     /// Returns this machine's browser, else a cached or newly fetched one.
-    pub(crate) fn find() -> Result<Self, Missing> {
+    pub(crate) fn find() -> Result<Self, FetchProblem> {
         let installed = |program: PathBuf| Self { program, tree: None };
         if let Some(asked) = std::env::var_os("CHROMIUM") {
             let asked = installed(asked.into());
-            asked.version().map_err(|why| Missing::Failed(format!("CHROMIUM: {why}")))?;
+            asked.version().map_err(|why| FetchProblem::Failed(format!("CHROMIUM: {why}")))?;
             return Ok(asked);
         }
         // On some distributions a program of this name only explains how to install another.

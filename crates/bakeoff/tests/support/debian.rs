@@ -25,7 +25,7 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 
 /// Reason why a program is missing.
 #[derive(Debug, Clone)]
-pub(crate) enum Missing {
+pub(crate) enum FetchProblem {
     /// This machine cannot fetch it, even with a network.
     Unable(String),
     /// Fetching failed.
@@ -33,7 +33,7 @@ pub(crate) enum Missing {
 }
 
 /// A program in Debian packages.
-pub(crate) struct Packaged {
+pub(crate) struct DebianProgram {
     /// Package that names the folder in the cache.
     pub(crate) package: &'static str,
     /// Packages needed besides its dependencies.
@@ -46,20 +46,20 @@ pub(crate) struct Packaged {
     pub(crate) runs: fn(&Path) -> Result<(), String>,
 }
 
-impl Packaged {
+impl DebianProgram {
     /// Returns the folder of the unpacked program, fetched now or earlier.
-    pub(crate) fn tree(&self) -> Result<PathBuf, Missing> {
+    pub(crate) fn tree(&self) -> Result<PathBuf, FetchProblem> {
         let lacking: Vec<&str> =
             ["apt-get", "dpkg"].into_iter().filter(|tool| on_path(tool).is_none()).collect();
         let package = self.package;
         if !lacking.is_empty() {
             let lacking = lacking.join(", ");
-            return Err(Missing::Unable(format!(
+            return Err(FetchProblem::Unable(format!(
                 "{package} not found (this machine has no {lacking} to fetch it with)"
             )));
         }
         self.fetched().map_err(|why| {
-            Missing::Failed(format!(
+            FetchProblem::Failed(format!(
                 "{package} not found, and not fetched: {why}\nhint: install it"
             ))
         })

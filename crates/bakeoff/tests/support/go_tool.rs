@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::debian::{Missing, cache, finish, io_text, on_path, take};
+use super::debian::{FetchProblem, cache, finish, io_text, on_path, take};
 
 /// Timeouts of downloads and of a build.
 const DOWNLOADED: Duration = Duration::from_secs(600);
@@ -41,14 +41,14 @@ pub(crate) enum GoMain {
 
 impl GoTool {
     /// Returns the program, built now or earlier.
-    pub(crate) fn program(&self) -> Result<PathBuf, Missing> {
+    pub(crate) fn program(&self) -> Result<PathBuf, FetchProblem> {
         let name = self.name;
         if on_path("go").is_none() {
-            return Err(Missing::Unable(format!(
+            return Err(FetchProblem::Unable(format!(
                 "{name} is built with Go, which is not installed"
             )));
         }
-        self.built().map_err(|why| Missing::Failed(format!("{name} was not built: {why}")))
+        self.built().map_err(|why| FetchProblem::Failed(format!("{name} was not built: {why}")))
     }
 
     fn built(&self) -> Result<PathBuf, String> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// A bakeoff with two nodes, each with one child in its own session and one in the node's.
-pub(crate) struct Held {
+pub(crate) struct NodesWithChildren {
     pub(crate) bakeoff: Child,
     pub(crate) warden: i32,
     pub(crate) nodes: Vec<i32>,
@@ -20,12 +20,12 @@ pub(crate) struct Held {
 pub(crate) const NODE: &str = "trap '' TERM INT HUP; sleep 600 & echo $!; setsid sleep 600 & echo $!; \
                     while :; do sleep 600; done";
 
-pub(crate) fn hold() -> Held {
+pub(crate) fn hold() -> NodesWithChildren {
     hold_so("2")
 }
 
 /// Starts it with the first argument `how` of `__hold`.
-pub(crate) fn hold_so(how: &str) -> Held {
+pub(crate) fn hold_so(how: &str) -> NodesWithChildren {
     let dir = tempfile::tempdir().unwrap();
     // Background test runs ignore SIGINT, and children inherit that.
     let mut command = Command::new("env");
@@ -42,13 +42,19 @@ pub(crate) fn hold_so(how: &str) -> Held {
         children = text.lines().filter_map(|line| line.parse().ok()).collect();
         children.len() == 4
     });
-    let held = Held { bakeoff, warden: ids[0], nodes: ids[1..].to_vec(), children, _dir: dir };
+    let held = NodesWithChildren {
+        bakeoff,
+        warden: ids[0],
+        nodes: ids[1..].to_vec(),
+        children,
+        _dir: dir,
+    };
     assert!(held.nodes.iter().chain(&held.children).all(|&id| runs(id)), "all run at first");
     assert!(runs(held.warden));
     held
 }
 
-impl Held {
+impl NodesWithChildren {
     pub(crate) fn ends_by(mut self, signal: Signal) {
         let pid = Pid::from_child(&self.bakeoff);
         kill_process(pid, signal).unwrap();
@@ -66,7 +72,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for NodesWithChildren {
     /// A failed test must not leave processes.
     fn drop(&mut self) {
         let _ = self.bakeoff.kill();

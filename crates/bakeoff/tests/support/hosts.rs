@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::AgentExecutable;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
-use super::skip::Lacking;
+use super::debian::{ANSWER, DebianProgram, finish, library_folders, on_path};
+use super::skip::SkipReason;
 use super::{BASELINE_FOR, BRIEFLY};
 
 /// Address of the coordinator, beside the hosts.
 pub(crate) const BESIDE: &str = "198.18.0.254";
 
-const SSHD: Packaged = Packaged {
+const SSHD: DebianProgram = DebianProgram {
     package: "openssh-server",
     besides: &["openssh-client", "iproute2"],
     there_already: &["libc6", "debconf", "init-system-helpers", "lsb-base", "runit-helper", "ucf"],
@@ -60,7 +60,7 @@ pub(crate) struct Hosts {
 impl Hosts {
     /// Creates `count` hosts with this bakeoff in their caches, as after an earlier run: sending it takes longer than
     /// most tests.
-    pub(crate) fn new(count: usize) -> Result<Self, Lacking> {
+    pub(crate) fn new(count: usize) -> Result<Self, SkipReason> {
         let hosts = Self::bare(count)?;
         static SENT: LazyLock<AgentExecutable> = LazyLock::new(|| {
             AgentExecutable::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
@@ -77,16 +77,16 @@ impl Hosts {
     }
 
     /// Creates `count` hosts without a cached bakeoff.
-    pub(crate) fn bare(count: usize) -> Result<Self, Lacking> {
+    pub(crate) fn bare(count: usize) -> Result<Self, SkipReason> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Lacking::Machine("namespaces with addresses need root".to_owned()));
+            return Err(SkipReason::Machine("namespaces with addresses need root".to_owned()));
         }
         let tree = SSHD.tree()?;
-        let dir = tempfile::tempdir().map_err(|error| Lacking::Machine(error.to_string()))?;
+        let dir = tempfile::tempdir().map_err(|error| SkipReason::Machine(error.to_string()))?;
         let mut hosts =
             Self { dir, tree, switch: held(&["--net"], "exec sleep 3600"), hosts: Vec::new() };
         hosts.make(count).map_err(|why| {
-            Lacking::Machine(format!("this machine makes no hosts of namespaces: {why}"))
+            SkipReason::Machine(format!("this machine makes no hosts of namespaces: {why}"))
         })?;
         Ok(hosts)
     }

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::Ran;
-use super::skip::Lacking;
+use super::skip::SkipReason;
 
 /// A cluster or the place for one, separate from other clusters on this machine.
 pub(crate) struct Cluster {
@@ -25,20 +25,20 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns what the machine lacks.
-    pub(crate) fn place() -> Result<Self, Lacking> {
+    pub(crate) fn place() -> Result<Self, SkipReason> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Lacking::Machine("only root can start a Kubernetes cluster".to_owned()));
+            return Err(SkipReason::Machine("only root can start a Kubernetes cluster".to_owned()));
         }
         let cluster = Self { folder: tempfile::tempdir().expect("there is room for a test") };
         let checked = cluster.xtask(&["check"]);
         match checked.code {
             Some(0) => Ok(cluster),
-            _ => Err(Lacking::Machine(checked.stderr)),
+            _ => Err(SkipReason::Machine(checked.stderr)),
         }
     }
 
     /// Starts a cluster.
-    pub(crate) fn start(nodes: usize) -> Result<Self, Lacking> {
+    pub(crate) fn start(nodes: usize) -> Result<Self, SkipReason> {
         let cluster = Self::place()?;
         cluster.up(nodes);
         Ok(cluster)

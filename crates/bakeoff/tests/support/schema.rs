@@ -24,7 +24,7 @@ struct Fault {
 
 /// A schema within its file.
 #[derive(Clone, Copy)]
-struct Within<'a> {
+struct Subschema<'a> {
     file: &'a str,
     schema: &'a Value,
 }
@@ -49,7 +49,7 @@ impl Schemas {
 
     /// Returns the faults of a value, one line each.
     pub(crate) fn faults(&self, name: &str, value: &Value) -> Vec<String> {
-        let within = Within { file: &file(name), schema: self.json(name) };
+        let within = Subschema { file: &file(name), schema: self.json(name) };
         let faults = self.check(within, value);
         faults.iter().map(|fault| format!("/{}: {}", fault.place.join("/"), fault.what)).collect()
     }
@@ -61,7 +61,7 @@ impl Schemas {
         assert!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
     }
 
-    fn check(&self, within: Within<'_>, value: &Value) -> Vec<Fault> {
+    fn check(&self, within: Subschema<'_>, value: &Value) -> Vec<Fault> {
         let keywords = within.schema.as_object().expect("a schema is an object");
         let mut faults = Vec::new();
         for (keyword, demand) in keywords {
@@ -72,7 +72,7 @@ impl Schemas {
 
     fn keyword(
         &self,
-        within: Within<'_>,
+        within: Subschema<'_>,
         keyword: &str,
         demand: &Value,
         value: &Value,
@@ -104,7 +104,7 @@ impl Schemas {
             "items" => {
                 let items = value.as_array().into_iter().flatten().enumerate();
                 let each = |(place, item): (usize, &Value)| {
-                    self.below(&place.to_string(), Within { schema: demand, ..within }, item)
+                    self.below(&place.to_string(), Subschema { schema: demand, ..within }, item)
                 };
                 items.flat_map(each).collect()
             }
@@ -118,7 +118,7 @@ impl Schemas {
             "properties" => {
                 let each = |(name, schema): (&String, &Value)| {
                     let value = value.get(name)?;
-                    Some(self.below(name, Within { schema, ..within }, value))
+                    Some(self.below(name, Subschema { schema, ..within }, value))
                 };
                 fields(demand).iter().filter_map(each).flatten().collect()
             }
@@ -129,7 +129,7 @@ impl Schemas {
     }
 
     /// Validates fields that the schema does not name against `additionalProperties`, or rejects them.
-    fn additional(&self, within: Within<'_>, demand: &Value, value: &Value) -> Vec<Fault> {
+    fn additional(&self, within: Subschema<'_>, demand: &Value, value: &Value) -> Vec<Fault> {
         let named = within.schema.get("properties").and_then(Value::as_object);
         let is_named = |name: &String| named.is_some_and(|named| named.contains_key(name));
         let others = value.as_object().into_iter().flatten().filter(|(name, _)| !is_named(name));
@@ -137,7 +137,7 @@ impl Schemas {
             Value::Bool(false) => {
                 vec![Fault { place: vec![name.clone()], what: "is not documented".to_owned() }]
             }
-            schema => self.below(name, Within { schema, ..within }, value),
+            schema => self.below(name, Subschema { schema, ..within }, value),
         };
         others.flat_map(each).collect()
     }
@@ -145,12 +145,12 @@ impl Schemas {
     /// Validates a value against several schemas. Returns the faults of the best fitting one.
     fn either(
         &self,
-        within: Within<'_>,
+        within: Subschema<'_>,
         keyword: &str,
         schemas: &[Value],
         value: &Value,
     ) -> Vec<Fault> {
-        let each = |schema| self.check(Within { schema, ..within }, value);
+        let each = |schema| self.check(Subschema { schema, ..within }, value);
         let faults: Vec<Vec<Fault>> = schemas.iter().map(each).collect();
         match faults.iter().filter(|faults| faults.is_empty()).count() {
             0 => {
@@ -170,18 +170,18 @@ impl Schemas {
         }
     }
 
-    fn below(&self, step: &str, within: Within<'_>, value: &Value) -> Vec<Fault> {
+    fn below(&self, step: &str, within: Subschema<'_>, value: &Value) -> Vec<Fault> {
         let mut faults = self.check(within, value);
         faults.iter_mut().for_each(|fault| fault.place.insert(0, step.to_owned()));
         faults
     }
 
     /// Returns the schema that `#/$defs/a` or `other.schema.json#/$defs/a` refers to.
-    fn target<'a>(&'a self, from: &'a str, to: &'a str) -> Within<'a> {
+    fn target<'a>(&'a self, from: &'a str, to: &'a str) -> Subschema<'a> {
         let (file, pointer) = to.split_once('#').expect("a reference has a `#`");
         let file = if file.is_empty() { from } else { file };
         let schema = self.0.get(file).and_then(|schema| schema.pointer(pointer));
-        Within { file, schema: schema.unwrap_or_else(|| panic!("`{to}` leads nowhere")) }
+        Subschema { file, schema: schema.unwrap_or_else(|| panic!("`{to}` leads nowhere")) }
     }
 }
 

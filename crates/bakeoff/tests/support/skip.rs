@@ -9,42 +9,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use super::debian::Missing;
+use super::debian::FetchProblem;
 
 /// Reason why a test cannot run.
 #[derive(Debug)]
-pub(crate) enum Lacking {
+pub(crate) enum SkipReason {
     /// This machine cannot run it, even with all programs.
     Machine(String),
     /// A program could not be installed.
     Program(String),
 }
 
-impl From<Missing> for Lacking {
-    fn from(missing: Missing) -> Self {
+impl From<FetchProblem> for SkipReason {
+    fn from(missing: FetchProblem) -> Self {
         match missing {
-            Missing::Unable(why) => Self::Machine(why),
-            Missing::Failed(why) => Self::Program(why),
+            FetchProblem::Unable(why) => Self::Machine(why),
+            FetchProblem::Failed(why) => Self::Program(why),
         }
     }
 }
 
 /// Skipped tests of a test program.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Skipped(Arc<Mutex<Vec<String>>>);
+pub(crate) struct SkippedTests(Arc<Mutex<Vec<String>>>);
 
-impl Skipped {
+impl SkippedTests {
     /// Reports the calling test as skipped.
     ///
     /// # Errors
     /// Fails in CI if a program could not be installed.
-    pub(crate) fn skip(&self, lacking: Lacking) -> Result<Completion, Failed> {
+    pub(crate) fn skip(&self, lacking: SkipReason) -> Result<Completion, Failed> {
         let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
         let why = match lacking {
-            Lacking::Program(why) if in_ci => {
+            SkipReason::Program(why) if in_ci => {
                 return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
             }
-            Lacking::Program(why) | Lacking::Machine(why) => why,
+            SkipReason::Program(why) | SkipReason::Machine(why) => why,
         };
         let why = why.lines().map(str::trim).filter(|line| !line.is_empty());
         let why = format!("skipped: {}", why.collect::<Vec<_>>().join("; "));
@@ -56,7 +56,7 @@ impl Skipped {
     pub(crate) fn unless_lacking(
         &self,
         name: impl Into<String>,
-        test: impl FnOnce() -> Result<(), Lacking> + Send + 'static,
+        test: impl FnOnce() -> Result<(), SkipReason> + Send + 'static,
     ) -> Trial {
         let skipped = self.clone();
         Trial::ignorable_test(name, move || match test() {

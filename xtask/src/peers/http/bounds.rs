@@ -45,7 +45,7 @@ impl Finding {
 
 /// Type of a bound on a ratio.
 #[derive(Clone, Copy)]
-enum Held {
+enum BoundKind {
     Most(f64),
     Below(f64),
     Least(f64),
@@ -56,24 +56,29 @@ pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (&case, results) in all {
         let ours = subject(results);
-        let mut ratio = |what: &str, theirs: Tool, figure: fn(&Run) -> f64, held: Held| {
+        let mut ratio = |what: &str, theirs: Tool, figure: fn(&Run) -> f64, held: BoundKind| {
             findings.push(of_ratio(case, results, (ours, theirs), what, figure, held));
         };
         match case {
             Case::Plain16 | Case::Plain64 => {
-                ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(0.85));
-                ratio("CPU per request", Tool::Baseline, Run::cpu_us, Held::Most(1.15));
-                ratio("user time per request", Tool::Wrk, Run::user_us, Held::Below(0.5));
+                ratio("CPU per request", Tool::Wrk, Run::cpu_us, BoundKind::Most(0.85));
+                ratio("CPU per request", Tool::Baseline, Run::cpu_us, BoundKind::Most(1.15));
+                ratio("user time per request", Tool::Wrk, Run::user_us, BoundKind::Below(0.5));
                 let per_second = |run: &Run| run.reported.per_second;
-                ratio("requests per second", Tool::Wrk, per_second, Held::Least(RATE_RATIO_MIN));
+                ratio(
+                    "requests per second",
+                    Tool::Wrk,
+                    per_second,
+                    BoundKind::Least(RATE_RATIO_MIN),
+                );
                 for theirs in [Tool::Hey, Tool::Vegeta, Tool::K6] {
-                    ratio("CPU per request", theirs, Run::cpu_us, Held::Most(0.4));
+                    ratio("CPU per request", theirs, Run::cpu_us, BoundKind::Most(0.4));
                 }
-                ratio("CPU per request", Tool::Oha, Run::cpu_us, Held::Most(0.7));
-                ratio("CPU per request", Tool::Fortio, Run::cpu_us, Held::Most(0.9));
+                ratio("CPU per request", Tool::Oha, Run::cpu_us, BoundKind::Most(0.7));
+                ratio("CPU per request", Tool::Fortio, Run::cpu_us, BoundKind::Most(0.9));
             }
-            Case::Tls => ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(1.1)),
-            Case::Script => ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(0.9)),
+            Case::Tls => ratio("CPU per request", Tool::Wrk, Run::cpu_us, BoundKind::Most(1.1)),
+            Case::Script => ratio("CPU per request", Tool::Wrk, Run::cpu_us, BoundKind::Most(0.9)),
             Case::Http2 => {}
             Case::Open => findings.extend(open(results)),
             Case::Many => findings.push(memory(results)),
@@ -93,12 +98,12 @@ fn of_ratio(
     (ours, theirs): (Tool, Tool),
     what: &str,
     figure: fn(&Run) -> f64,
-    held: Held,
+    held: BoundKind,
 ) -> Finding {
     let words = match held {
-        Held::Most(bound) => format!("at most {bound} of {}'s", theirs.name()),
-        Held::Below(bound) => format!("below {bound} of {}'s", theirs.name()),
-        Held::Least(_) => format!("no lower than {}'s", theirs.name()),
+        BoundKind::Most(bound) => format!("at most {bound} of {}'s", theirs.name()),
+        BoundKind::Below(bound) => format!("below {bound} of {}'s", theirs.name()),
+        BoundKind::Least(_) => format!("no lower than {}'s", theirs.name()),
     };
     let bound = format!("{}: {what} {words}", case.name());
     let Some(ratio) = results.ratio(ours, theirs, figure) else {
@@ -108,9 +113,9 @@ fn of_ratio(
         return Finding { bound, seen: why.unwrap_or_else(|| "no run".into()), kept: None };
     };
     let kept = match held {
-        Held::Most(bound) => ratio.median <= bound,
-        Held::Below(bound) => ratio.median < bound,
-        Held::Least(bound) => ratio.median >= bound,
+        BoundKind::Most(bound) => ratio.median <= bound,
+        BoundKind::Below(bound) => ratio.median < bound,
+        BoundKind::Least(bound) => ratio.median >= bound,
     };
     Finding { bound, seen: ratio.text(2), kept: Some(kept) }
 }
@@ -151,13 +156,13 @@ fn memory(results: &Results) -> Finding {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::measure::Used;
+    use super::super::super::measure::ResourceUse;
     use super::super::tools::ToolFigures;
     use super::*;
 
     fn run(us: u64, schedule_lag: Option<[f64; 3]>) -> Run {
         Run {
-            used: Used { system: Duration::from_micros(us), ..Used::default() },
+            used: ResourceUse { system: Duration::from_micros(us), ..ResourceUse::default() },
             reported: ToolFigures { requests: 1, errors: 0, per_second: 10_000.0, schedule_lag },
         }
     }

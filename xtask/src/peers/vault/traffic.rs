@@ -125,8 +125,8 @@ pub(super) fn compare(stand: &Stand) -> Result<Vec<Failure>, Failure> {
     for (kind, config) in TYPES {
         let [theirs, ours] = [Tool::Theirs, Tool::Ours].map(|tool| seen(stand, tool, kind, config));
         let (theirs, ours) = match (theirs, ours) {
-            (Ok(Seen::Kinds(theirs)), Ok(Seen::Kinds(ours))) => (theirs, ours),
-            (Ok(Seen::Nothing), _) | (_, Ok(Seen::Nothing)) => {
+            (Ok(TrafficKinds::Kinds(theirs)), Ok(TrafficKinds::Kinds(ours))) => (theirs, ours),
+            (Ok(TrafficKinds::Nothing), _) | (_, Ok(TrafficKinds::Nothing)) => {
                 println!("- {kind}: only one tool has it");
                 continue;
             }
@@ -165,14 +165,14 @@ pub(super) fn compare(stand: &Stand) -> Result<Vec<Failure>, Failure> {
     Ok(missed)
 }
 
-enum Seen {
+enum TrafficKinds {
     /// The tool does not know the type.
     Nothing,
     Kinds(BTreeSet<String>),
 }
 
 /// Runs one tool. Returns its requests from the audit log.
-fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Failure> {
+fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<TrafficKinds, Failure> {
     let cannot = |what: &str, error: std::io::Error| format!("cannot {what}: {error}");
     let file = stand.scratch.path().join("test.hcl");
     let text = format!(
@@ -193,7 +193,7 @@ fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Fai
         .iter()
         .any(|no| printed.contains(no))
     {
-        return Ok(Seen::Nothing);
+        return Ok(TrafficKinds::Nothing);
     }
     let log = audit().map_err(|error| cannot("read the audit log", error))?;
     let log = log.get(before..).ok_or("the audit log shrank")?;
@@ -202,7 +202,7 @@ fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Fai
     }
     // Some bodies hold the server's address, whose port varies.
     let log = log.replace(&server.url(), "http://SERVER");
-    Ok(Seen::Kinds(kinds(&log)?))
+    Ok(TrafficKinds::Kinds(kinds(&log)?))
 }
 
 /// Returns the distinct requests of an audit log.

@@ -15,7 +15,7 @@ use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder;
 use bakeoff_trial::run::{Runner, seeded_plan};
 
-use super::study::{self, Asked, Planned};
+use super::study::{self, PlannedDatabase, StudyRequest};
 use super::{ConfigFile, write_all};
 use crate::cli::ControlArgs;
 use crate::commands::run;
@@ -29,7 +29,7 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let file = ConfigFile::read(&args.config)?;
-    let Asked { study, databases, notes, places } = study::asked(&file, args)?;
+    let StudyRequest { study, databases, notes, places } = study::study_request(&file, args)?;
     refuse_missing_folder(&file, args)?;
     notes.iter().for_each(|note| messages::warn(note));
     if args.disk_device.is_some() || args.network_interface.is_some() {
@@ -57,12 +57,13 @@ pub(super) fn run(
 /// Writes the files of an existing run.
 fn from(
     file: &ConfigFile,
-    databases: &[Planned<'_>],
+    databases: &[PlannedDatabase<'_>],
     record: &Record,
     args: &ControlArgs,
 ) -> Result<ExitCode, Failure> {
-    let has =
-        |planned: &&Planned<'_>| record.trials.iter().any(|one| one.trial.system == planned.system);
+    let has = |planned: &&PlannedDatabase<'_>| {
+        record.trials.iter().any(|one| one.trial.system == planned.system)
+    };
     if let Some(missing) = databases.iter().find(|planned| !has(planned)) {
         let id = missing.group.database.id();
         return Err(Failure::input(
@@ -96,7 +97,7 @@ fn refuse_missing_folder(file: &ConfigFile, args: &ControlArgs) -> Result<(), Fa
 /// Writes the files of one database, and prints their paths.
 fn written(
     file: &ConfigFile,
-    planned: &Planned<'_>,
+    planned: &PlannedDatabase<'_>,
     record: &Record,
     args: &ControlArgs,
 ) -> Result<(), Failure> {

@@ -39,9 +39,9 @@ const ZOOKEEPER_DEFAULTS: [(&str, &str); 4] =
     [("tick_time", "2000"), ("init_limit", "5"), ("sync_limit", "5"), ("snap_count", "100000")];
 
 /// A study, and its relation to the configuration.
-pub(super) struct Asked<'a> {
+pub(super) struct StudyRequest<'a> {
     pub(super) study: Study,
-    pub(super) databases: Vec<Planned<'a>>,
+    pub(super) databases: Vec<PlannedDatabase<'a>>,
     /// Differences from the configuration.
     pub(super) notes: Vec<String>,
     /// Machines of `--on`, in node order.
@@ -49,7 +49,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// A database of a configuration and its system.
-pub(super) struct Planned<'a> {
+pub(super) struct PlannedDatabase<'a> {
     pub(super) group: &'a Group,
     /// Name of the system in the study.
     pub(super) system: String,
@@ -78,14 +78,17 @@ struct Clients {
     stages: Vec<u32>,
 }
 
-struct Alike {
+struct EqualWork {
     work: Work,
     /// Names of the systems, each with its clients by stage.
     clients: Vec<(String, Vec<u32>)>,
 }
 
 /// Returns the study of a configuration and command line.
-pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Asked<'a>, Failure> {
+pub(super) fn study_request<'a>(
+    file: &'a ConfigFile,
+    args: &ControlArgs,
+) -> Result<StudyRequest<'a>, Failure> {
     let chosen = chosen(file, args)?;
     let on = args.options.on.as_deref();
     let places = on.map(|path| machines::read_places(path, Purpose::Run)).transpose()?;
@@ -93,7 +96,7 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
     let mut notes = Vec::new();
     let mut databases = Vec::new();
     let mut systems = Vec::new();
-    let mut works: Vec<Alike> = Vec::new();
+    let mut works: Vec<EqualWork> = Vec::new();
     for group in chosen {
         let nodes = nodes::place(group, args.here, places.as_ref(), &mut sink);
         let clients = clients(group, &mut sink);
@@ -127,9 +130,9 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
         let own = (name.clone(), clients.stages);
         match works.iter_mut().find(|alike| alike.work == clients.work) {
             Some(alike) => alike.clients.push(own),
-            None => works.push(Alike { work: clients.work, clients: vec![own] }),
+            None => works.push(EqualWork { work: clients.work, clients: vec![own] }),
         }
-        databases.push(Planned { group, system: name, clients_each, nodes });
+        databases.push(PlannedDatabase { group, system: name, clients_each, nodes });
     }
     if !sink.is_empty() {
         return Err(sink.into_diagnostics().into());
@@ -152,7 +155,7 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
     if let Some(scale) = args.scale {
         study = study.scaled(scale)?;
     }
-    Ok(Asked { study, databases, notes, places })
+    Ok(StudyRequest { study, databases, notes, places })
 }
 
 /// Returns the databases to run.
@@ -409,7 +412,7 @@ fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), F
 }
 
 /// Adds notes on differences from the configuration.
-fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String>) {
+fn remarks(databases: &[PlannedDatabase<'_>], systems: &[System], notes: &mut Vec<String>) {
     let replaced: usize = databases
         .iter()
         .map(|planned| match planned.nodes {
@@ -458,7 +461,7 @@ fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String
     }
 }
 
-fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
+fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<EqualWork>) -> Study {
     let config = &file.config;
     let stem = std::path::Path::new(&file.name).file_stem();
     let stem = stem.and_then(|stem| stem.to_str()).unwrap_or("dbtester").to_owned();
@@ -466,7 +469,7 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
     let mut workloads = Vec::new();
     let mut loads = Vec::new();
     let suffixes = suffixes(&systems, &works);
-    for (Alike { work, clients }, suffix) in works.into_iter().zip(suffixes) {
+    for (EqualWork { work, clients }, suffix) in works.into_iter().zip(suffixes) {
         let load = Load {
             name: format!("{}{suffix}", load_name(&work)),
             clients: clients[0].1.clone(),
@@ -523,12 +526,12 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
 }
 
 /// Returns a suffix per workload and load name: the products, numbered if they repeat. One workload has none.
-fn suffixes(systems: &[System], works: &[Alike]) -> Vec<String> {
+fn suffixes(systems: &[System], works: &[EqualWork]) -> Vec<String> {
     if works.len() == 1 {
         return vec![String::new()];
     }
     let mut suffixes: Vec<String> = Vec::new();
-    for Alike { clients, .. } in works {
+    for EqualWork { clients, .. } in works {
         let kind = |(name, _): &(String, _)| {
             systems.iter().find(|system| system.name == *name).map(|system| system.kind.as_str())
         };

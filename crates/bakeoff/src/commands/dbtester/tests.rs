@@ -3,7 +3,7 @@
 use bakeoff_core::study::{Arrivals, KeyOrder, ReadConsistency, Servers, Stop};
 use clap::Parser as _;
 
-use super::study::{Asked, asked};
+use super::study::{StudyRequest, study_request};
 use super::*;
 use crate::cli::{Cli, Command, ControlArgs};
 
@@ -38,9 +38,9 @@ fn file(text: String) -> ConfigFile {
 
 /// Returns the error of a configuration that is rejected.
 fn refused(text: String, more: &[&str]) -> String {
-    match asked(&file(text), &args(more)) {
+    match study_request(&file(text), &args(more)) {
         Err(failure) => failure.to_string(),
-        Ok(Asked { study, .. }) => panic!("{study:?}"),
+        Ok(StudyRequest { study, .. }) => panic!("{study:?}"),
     }
 }
 
@@ -53,7 +53,8 @@ fn databases_with_the_same_benchmark_are_compared() {
     };
     let [etcd, zookeeper, consul] = [of(100, 1000), of(700, 700), of(500, 500)];
     let file = file(configuration([&etcd, &zookeeper, &consul]));
-    let Asked { study, databases, .. } = asked(&file, &args(&["--scale", "0.5"])).unwrap();
+    let StudyRequest { study, databases, .. } =
+        study_request(&file, &args(&["--scale", "0.5"])).unwrap();
     let names: Vec<&str> = study.systems.iter().map(|system| system.name.as_str()).collect();
     assert_eq!(names, ["etcd-v3-3", "zookeeper-r3-5-3-beta", "consul-v1-0-2"]);
     let [shared, alone] = &study.loads[..] else { panic!("{:?}", study.loads) };
@@ -83,7 +84,7 @@ fn steps_are_stages_and_a_rate_is_an_open_load() {
     let rate = "type: read, request_number: 5000, connection_number: 10, client_number: 10, stale_read: true, \
                 rate_limit_requests_per_second: 1000";
     let file = file(configuration([&steps, &steps, rate]));
-    let Asked { study, .. } = asked(&file, &args(&[])).unwrap();
+    let StudyRequest { study, .. } = study_request(&file, &args(&[])).unwrap();
     assert_eq!(
         (study.loads[0].name.as_str(), &study.loads[0].clients[..]),
         ("sweep-etcd-zookeeper", &[1, 10, 50][..])
@@ -102,7 +103,8 @@ fn running_database_is_loaded_at_its_address() {
     let text = configuration([&one, &one, &one]).replace("127.0.0.1", "10.0.0.7");
     let text = text.replace("step1_start_database: true", "step1_start_database: false");
     let file = file(text);
-    let Asked { study, .. } = asked(&file, &args(&["--database-id", "etcd__v3_3"])).unwrap();
+    let StudyRequest { study, .. } =
+        study_request(&file, &args(&["--database-id", "etcd__v3_3"])).unwrap();
     let [etcd] = &study.systems[..] else { panic!("{:?}", study.systems) };
     let Servers::Running(endpoints) = &etcd.servers else { panic!("{:?}", etcd.servers) };
     assert_eq!(endpoints[0].authority(), "10.0.0.7:2379");
@@ -171,7 +173,8 @@ fn rejects_unsupported_benchmarks_of_a_product() {
     let error = refused(heap.clone(), &[]);
     assert!(error.contains("1 heaps of 900000G exceed this machine's "), "{error}");
     let with_heap = file(heap);
-    let Asked { study, .. } = asked(&with_heap, &args(&["--zookeeper-heap", "512MiB"])).unwrap();
+    let StudyRequest { study, .. } =
+        study_request(&with_heap, &args(&["--zookeeper-heap", "512MiB"])).unwrap();
     assert_eq!(study.systems[1].options["heap"], "512MiB");
     let error = refused(configuration([&good, &good, &good]), &["--build", "etcd=3.6"]);
     assert!(error.contains("--build: `etcd` is not a dbtester database"), "{error}");

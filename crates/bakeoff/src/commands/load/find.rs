@@ -11,7 +11,7 @@ use bakeoff_core::study::Stop;
 use bakeoff_core::units::duration_text;
 
 use super::curve;
-use super::loader::{Ended, Loader, parts};
+use super::loader::{LoadOutcome, Loader, parts};
 use super::search_result::{SearchResult, Try};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
@@ -22,12 +22,12 @@ pub(super) fn run(
     objective: &[Condition],
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let settings = loader.asked.settings.clone();
+    let settings = loader.request.settings.clone();
     if let Stop::After(time) = settings.drive.stop {
         let most = duration_text(longest(time, settings.drive.warmup));
         loader.messages.step(&format!("the search takes up to {most}, usually a third of that"));
     }
-    let Ended { mut record, seconds, failure } = loader.trial(0, "searching")?;
+    let LoadOutcome { mut record, seconds, failure } = loader.trial(0, "searching")?;
     loader.messages.finish();
     let (found, reasons) = (record.found, record.invalid_because());
     let tried: Vec<_> = record.stages.iter().map(|stage| stage.tried.clone()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Trials use the same engine, samples and checks as those of a study.
 //!
-//! Not here: flags (`ask`), running one trial (`bakeoff_trial::trial`), rendering (`text`, `json`, `curve`).
+//! Not here: flags (`load_request`), running one trial (`bakeoff_trial::trial`), rendering (`text`, `json`, `curve`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,12 @@ use bakeoff_trial::run::progress::Progress;
 use bakeoff_trial::this_machine;
 use bakeoff_trial::trial::{self, TrialContext};
 
-use super::ask::Asked;
 use super::generator_parts::GeneratorShown;
-use super::recorded::Recorded;
+use super::load_request::LoadRequest;
+use super::load_site::LoadSite;
 use super::result::{Gate, LoadResult, Part};
+use super::run_recorder::RunRecorder;
 use super::settings::Course;
-use super::shared::Reached;
 use super::{settings_text, text};
 use crate::failure::Failure;
 use crate::messages::Messages;
@@ -35,19 +35,19 @@ use bakeoff_fleet::machines::requests::Requests;
 
 /// A load's study, and everything that its trials need.
 pub(super) struct Loader<'a> {
-    pub(super) asked: &'a Asked,
+    pub(super) request: &'a LoadRequest,
     pub(super) study: &'a Study,
     pub(super) contender: &'a PreparedSystem<'a>,
     pub(super) order: &'a [Trial],
-    pub(super) reached: &'a Reached,
+    pub(super) reached: &'a LoadSite,
     pub(super) messages: &'a mut Messages,
     pub(super) watchers: &'a mut Watchers,
     pub(super) interrupted: &'a AtomicBool,
     /// Run on disk, with `--out`.
-    pub(super) recorded: Option<Recorded>,
+    pub(super) recorded: Option<RunRecorder>,
 }
 
-pub(super) struct Ended {
+pub(super) struct LoadOutcome {
     pub(super) record: TrialRecord,
     /// Progress reports of each stage, one for each second.
     pub(super) seconds: Vec<Vec<Live>>,
@@ -57,16 +57,16 @@ pub(super) struct Ended {
 
 impl Loader<'_> {
     /// Runs a trial and, with `--out`, writes its record. Progress shows it as `label`.
-    pub(super) fn trial(&mut self, place: usize, label: &str) -> Result<Ended, Failure> {
-        let Reached { fleet, ready } = self.reached;
-        let mut requests = Requests { ready: ready.clone(), ..self.asked.requests() };
+    pub(super) fn trial(&mut self, place: usize, label: &str) -> Result<LoadOutcome, Failure> {
+        let LoadSite { fleet, ready } = self.reached;
+        let mut requests = Requests { ready: ready.clone(), ..self.request.requests() };
         if self.recorded.is_some() {
             requests.seconds = Seconds::Kept;
         }
         let temporary = std::env::temp_dir();
         let mut context = TrialContext {
             study: self.study,
-            threads: self.asked.settings.drive.threads,
+            threads: self.request.settings.drive.threads,
             run_dir: self.recorded.as_ref().map_or(&temporary, |recorded| &recorded.path),
             ports: fleet.ports(None),
             seating: fleet.seating(),
@@ -98,13 +98,13 @@ impl Loader<'_> {
             recorded.push(&record)?;
         }
         let failure = failure.or_else(|| fleet.lost().map(|lost| lost.clone().into()));
-        Ok(Ended { record, seconds, failure })
+        Ok(LoadOutcome { record, seconds, failure })
     }
 
     /// Runs all trials of a load without a search. A failure after the first step is returned with the result of the
     /// steps before it.
     pub(super) fn course(&mut self) -> Result<(LoadResult, Option<Failure>), Failure> {
-        let settings = &self.asked.settings;
+        let settings = &self.request.settings;
         let what = settings_text::requests_text(settings);
         let (mut steps, mut failure) = (Vec::new(), None);
         let whole = match &settings.course {
@@ -132,7 +132,7 @@ impl Loader<'_> {
             Course::Closed | Course::FindMax { .. } => self.part(0, None, &what)?,
         };
         let figures = Figures::from_measurement(&whole.measurement);
-        let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
+        let gates = self.request.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
         // With `--on`, this process does not generate the load.
         let peak_rss_bytes = self.reached.fleet.placed().is_none().then(peak_rss_bytes).flatten();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
@@ -141,7 +141,7 @@ impl Loader<'_> {
 
     /// Runs a trial with one stage, and returns its figures.
     fn part(&mut self, place: usize, rate: Option<f64>, label: &str) -> Result<Part, Failure> {
-        let Ended { mut record, seconds, failure } = self.trial(place, label)?;
+        let LoadOutcome { mut record, seconds, failure } = self.trial(place, label)?;
         let reasons = record.invalid_because();
         let part = parts(&mut record, seconds).into_iter().next();
         match (part, failure) {

@@ -1,26 +1,26 @@
 //! `bakeoff load`: sends requests to URLs, verifies and times the responses, and checks conditions.
 //!
-//! `ask` checks all flags before bakeoff connects to anything. The load is a study of one system (`study`), with one
-//! trial for each rate (`loader`). A search for the highest rate is a single trial (`find`). Text and JSON are rendered
-//! from the result (`text`, `json`, `curve`). With `--out` the run is also written to disk (`recorded`).
+//! `load_request` checks all flags before bakeoff connects to anything. The load is a study of one system (`study`),
+//! with one trial for each rate (`loader`). A search for the highest rate is a single trial (`find`). Text and JSON are
+//! rendered from the result (`text`, `json`, `curve`). With `--out` the run is also written to disk (`run_recorder`).
 //!
 //! Not here: one trial (`bakeoff_trial::trial`), requests and responses on the wire (`bakeoff_engine::works::http`).
 
-mod ask;
 mod curve;
 mod find;
 mod generator_parts;
 mod json;
 mod knee;
+mod load_request;
+mod load_site;
 mod loader;
 mod page;
-mod recorded;
 mod requests;
 mod result;
+mod run_recorder;
 mod search_result;
 mod settings;
 mod settings_text;
-mod shared;
 mod study;
 mod targets;
 #[cfg(test)]
@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff_report::ci::Case;
 use bakeoff_trial::event::Event;
 use loader::Loader;
-use recorded::Recorded;
 use result::Gate;
+use run_recorder::RunRecorder;
 use settings::Course;
 
 use crate::cli::{LoadArgs, ResultArgs};
@@ -66,23 +66,30 @@ fn judged(
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
     let Audience { messages, watchers } = audience;
-    let mut asked = ask::read(args)?;
-    asked.warnings.iter().for_each(|warning| messages::warn(warning));
+    let mut request = load_request::read(args)?;
+    request.warnings.iter().for_each(|warning| messages::warn(warning));
     let on = args.load.on.as_deref();
     let (clients, is_open) =
-        (asked.settings.drive.clients, asked.settings.course != Course::Closed);
-    let own = if on.is_some() { 0 } else { asked.plan.connections(clients, is_open) };
+        (request.settings.drive.clients, request.settings.course != Course::Closed);
+    let own = if on.is_some() { 0 } else { request.plan.connections(clients, is_open) };
     let open_files = bakeoff_engine::open_files::raise_for(own)?;
-    let reached = shared::reach(&asked, on, interrupted)?;
+    let reached = load_site::reach(&request, on, interrupted)?;
     if args.load.threads.is_none() {
-        asked.settings.drive.threads = reached.threads(&asked.settings.drive);
+        request.settings.drive.threads = reached.threads(&request.settings.drive);
     }
-    let (asked, drive, reached) = (&asked, &asked.settings.drive, &reached);
-    let study = &study::study(asked);
+    let (request, drive, reached) = (&request, &request.settings.drive, &reached);
+    let study = &study::study(request);
     let order = &*study::order(study, drive.seed);
-    let contender = &study::contender(study, &asked.settings);
+    let contender = &study::contender(study, &request.settings);
     let begin = |out: &PathBuf| {
-        Recorded::begin(out, (study, order), &contender.record, drive, open_files, &reached.fleet)
+        RunRecorder::begin(
+            out,
+            (study, order),
+            &contender.record,
+            drive,
+            open_files,
+            &reached.fleet,
+        )
     };
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
     let folder = recorded.as_ref().map_or(Path::new(""), |recorded| &recorded.path);
@@ -90,10 +97,10 @@ fn judged(
     watchers.report(&Event::RunStarted { study, seed, trials, folder });
     // Without `--json` the result begins with the same text.
     if args.result.json && !messages.is_live() {
-        messages.step(&settings_text::asked_text(&asked.settings));
+        messages.step(&settings_text::asked_text(&request.settings));
     }
     let mut loader = Loader {
-        asked,
+        request,
         study,
         contender,
         order,
@@ -103,7 +110,7 @@ fn judged(
         interrupted,
         recorded,
     };
-    if let Course::FindMax { objective, .. } = &asked.settings.course {
+    if let Course::FindMax { objective, .. } = &request.settings.course {
         return find::run(&mut loader, objective, args.result.json);
     }
     let (result, failure) = loader.course()?;

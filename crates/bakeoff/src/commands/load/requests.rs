@@ -2,7 +2,7 @@
 //!
 //! Messages never contain secrets: values of headers, or the user and password of a URL.
 //!
-//! Not here: the format of a targets file (`targets`), the settings of the load (`ask`).
+//! Not here: the format of a targets file (`targets`), the settings of the load (`load_request`).
 
 use std::collections::BTreeSet;
 use std::io::Read as _;

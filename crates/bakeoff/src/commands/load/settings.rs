@@ -2,7 +2,7 @@
 //!
 //! They hold no secrets: URLs are masked, and headers are names without values.
 //!
-//! Not here: parsing flags (`ask`), rendering (`settings_text`, `json`).
+//! Not here: parsing flags (`load_request`), rendering (`settings_text`, `json`).
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::Spacing;

@@ -1,6 +1,6 @@
 //! Renders the settings of `bakeoff load` as text.
 //!
-//! Not here: parsing them (`ask`).
+//! Not here: parsing them (`load_request`).
 
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::study::Stop;

@@ -2,7 +2,7 @@
 //!
 //! The study holds no secrets: no header values, no bodies, and no password or token from a URL.
 //!
-//! Not here: the requests themselves (`requests`), a run on disk (`recorded`).
+//! Not here: the requests themselves (`requests`), a run on disk (`run_recorder`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use bakeoff_engine::works::http::Url;
 use bakeoff_systems as systems;
 use bakeoff_trial::cluster::contenders::PreparedSystem;
 
-use super::ask::Asked;
+use super::load_request::LoadRequest;
 use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
 
@@ -76,15 +76,15 @@ pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> PreparedSy
 }
 
 /// Returns the load as a study.
-pub(super) fn study(asked: &Asked) -> Study {
-    let settings = &asked.settings;
+pub(super) fn study(load_request: &LoadRequest) -> Study {
+    let settings = &load_request.settings;
     let title = requests_text(settings);
     let several = settings.requests.len() > 1;
     let all: Vec<&str> = settings.requests.iter().map(|request| &*request.name).collect();
-    let loads = loads(asked);
+    let loads = loads(load_request);
     let names = loads.iter().map(|load| load.name.clone()).collect();
     let mut endpoints: Vec<Endpoint> = Vec::new();
-    for request in &asked.plan.requests {
+    for request in &load_request.plan.requests {
         let Url { tls, host, port, .. } = &request.url;
         let endpoint = Endpoint { tls: *tls, host: host.clone(), port: *port };
         if !endpoints.contains(&endpoint) {
@@ -165,8 +165,8 @@ fn of_all(settings: &Settings) -> HttpRequest {
 }
 
 /// Returns the loads of the study: one for each step, or a single one.
-fn loads(asked: &Asked) -> Vec<Load> {
-    let settings = &asked.settings;
+fn loads(load_request: &LoadRequest) -> Vec<Load> {
+    let settings = &load_request.settings;
     let arrivals = |rate: f64| match settings.spacing {
         Spacing::Poisson => Arrivals::Poisson { rate },
         Spacing::Constant => Arrivals::Constant { rate },

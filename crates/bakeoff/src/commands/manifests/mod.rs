@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::messages;
 use resources::PreparedSystem;
 
-struct Written {
+struct ManifestFile {
     name: &'static str,
     text: String,
 }
@@ -42,7 +42,7 @@ pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
             "name a new folder: existing files might belong to another cluster",
         ));
     }
-    for Written { name, text } in &files {
+    for ManifestFile { name, text } in &files {
         let path = out.join(name);
         fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
     }
@@ -53,7 +53,7 @@ pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
 }
 
 /// Returns all files, the README first.
-fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Written>, Failure> {
+fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<ManifestFile>, Failure> {
     let contenders = contenders(study)?;
     let endpoints = with_endpoints(text, &contenders, node);
     let file = format!("{STUDY} of {name}");
@@ -62,21 +62,24 @@ fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Writte
     let yaml = |documents: Vec<Value>| yaml::documents(&documents);
     let has = |plane| contenders.iter().any(|one| one.plane == Some(plane));
     let mut files = vec![
-        Written { name: "README.md", text: readme::text(&contenders, STUDY) },
-        Written { name: "namespaces.yaml", text: yaml(resources::namespaces(&contenders)) },
-        Written { name: "applications.yaml", text: yaml(resources::applications(&contenders)) },
+        ManifestFile { name: "README.md", text: readme::text(&contenders, STUDY) },
+        ManifestFile { name: "namespaces.yaml", text: yaml(resources::namespaces(&contenders)) },
+        ManifestFile {
+            name: "applications.yaml",
+            text: yaml(resources::applications(&contenders)),
+        },
     ];
     if has(Plane::Consul) {
         let values = resources::consul_values(&contenders);
-        files.push(Written { name: "consul-values.yaml", text: yaml(vec![values]) });
+        files.push(ManifestFile { name: "consul-values.yaml", text: yaml(vec![values]) });
         let gateways = resources::consul_gateways(&contenders);
-        files.push(Written { name: "consul-gateways.yaml", text: yaml(gateways) });
+        files.push(ManifestFile { name: "consul-gateways.yaml", text: yaml(gateways) });
     }
     if has(Plane::Istio) {
         let gateways = resources::istio_gateways(&contenders);
-        files.push(Written { name: "istio-gateways.yaml", text: yaml(gateways) });
+        files.push(ManifestFile { name: "istio-gateways.yaml", text: yaml(gateways) });
     }
-    files.push(Written { name: STUDY, text: endpoints });
+    files.push(ManifestFile { name: STUDY, text: endpoints });
     Ok(files)
 }
 

@@ -51,12 +51,12 @@ fn ingress() -> (Study, &'static str) {
     (study::parse("ingress", "ingress.yaml", text, &systems::kinds()).unwrap(), text)
 }
 
-fn written() -> Vec<Written> {
+fn written() -> Vec<ManifestFile> {
     let (study, text) = ingress();
     files(&study, "ingress", text, "node.invalid").unwrap()
 }
 
-fn named(files: &[Written], name: &str) -> String {
+fn named(files: &[ManifestFile], name: &str) -> String {
     files.iter().find(|file| file.name == name).unwrap_or_else(|| panic!("no {name}")).text.clone()
 }
 
@@ -135,7 +135,7 @@ fn limits_come_from_the_study() {
 }
 
 /// Returns the manifests of the shipped study with `from` replaced.
-fn changed(from: &str, to: &str) -> Result<Vec<Written>, Failure> {
+fn changed(from: &str, to: &str) -> Result<Vec<ManifestFile>, Failure> {
     let (_, text) = ingress();
     assert!(text.contains(from), "{from}");
     let text = text.replace(from, to);

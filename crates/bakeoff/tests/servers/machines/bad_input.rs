@@ -9,9 +9,9 @@ use libtest_mimic::Trial;
 
 use super::{left_on, run, text};
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 
-pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(super) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![skipped.unless_lacking("machines::bad_places_are_refused_first", refused)]
 }
 
@@ -46,7 +46,7 @@ impl Bench {
     }
 }
 
-fn refused() -> Result<(), Lacking> {
+fn refused() -> Result<(), SkipReason> {
     let hosts = Hosts::new(2)?;
     let places = fs::read_to_string(hosts.places(&[1], &[2])).unwrap();
     let bench = Bench { hosts, places };

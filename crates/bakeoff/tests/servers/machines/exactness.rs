@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{run, text, trials};
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 
-pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(super) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![skipped.unless_lacking("machines::two_generators_do_what_one_does", same_operations)]
 }
 
@@ -39,7 +39,7 @@ fn done(hosts: &Hosts, generators: &[usize]) -> (BTreeMap<String, u64>, u64) {
     (operations.iter().map(verified).collect(), acknowledged)
 }
 
-fn same_operations() -> Result<(), Lacking> {
+fn same_operations() -> Result<(), SkipReason> {
     let hosts = Hosts::new(3)?;
     let one = done(&hosts, &[2]);
     let two = done(&hosts, &[2, 3]);

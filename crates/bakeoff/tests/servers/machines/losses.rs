@@ -9,10 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{command, left_on, run_folder, text, trials};
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::wait_for;
 
-pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(super) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("machines::cut_generator_fails_its_trial", cut_generator),
         skipped.unless_lacking("machines::killed_generator_fails_its_trial", killed_generator),
@@ -44,11 +44,11 @@ struct UnderLoad {
 }
 
 impl UnderLoad {
-    fn start(seconds: u32) -> Result<Self, Lacking> {
+    fn start(seconds: u32) -> Result<Self, SkipReason> {
         Self::start_with(seconds, &[])
     }
 
-    fn start_with(seconds: u32, flags: &[&str]) -> Result<Self, Lacking> {
+    fn start_with(seconds: u32, flags: &[&str]) -> Result<Self, SkipReason> {
         let hosts = Hosts::new(3)?;
         let places = hosts.places(&[1], &[2, 3]);
         let stderr = fs::File::create(hosts.dir().join("stderr")).unwrap();
@@ -143,7 +143,7 @@ impl Drop for UnderLoad {
     }
 }
 
-fn killed_run() -> Result<(), Lacking> {
+fn killed_run() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(3)?;
     run.signal(Signal::KILL);
     run.bakeoff.wait().unwrap();
@@ -193,7 +193,7 @@ fn signal_agent(run: &UnderLoad, signal: &str) {
 }
 
 /// The trial is repeated on all machines, and the run completes.
-fn awaited_agent() -> Result<(), Lacking> {
+fn awaited_agent() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start_with(4, &["--retry-lost", "1"])?;
     signal_agent(&run, "-9");
     let code = run.ends_within(120);
@@ -208,7 +208,7 @@ fn awaited_agent() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn killed_agent() -> Result<(), Lacking> {
+fn killed_agent() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(60)?;
     signal_agent(&run, "-9");
     run.failed_by_losing(1, 20);
@@ -217,7 +217,7 @@ fn killed_agent() -> Result<(), Lacking> {
 }
 
 /// The stopped agent does not notice the end of the run, but its warden does.
-fn stopped_agent() -> Result<(), Lacking> {
+fn stopped_agent() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(60)?;
     signal_agent(&run, "-STOP");
     run.failed_by_losing(1, 40);
@@ -229,7 +229,7 @@ fn stopped_agent() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn killed_generator() -> Result<(), Lacking> {
+fn killed_generator() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(60)?;
     run.hosts.kill(3);
     run.failed_by_losing(3, 40);
@@ -237,7 +237,7 @@ fn killed_generator() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn cut_generator() -> Result<(), Lacking> {
+fn cut_generator() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(60)?;
     run.hosts.connect(2, false);
     run.failed_by_losing(2, 40);
@@ -247,7 +247,7 @@ fn cut_generator() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn interrupted() -> Result<(), Lacking> {
+fn interrupted() -> Result<(), SkipReason> {
     let mut run = UnderLoad::start(60)?;
     run.signal(Signal::INT);
     let code = run.ends_within(20);

@@ -10,10 +10,10 @@ use libtest_mimic::Trial;
 
 use super::{left_on, run, run_folder, text, trials};
 use crate::support::hosts::Hosts;
-use crate::support::skip::{Lacking, Skipped};
+use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{FAULTY_ETCD, proven_faults};
 
-pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
+pub(super) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("machines::small_ingress_holds_on_three_hosts", ingress),
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
@@ -122,7 +122,7 @@ loads:
 trials: 1
 ";
 
-fn kept() -> Result<(), Lacking> {
+fn kept() -> Result<(), SkipReason> {
     let hosts = Hosts::new(2)?;
     let places = hosts.places(&[1], &[2]);
     let ended = run(&hosts, KEPT, &places, &[]);
@@ -162,10 +162,10 @@ trials: 1
 clusters: kept
 ";
 
-fn pinned() -> Result<(), Lacking> {
+fn pinned() -> Result<(), SkipReason> {
     let cpus = std::thread::available_parallelism().unwrap().get();
     if cpus < 2 {
-        return Err(Lacking::Machine("a server and a generator need a CPU each".to_owned()));
+        return Err(SkipReason::Machine("a server and a generator need a CPU each".to_owned()));
     }
     let hosts = Hosts::new(2)?;
     // The server is on the first host, and both hosts generate load.
@@ -189,7 +189,7 @@ fn pinned() -> Result<(), Lacking> {
 }
 
 /// A server that reports its port as taken once, after writing data, and refuses to start on that data.
-fn port_taken() -> Result<(), Lacking> {
+fn port_taken() -> Result<(), SkipReason> {
     let hosts = Hosts::new(2)?;
     let tried = hosts.dir().join("tried");
     let script = format!(
@@ -215,7 +215,7 @@ fn port_taken() -> Result<(), Lacking> {
 }
 
 /// Runs a study, and returns verified operations by system.
-fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
+fn verified(study: &str) -> Result<BTreeMap<String, u64>, SkipReason> {
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let ended = run(&hosts, study, &places, &[]);
@@ -240,8 +240,8 @@ fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
 }
 
 /// Breaks nodes and their disks over SSH. A network that is not bakeoff's is not cut.
-fn faults() -> Result<(), Lacking> {
-    volatile_disk_support().map_err(Lacking::Machine)?;
+fn faults() -> Result<(), SkipReason> {
+    volatile_disk_support().map_err(SkipReason::Machine)?;
     let hosts = Hosts::new(4)?;
     let places = hosts.places(&[1, 2, 3], &[4]);
     let study =
@@ -258,24 +258,24 @@ fn faults() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn demo() -> Result<(), Lacking> {
+fn demo() -> Result<(), SkipReason> {
     let verified = verified(DEMO)?;
     assert!(verified["unsynced"] > verified["synced"], "{verified:?}");
     Ok(())
 }
 
-fn ingress() -> Result<(), Lacking> {
+fn ingress() -> Result<(), SkipReason> {
     let verified = verified(INGRESS)?;
     assert_eq!(verified.values().collect::<Vec<_>>(), [&3000, &3000], "{verified:?}");
     Ok(())
 }
 
-fn gateway() -> Result<(), Lacking> {
+fn gateway() -> Result<(), SkipReason> {
     assert_eq!(verified(GATEWAY)?.len(), 2);
     Ok(())
 }
 
-fn vault() -> Result<(), Lacking> {
+fn vault() -> Result<(), SkipReason> {
     assert_eq!(verified(VAULT)?["on-postgresql"], 200);
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{Cost, load_of, study};
 use crate::support::hosts::Hosts;
-use crate::support::skip::Lacking;
+use crate::support::skip::SkipReason;
 
 /// Servers and generators of each run.
 const SIZES: [(usize, usize); 8] =
@@ -34,7 +34,7 @@ struct Point {
     carriers_memory: f64,
 }
 
-pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
+pub(super) fn take(program: &Path, out: &Path) -> Result<(), SkipReason> {
     let most = SIZES.iter().map(|(servers, generators)| servers + generators).max();
     let hosts = Hosts::bare(most.unwrap_or_default())?;
     let file = hosts.dir().join("study.yaml");

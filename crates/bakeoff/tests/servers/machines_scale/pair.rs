@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::hosts::{CanaryBeside, Hosts};
-use crate::support::skip::Lacking;
+use crate::support::skip::SkipReason;
 
 /// Share of a CPU for each generator's host.
 const PART: f64 = 0.1;
@@ -25,12 +25,13 @@ struct Quota {
 }
 
 impl Quota {
-    fn new(host: u32, name: &str) -> Result<Self, Lacking> {
+    fn new(host: u32, name: &str) -> Result<Self, SkipReason> {
         let root = PathBuf::from("/sys/fs/cgroup");
         let two = root.join("cgroup.controllers").exists();
         let root = if two { root } else { root.join("cpu") };
         let group = root.join(format!("bakeoff-{}-{name}", std::process::id()));
-        let lacks = |error: std::io::Error| Lacking::Machine(format!("no quota on CPU: {error}"));
+        let lacks =
+            |error: std::io::Error| SkipReason::Machine(format!("no quota on CPU: {error}"));
         fs::create_dir(&group).map_err(lacks)?;
         let quota = Self { group, root };
         // Microseconds.
@@ -74,7 +75,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     std::iter::once(pid).chain(children).collect()
 }
 
-pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
+pub(super) fn take(program: &Path, out: &Path) -> Result<(), SkipReason> {
     let hosts = Hosts::new(2)?;
     let _quotas = [1, 2].map(|number| Quota::new(hosts.process(number), &format!("h{number}")));
     let _quotas = _quotas.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -10,7 +10,7 @@ use super::Command;
 
 /// A secret among the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exposed {
+enum SecretKind {
     Password,
     Header,
     Token,
@@ -26,27 +26,27 @@ pub(crate) fn warnings(command: &Command, args: &[OsString]) -> Vec<String> {
     }
     let mut found = exposed(args);
     found.dedup();
-    let text = |one: Exposed| {
+    let text = |one: SecretKind| {
         let (what, way) = match one {
-            Exposed::Password if is_load => (
+            SecretKind::Password if is_load => (
                 "a password",
                 "`--user-file FILE` or the variable BAKEOFF_USER=USER:PASSWORD hides it",
             ),
-            Exposed::Password if is_hey => {
+            SecretKind::Password if is_hey => {
                 ("a password", "the variable BAKEOFF_USER=USER:PASSWORD hides it")
             }
-            Exposed::Header if is_load => {
+            SecretKind::Header if is_load => {
                 ("the secret in a header", "`--targets FILE` takes headers from a file")
             }
-            Exposed::Header if is_hey => (
+            SecretKind::Header if is_hey => (
                 "the secret in a header",
                 "`bakeoff load --targets FILE` takes headers from a file",
             ),
-            Exposed::Password | Exposed::Header => (
+            SecretKind::Password | SecretKind::Header => (
                 "a secret",
                 "a script can set it: `wrk.headers[\"Authorization\"] = os.getenv(\"NAME\")`",
             ),
-            Exposed::Token => ("the token", "the variable VAULT_TOKEN hides it"),
+            SecretKind::Token => ("the token", "the variable VAULT_TOKEN hides it"),
         };
         format!("other users of this machine can read {what} in its list of processes; {way}")
     };
@@ -54,9 +54,9 @@ pub(crate) fn warnings(command: &Command, args: &[OsString]) -> Vec<String> {
 }
 
 /// Returns the kinds of secrets, in order.
-fn exposed(args: &[OsString]) -> Vec<Exposed> {
+fn exposed(args: &[OsString]) -> Vec<SecretKind> {
     let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
-    let mut found: Vec<Exposed> = (0..words.len())
+    let mut found: Vec<SecretKind> = (0..words.len())
         .filter_map(|place| {
             let before = place.checked_sub(1).map_or("", |before| &words[before]);
             in_word(before, &words[place])
@@ -66,7 +66,7 @@ fn exposed(args: &[OsString]) -> Vec<Exposed> {
     found
 }
 
-fn in_word(before: &str, word: &str) -> Option<Exposed> {
+fn in_word(before: &str, word: &str) -> Option<SecretKind> {
     let joined = ["--header=", "-H"].iter().find_map(|flag| word.strip_prefix(flag));
     let header = match before {
         "-H" | "--header" | "-header" => Some(word),
@@ -74,16 +74,16 @@ fn in_word(before: &str, word: &str) -> Option<Exposed> {
     };
     if let Some((name, value)) = header.and_then(|header| header.split_once(':')) {
         let is_secret = secrets::is_named_by(name) || name.eq_ignore_ascii_case("cookie");
-        return (is_secret && !value.trim().is_empty()).then_some(Exposed::Header);
+        return (is_secret && !value.trim().is_empty()).then_some(SecretKind::Header);
     }
     let token = word.trim_start_matches('-').strip_prefix("vault_token=");
     if token.is_some_and(|token| !token.is_empty())
         || before.trim_start_matches('-') == "vault_token"
     {
-        return Some(Exposed::Token);
+        return Some(SecretKind::Token);
     }
     let is_user = before == "-a" && word.contains(':');
-    (is_user || has_password(word)).then_some(Exposed::Password)
+    (is_user || has_password(word)).then_some(SecretKind::Password)
 }
 
 /// Returns true for a URL with a user and a password.
@@ -107,7 +107,7 @@ mod tests {
             "hey -a me:s3cret http://h",
             "wrk -x http://me:p@proxy:1 u",
         ] {
-            assert_eq!(found(args), [Exposed::Password], "{args}");
+            assert_eq!(found(args), [SecretKind::Password], "{args}");
         }
         for args in [
             "-H Authorization:Bearer",
@@ -115,10 +115,10 @@ mod tests {
             "--header=Cookie:a=b",
             "--header X-Key:1",
         ] {
-            assert_eq!(found(args), [Exposed::Header], "{args}");
+            assert_eq!(found(args), [SecretKind::Header], "{args}");
         }
         for args in ["-vault_token=abc", "--vault_token abc"] {
-            assert_eq!(found(args), [Exposed::Token], "{args}");
+            assert_eq!(found(args), [SecretKind::Token], "{args}");
         }
         for args in [
             "http://me@h/",

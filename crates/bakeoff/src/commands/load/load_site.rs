@@ -11,7 +11,7 @@ use bakeoff_core::units::plural;
 use bakeoff_engine::Drive;
 use bakeoff_engine::works::http::Ready;
 
-use super::ask::Asked;
+use super::load_request::LoadRequest;
 use crate::failure::Failure;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::requests::RequestsOrder;
@@ -21,7 +21,7 @@ use bakeoff_fleet::machines::{self, Machines};
 const BODIES_MAX: usize = 32 << 20;
 
 /// Machines and servers of a load, checked before it begins.
-pub(super) struct Reached {
+pub(super) struct LoadSite {
     /// Machines that generate the load.
     pub(super) fleet: Fleet,
     /// Plan with resolved and tested servers; `None` with `--on`.
@@ -30,24 +30,24 @@ pub(super) struct Reached {
 
 /// Checks that each server accepts a connection. With `--on`, starts the agents on the generators instead.
 pub(super) fn reach(
-    asked: &Asked,
+    request: &LoadRequest,
     on: Option<&Path>,
     interrupted: &AtomicBool,
-) -> Result<Reached, Failure> {
+) -> Result<LoadSite, Failure> {
     let Some(on) = on else {
-        let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
-        return Ok(Reached { fleet: Fleet::Local, ready: Some(Arc::new(ready)) });
+        let ready = request.plan.clone().ready(request.settings.keep_alive())?;
+        return Ok(LoadSite { fleet: Fleet::Local, ready: Some(Arc::new(ready)) });
     };
     let mut places = machines::read_places(on, Purpose::Load)?;
     places.machines.retain(|machine| machine.generator);
-    refuse_unshareable(asked, places.machines.len())?;
+    refuse_unshareable(request, places.machines.len())?;
     // Fails on unreadable files before bakeoff connects to a machine.
-    RequestsOrder::new(&asked.requests())?;
+    RequestsOrder::new(&request.requests())?;
     let machines = Machines::reach(places, ("load", None), None, interrupted)?;
-    Ok(Reached { fleet: Fleet::Placed(Arc::new(machines)), ready: None })
+    Ok(LoadSite { fleet: Fleet::Placed(Arc::new(machines)), ready: None })
 }
 
-impl Reached {
+impl LoadSite {
     /// Returns the default number of threads of each generator. With `--on`: its CPUs, but at most its clients.
     pub(super) fn threads(&self, drive: &Drive) -> u32 {
         let Fleet::Placed(machines) = &self.fleet else { return drive.threads };
@@ -58,8 +58,8 @@ impl Reached {
 }
 
 /// Rejects a load that cannot be split across the generators, before bakeoff connects to one.
-fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
-    let clients = asked.settings.drive.clients;
+fn refuse_unshareable(request: &LoadRequest, generators: usize) -> Result<(), Failure> {
+    let clients = request.settings.drive.clients;
     if (clients as usize) < generators {
         let of = plural(generators as u64, "generator");
         return Err(Failure::input(
@@ -67,8 +67,8 @@ fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
             format!("give `--clients {generators}` or more"),
         ));
     }
-    let bodies: usize = asked.plan.requests.iter().map(|request| request.body.len()).sum();
-    let rows: usize = asked.plan.rows.rows.iter().flatten().map(String::len).sum();
+    let bodies: usize = request.plan.requests.iter().map(|request| request.body.len()).sum();
+    let rows: usize = request.plan.rows.rows.iter().flatten().map(String::len).sum();
     if bodies + rows > BODIES_MAX {
         let max = BODIES_MAX >> 20;
         return Err(Failure::input(

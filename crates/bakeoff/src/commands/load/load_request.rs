@@ -34,7 +34,7 @@ const TIME_OF_A_TRY: Duration = Duration::from_secs(5);
 const FIRST_RATE: f64 = 1000.0;
 
 /// Requests, settings and conditions of a load.
-pub(super) struct Asked {
+pub(super) struct LoadRequest {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
     pub(super) fail_if: Vec<Condition>,
@@ -42,7 +42,7 @@ pub(super) struct Asked {
     pub(super) warnings: Vec<String>,
 }
 
-impl Asked {
+impl LoadRequest {
     /// Returns the requests in the form that generators take.
     pub(super) fn requests(&self) -> Requests {
         let Settings { course, drive, .. } = &self.settings;
@@ -59,7 +59,7 @@ impl Asked {
 }
 
 /// Parses and checks all flags.
-pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
+pub(super) fn read(args: &LoadArgs) -> Result<LoadRequest, Failure> {
     let mut requests = match &args.requests.targets {
         Some(path) => requests::from_file(args, path)?,
         None => requests::from_urls(args)?,
@@ -107,7 +107,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     }
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
     check_samples(&settings, &fail_if)?;
-    Ok(Asked { plan, settings, fail_if, warnings })
+    Ok(LoadRequest { plan, settings, fail_if, warnings })
 }
 
 /// Parses `--connect-to`.
@@ -269,7 +269,7 @@ mod tests {
         args: LoadArgs,
     }
 
-    fn read_line(words: &[&str]) -> Result<Asked, String> {
+    fn read_line(words: &[&str]) -> Result<LoadRequest, String> {
         let line = Line::try_parse_from(std::iter::once(&"load").chain(words))
             .map_err(|error| error.to_string())?;
         read(&line.args).map_err(|failure| {
@@ -278,7 +278,7 @@ mod tests {
         })
     }
 
-    fn asked(words: &[&str]) -> Asked {
+    fn load_request(words: &[&str]) -> LoadRequest {
         read_line(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
@@ -294,13 +294,13 @@ mod tests {
 
     #[test]
     fn load_without_a_rate_is_closed() {
-        let plain = asked(&[URL]);
+        let plain = load_request(&[URL]);
         assert_eq!(
             (plain.settings.course.clone(), plain.settings.drive.clients),
             (Course::Closed, 64)
         );
         assert_eq!(plain.settings.drive.stop, Stop::After(Duration::from_secs(10)));
-        let open = asked(&[URL, "--rate", "60/m", "--arrivals", "poisson"]);
+        let open = load_request(&[URL, "--rate", "60/m", "--arrivals", "poisson"]);
         assert_eq!(
             (open.settings.course.clone(), open.settings.drive.clients),
             (Course::Rate(1.0), 256)
@@ -313,14 +313,14 @@ mod tests {
     #[test]
     fn parses_steps_and_ramps() {
         assert_eq!(
-            asked(&[URL, "--steps", "5/s,10"]).settings.course,
+            load_request(&[URL, "--steps", "5/s,10"]).settings.course,
             Course::Steps(vec![5.0, 10.0])
         );
-        let ramp = asked(&[URL, "--ramp", "100..1000", "--for", "20s"]);
+        let ramp = load_request(&[URL, "--ramp", "100..1000", "--for", "20s"]);
         assert_eq!(ramp.settings.course, Course::Ramp(Ramp { from: 100.0, to: 1000.0 }));
         wrong(&[URL, "--ramp", "5..6", "--warmup", "1s"], &["cannot be used with"]);
         wrong(&[URL, "--steps", "5", "--rate", "5"], &["cannot be used with"]);
-        let from_nothing = asked(&[URL, "--ramp", "0..10"]).settings.course;
+        let from_nothing = load_request(&[URL, "--ramp", "0..10"]).settings.course;
         assert_eq!(from_nothing, Course::Ramp(Ramp { from: 0.0, to: 10.0 }));
         wrong(&[URL, "--ramp", "0..0"], &["nothing is ever due"]);
         wrong(&[URL, "--ramp", "5..fast"], &["`fast` is not a rate"]);
@@ -336,14 +336,14 @@ mod tests {
         wrong(&[URL, "--for", "0s"], &["longer than zero"]);
         wrong(&[URL, "--rate", "0"], &["at least one an hour"]);
         // A default may follow from a given setting.
-        assert_eq!(asked(&[URL, "-n", "5"]).settings.drive.clients, 5);
+        assert_eq!(load_request(&[URL, "-n", "5"]).settings.drive.clients, 5);
     }
 
     #[test]
     fn search_and_objective_require_each_other() {
         wrong(&[URL, "--find-max"], &["--slo"]);
         wrong(&[URL, "--slo", "p99 < 1s"], &["--find-max"]);
-        let search = asked(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
+        let search = load_request(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
         let objective = vec!["p90 < 20ms".parse().unwrap()];
         assert_eq!(search.settings.course, Course::FindMax { first: 50.0, objective });
         assert_eq!(search.settings.drive.stop, Stop::After(Duration::from_secs(5)));
@@ -356,9 +356,9 @@ mod tests {
         wrong(&[URL, "-n", "412", "--fail-if", "p99 > 1s"], &["needs 1,000", "the load has 412"]);
         let few = [URL, "--rate", "10", "--for", "9s", "--fail-if", "service p90 > 1s"];
         wrong(&few, &["needs 100 requests, but the load has 90"]);
-        asked(&[URL, "--steps", "60,40", "--for", "1s", "--fail-if", "p90 > 1s"]);
-        asked(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // the count of a closed load is unknown
-        asked(&[URL, "-n", "400", "--fail-if", "max > 1s"]);
+        load_request(&[URL, "--steps", "60,40", "--for", "1s", "--fail-if", "p90 > 1s"]);
+        load_request(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // the count of a closed load is unknown
+        load_request(&[URL, "-n", "400", "--fail-if", "max > 1s"]);
     }
 
     #[test]
@@ -388,31 +388,31 @@ mod tests {
         assert!(error.contains(&format!("{place}:4: cannot read the body")), "{error}");
         let error = read_text("GET http://a/\n@/nowhere\nno\n", &[]).err().unwrap();
         assert!(error.contains(&format!("{place}:3: ")), "{error}");
-        let asked =
+        let load =
             read_text("2 GET http://a/\nX: own\nGET http://b/\n", &["-H", "x: all"]).unwrap();
-        let of = |place: usize| asked.plan.requests[place].headers.clone();
+        let of = |place: usize| load.plan.requests[place].headers.clone();
         assert_eq!(of(0), [("X".to_owned(), "own".to_owned())]);
         assert_eq!(of(1), [("x".to_owned(), "all".to_owned())]);
-        assert_eq!((asked.plan.requests[0].weight, asked.plan.requests[1].weight), (2, 1));
+        assert_eq!((load.plan.requests[0].weight, load.plan.requests[1].weight), (2, 1));
     }
 
     #[test]
     fn body_implies_post_and_user_implies_authorization() {
-        let asked = asked(&["http://ann:pw@a/?x=1&api_key=hunter2", "--body", "b"]);
-        let request = &asked.plan.requests[0];
+        let load = load_request(&["http://ann:pw@a/?x=1&api_key=hunter2", "--body", "b"]);
+        let request = &load.plan.requests[0];
         assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", &b"b"[..]));
         let expected = ("Authorization".to_owned(), "Basic YW5uOnB3".to_owned());
         assert_eq!(request.headers, [expected]);
-        assert_eq!(asked.settings.requests[0].name, "POST http://a/?x=1&api_key=***");
+        assert_eq!(load.settings.requests[0].name, "POST http://a/?x=1&api_key=***");
         assert_eq!(request.name, "request", "a single request is the workload's operation");
     }
 
     #[test]
     fn settings_and_errors_hold_no_secrets() {
         let url = "http://ann:hunter2@a:1/?token=hunter2";
-        let asked = asked(&[url, url, "-H", "Authorization: hunter2"]);
-        assert!(!format!("{:?}", asked.settings).contains("hunter2"));
-        assert_eq!(asked.plan.requests[1].name, "GET http://a:1/?token=*** (2)");
+        let load = load_request(&[url, url, "-H", "Authorization: hunter2"]);
+        assert!(!format!("{:?}", load.settings).contains("hunter2"));
+        assert_eq!(load.plan.requests[1].name, "GET http://a:1/?token=*** (2)");
         for words in [
             &["ftp://ann:hunter2@a/?token=hunter2"][..],
             &["http://ann:hunter2@a:x/"],

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use bakeoff_fleet::machines::fleet::Fleet;
 
 /// A run on disk, in progress.
-pub(super) struct Recorded {
+pub(super) struct RunRecorder {
     folder: RunFolder,
     /// Absolute path, because the sampler looks up its disk.
     pub(super) path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Recorded {
     ended: usize,
 }
 
-impl Recorded {
+impl RunRecorder {
     /// Creates the run's folder in `out`, and prepares its header with the load and the machines.
     pub(super) fn begin(
         out: &Path,
