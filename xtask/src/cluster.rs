@@ -34,7 +34,7 @@ use control::Control;
 use down::Keep;
 use error::ClusterError;
 use node::Node;
-use preflight::{Means, Services};
+use preflight::{MachineFeatures, Services};
 use process::Server;
 use programs::Programs;
 use run::{Machine, Run, State};
@@ -128,7 +128,12 @@ fn programs() -> Result<(), ClusterError> {
 }
 
 /// Starts a cluster, and writes its state file once it is ready.
-fn start(run: &Run, programs: &Programs, means: &Means, count: usize) -> Result<(), ClusterError> {
+fn start(
+    run: &Run,
+    programs: &Programs,
+    means: &MachineFeatures,
+    count: usize,
+) -> Result<(), ClusterError> {
     for folder in ["bin", "control", "images"] {
         run.make_folder(folder)?;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Whether a flag takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum FlagArity {
     /// The text after `=`, or else the next argument.
     Value,
     /// No value, or `=true` and the like.
@@ -50,7 +50,7 @@ pub(super) enum Unreadable {
 /// Splits a command line into flags and arguments. `takes` returns how a flag takes its value.
 pub(super) fn read(
     args: &[String],
-    takes: impl Fn(&str) -> Option<Takes>,
+    takes: impl Fn(&str) -> Option<FlagArity>,
 ) -> Result<CommandLine, Unreadable> {
     let mut flags = Vec::new();
     let mut at = 0;
@@ -70,8 +70,8 @@ pub(super) fn read(
         }
         let value = match (takes(name), given) {
             (Some(_), Some(value)) => value,
-            (Some(Takes::Nothing), None) => "true".to_owned(),
-            (Some(Takes::Value), None) => {
+            (Some(FlagArity::Nothing), None) => "true".to_owned(),
+            (Some(FlagArity::Value), None) => {
                 let Some(value) = args.get(at) else {
                     return Err(match name {
                         "h" => Unreadable::Help,
@@ -162,10 +162,10 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn takes(name: &str) -> Option<Takes> {
+    fn takes(name: &str) -> Option<FlagArity> {
         match name {
-            "n" | "c" | "h" | "host" => Some(Takes::Value),
-            "h2" => Some(Takes::Nothing),
+            "n" | "c" | "h" | "host" => Some(FlagArity::Value),
+            "h2" => Some(FlagArity::Nothing),
             _ => None,
         }
     }

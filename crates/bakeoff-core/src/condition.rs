@@ -132,7 +132,7 @@ pub enum ConditionResult {
 
 /// Describes an error in a condition's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misread {
+pub struct ConditionError {
     /// Whole text.
     pub text: String,
     /// Byte range of the wrong part.
@@ -141,7 +141,7 @@ pub struct Misread {
     pub what: String,
 }
 
-impl fmt::Display for Misread {
+impl fmt::Display for ConditionError {
     /// Writes the fault, then the text with the wrong part marked.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |text: &str| text.chars().count();
@@ -152,9 +152,9 @@ impl fmt::Display for Misread {
     }
 }
 
-impl std::error::Error for Misread {}
+impl std::error::Error for ConditionError {}
 
-impl Misread {
+impl ConditionError {
     /// Creates an error for a range of a text, trimmed of surrounding space.
     pub fn at(text: &str, place: Range<usize>, what: String) -> Self {
         Self { text: text.to_owned(), place: trimmed(text, place), what }
@@ -162,10 +162,10 @@ impl Misread {
 }
 
 /// Returns the ranges before, of and after the comparison in a text. `none` is the error of a text without one.
-pub fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
+pub fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], ConditionError> {
     let Some(at) = text.find(['<', '>', '=', '!']) else {
         let what = format!("`{}`: {none}", units::shown(text.trim()));
-        return Err(Misread::at(text, 0..text.len(), what));
+        return Err(ConditionError::at(text, 0..text.len(), what));
     };
     let end = text.len() - text[at..].trim_start_matches(['<', '>', '=', '!']).len();
     Ok([0..at, at..end, end..text.len()])
@@ -178,10 +178,10 @@ impl fmt::Display for Condition {
 }
 
 impl FromStr for Condition {
-    type Err = Misread;
+    type Err = ConditionError;
 
-    fn from_str(text: &str) -> Result<Self, Misread> {
-        let misread = |place, what| Misread::at(text, place, what);
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let misread = |place, what| ConditionError::at(text, place, what);
         let what = "a condition compares a figure with a limit: `p99 > 20ms`";
         let [left, symbol, right] = split(text, what)?;
         let operator = match &text[symbol.clone()] {

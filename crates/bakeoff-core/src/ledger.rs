@@ -36,15 +36,15 @@ pub struct KeyHistory {
     acknowledged_at: u32,
     /// Maximum number of remembered puts of unknown outcome.
     unknown_max: u16,
-    /// True if the newest write is the only open write, and a put. False if [`Rare::open`] contains any: the next
+    /// True if the newest write is the only open write, and a put. False if [`RareState::open`] contains any: the next
     /// write moves it there.
     is_lone: bool,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareState>>,
 }
 
 /// Holds the part of a history that few keys need.
 #[derive(Debug, Clone, Default)]
-struct Rare {
+struct RareState {
     /// Open writes by sequence number, except a [lone put](KeyHistory::is_lone). The memory is kept, because writes
     /// will overlap again.
     open: Vec<Open>,
@@ -52,7 +52,7 @@ struct Rare {
     delete_ended: u32,
     /// Greatest end among superseded writes that were removed from `open`.
     forgotten: u32,
-    unknown: Unknown,
+    unknown: UnknownWrites,
     /// Times at which writes superseded others; `None` if staleness is not measured.
     superseded: Option<SupersededWrites>,
 }
@@ -74,7 +74,7 @@ impl Open {
     }
 }
 
-impl Rare {
+impl RareState {
     fn place(&self, sequence: u32) -> Option<usize> {
         self.open.binary_search_by_key(&sequence, |open| open.sequence).ok()
     }
@@ -110,7 +110,7 @@ impl Rare {
 
 /// Holds a key's writes of unknown outcome.
 #[derive(Debug, Clone, Default)]
-struct Unknown {
+struct UnknownWrites {
     /// Sequence numbers of puts, in order.
     puts: Vec<u32>,
     /// True after a delete of unknown outcome, which excuses a missing key forever.
@@ -119,7 +119,7 @@ struct Unknown {
     claims_until: Option<u32>,
 }
 
-impl Unknown {
+impl UnknownWrites {
     fn add(&mut self, sequence: u32, write: Write, max: u16) {
         match write {
             Write::Delete => self.delete = true,
@@ -209,7 +209,7 @@ impl KeyHistory {
     /// Also remembers when the last `ring_max` writes superseded others, to compute the staleness of reads.
     pub fn measuring_staleness(self, ring_max: usize) -> Self {
         let superseded = Some(SupersededWrites::new(ring_max));
-        Self { rare: Some(Box::new(Rare { superseded, ..Rare::default() })), ..self }
+        Self { rare: Some(Box::new(RareState { superseded, ..RareState::default() })), ..self }
     }
 
     /// Begins a write. Returns its sequence number, from 1, for [`Self::end`].

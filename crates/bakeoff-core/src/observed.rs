@@ -39,7 +39,7 @@ pub struct TrialSamples {
     pub busy_by: Option<BusyBy>,
     /// CPU use by other processes, for each measured window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strangers: Vec<Strangers>,
+    pub strangers: Vec<ForeignCpu>,
     /// New connections and processes in each measured window, as far as they were seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turnover: Vec<Turnover>,
@@ -110,7 +110,7 @@ pub enum BusyBy {
 /// Holds the CPU use of processes that are neither nodes nor bakeoff's, from just before a measured window to just
 /// after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Strangers {
+pub struct ForeignCpu {
     /// Time of the first scan.
     pub from: f64,
     /// Time of the second scan.

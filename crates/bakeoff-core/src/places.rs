@@ -75,7 +75,7 @@ pub struct Machine {
     /// Folder for servers' data; `None` means `/var/tmp`.
     pub data: Option<String>,
     /// Servers that it takes.
-    pub servers: Takes,
+    pub servers: ServerSelection,
     /// True if it generates load.
     pub generator: bool,
     /// Kind that it is reserved for, because it has that kind's image.
@@ -100,7 +100,7 @@ impl Machine {
     /// Returns true if servers have its address and disk. Servers beside another machine's have that machine's
     /// address.
     pub fn is_home(&self) -> bool {
-        matches!(self.servers, Takes::Any | Takes::Roles(_))
+        matches!(self.servers, ServerSelection::Any | ServerSelection::Roles(_))
     }
 }
 
@@ -129,7 +129,7 @@ pub enum Reach {
 
 /// Selects the servers that a machine takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Takes {
+pub enum ServerSelection {
     /// No servers.
     Nothing,
     /// Servers of any role without a reserved machine.
@@ -187,7 +187,7 @@ impl Places {
                 reach,
                 address: address.into(),
                 data: Some(data.to_owned()),
-                servers: Takes::Any,
+                servers: ServerSelection::Any,
                 generator: false,
                 kind: None,
                 node: None,
@@ -197,7 +197,7 @@ impl Places {
         };
         let clients = Machine {
             name: "clients".to_owned(),
-            servers: Takes::Nothing,
+            servers: ServerSelection::Nothing,
             generator: true,
             ..place(nodes + 1)
         };
@@ -251,14 +251,15 @@ impl Places {
     pub fn servers_of(&self, role: &str, kind: &str) -> Vec<usize> {
         let has_own = self.machines.iter().any(|machine| machine.kind.as_deref() == Some(kind));
         let own = has_own.then_some(kind);
-        let of = |takes: &dyn Fn(&Takes) -> bool| -> Vec<usize> {
+        let of = |takes: &dyn Fn(&ServerSelection) -> bool| -> Vec<usize> {
             let all = self.machines.iter().enumerate();
             let all = all.filter(|(_, machine)| machine.kind.as_deref() == own);
             all.filter(|(_, machine)| takes(&machine.servers)).map(|(place, _)| place).collect()
         };
-        let kept =
-            of(&|takes| matches!(takes, Takes::Roles(roles) if roles.iter().any(|r| r == role)));
-        if kept.is_empty() { of(&|takes| *takes == Takes::Any) } else { kept }
+        let kept = of(
+            &|takes| matches!(takes, ServerSelection::Roles(roles) if roles.iter().any(|r| r == role)),
+        );
+        if kept.is_empty() { of(&|takes| *takes == ServerSelection::Any) } else { kept }
     }
 
     /// Returns the indices of machines that generate load, in order.
@@ -308,7 +309,8 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     let at = machines.key_at.clone();
     let machines = read_machines(machines, sink)?;
     let places = Places { machines, kubernetes: None, ssh: ssh?, agents: agents?, tunnel: tunnel? };
-    let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
+    let takes_none =
+        places.machines.iter().all(|machine| machine.servers == ServerSelection::Nothing);
     if purpose == Purpose::Run && takes_none {
         sink.hint(&at, "no machine takes servers", "set `servers: true` for those that do");
     }
@@ -477,13 +479,13 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         }
     };
     let servers = match field("servers") {
-        None => Takes::Nothing,
+        None => ServerSelection::Nothing,
         Some(entry) => match entry.node.flag() {
-            Some(true) => Takes::Any,
-            Some(false) => Takes::Nothing,
+            Some(true) => ServerSelection::Any,
+            Some(false) => ServerSelection::Nothing,
             None => {
                 let wanted = "`true`, `false` or a list of roles, such as `[storage]`";
-                Takes::Roles(texts(entry, wanted, sink)?)
+                ServerSelection::Roles(texts(entry, wanted, sink)?)
             }
         },
     };

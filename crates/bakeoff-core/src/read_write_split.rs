@@ -43,7 +43,7 @@ pub fn is_split(workload: &Workload, load: &Load) -> bool {
 
 /// Describes one half of a split load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Half {
+pub struct SplitHalf {
     /// Workload with only this half's operations.
     pub workload: Workload,
     /// Clients, and condition that ends it.
@@ -63,7 +63,7 @@ pub fn halves(
     stage: &Stage,
     arrivals: Arrivals,
     threads: u32,
-) -> Option<[Half; 2]> {
+) -> Option<[SplitHalf; 2]> {
     let of = |side: Side| {
         let mut half = workload.clone();
         half.mix.retain(|&operation, _| side.has(operation));
@@ -91,7 +91,7 @@ pub fn halves(
         Arrivals::Poisson { rate } => Arrivals::Poisson { rate: rate * part },
     };
     let driven = shared(u64::from(threads.max(1))).map(|threads| threads as u32);
-    let half = |workload, clients, stop, part, threads| Half {
+    let half = |workload, clients, stop, part, threads| SplitHalf {
         workload,
         stage: Stage { clients, stop },
         arrivals: paced(part),
@@ -127,7 +127,7 @@ mod tests {
         stop: Stop,
         arrivals: Arrivals,
         threads: u32,
-    ) -> [Half; 2] {
+    ) -> [SplitHalf; 2] {
         let stage = Stage { clients, stop };
         halves(&workload(mix), &stage, arrivals, threads).expect("it writes and reads")
     }
@@ -151,7 +151,7 @@ mod tests {
             assert!(reads.workload.mix.keys().all(|operation| !operation.writes()));
             assert_eq!(writes.stage.clients + reads.stage.clients, clients);
             assert!(writes.stage.clients >= 1 && reads.stage.clients >= 1);
-            let count = |half: &Half| match half.stage.stop {
+            let count = |half: &SplitHalf| match half.stage.stop {
                 Stop::Operations(count) => count,
                 Stop::After(_) => 0,
             };

@@ -176,7 +176,7 @@ pub(super) enum Message {
 
 /// Reports the progress of a load, each second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct LoadProgress {
     /// Seconds measured so far.
     pub second: u32,
     /// Verified successes in the last second.
@@ -243,7 +243,7 @@ impl Collector {
     }
 
     /// Merges a slice; returns the seconds that it completes.
-    pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<Live> {
+    pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<LoadProgress> {
         let Slice { worker, second, .. } = *slice;
         let merged = self
             .open
@@ -307,7 +307,7 @@ impl Collector {
     }
 
     /// Marks a worker as ended; returns the seconds that this completes.
-    pub(super) fn ended(&mut self, worker: usize, busy: f64, dues: &DueTimes) -> Vec<Live> {
+    pub(super) fn ended(&mut self, worker: usize, busy: f64, dues: &DueTimes) -> Vec<LoadProgress> {
         self.measurement.dues.merge(dues);
         self.passed[worker] = None;
         let busiest = &mut self.measurement.generator_busiest;
@@ -319,7 +319,7 @@ impl Collector {
         self.passed.iter().all(Option::is_none)
     }
 
-    fn close_seconds(&mut self) -> Vec<Live> {
+    fn close_seconds(&mut self) -> Vec<LoadProgress> {
         let passed_by_all = self.passed.iter().flatten().min().copied().unwrap_or(u32::MAX);
         let mut lives = Vec::new();
         while let Some(entry) = self.open.first_entry() {
@@ -335,7 +335,7 @@ impl Collector {
         lives
     }
 
-    fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> Live {
+    fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> LoadProgress {
         let mut closed = Second { second, operations: BTreeMap::new() };
         let (mut response, mut waits) = (Latencies::default(), Latencies::default());
         let (mut verified, mut errors) = (0, 0);
@@ -368,7 +368,7 @@ impl Collector {
             self.measurement.seconds.push(closed);
         }
         let response = RankedLatencies::new(Cow::Owned(response), Cow::Owned(waits), errors);
-        Live {
+        LoadProgress {
             second,
             verified,
             errors,

@@ -45,7 +45,7 @@ use bakeoff_core::study::Stop;
 use bakeoff_core::units::ByteCount;
 
 pub use bakeoff_clock as clock;
-pub use collector::Live;
+pub use collector::LoadProgress;
 use collector::{Collector, Message};
 pub use error::LoadError;
 use lookup::Lookups;
@@ -247,7 +247,7 @@ fn drive<W: Work>(
     barrier: Option<&StartBarrier>,
     mut works: impl FnMut(LoadShare) -> W,
     interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(Measurement, u64), EngineError> {
     let all = drive.threads.saturating_mul(drive.share.of).clamp(1, drive.clients);
     let places = places(peers);
@@ -470,7 +470,7 @@ fn collect(
     mut collector: Collector,
     messages: &Receiver<Message>,
     starts: &[Sender<Window>],
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Option<Measurement> {
     for _ in starts {
         match messages.recv() {
@@ -507,7 +507,7 @@ fn collect(
         // Operations that end after the window are awaited, but that time is not a second of the load.
         let reported =
             complete.into_iter().filter(|live| live.errors > 0 || window.begins(live.second));
-        reported.for_each(|live| progress(&Live { busy, ..live }));
+        reported.for_each(|live| progress(&LoadProgress { busy, ..live }));
     }
     drive.moments.iter().for_each(|moments| moments.ended(&window));
     let mut measurement = collector.finish(&window, shortest(drive));

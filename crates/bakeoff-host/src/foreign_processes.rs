@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bakeoff_core::observed::{Command, Strangers};
+use bakeoff_core::observed::{Command, ForeignCpu};
 
 use super::machine;
 use super::procfs::{self, Stat};
@@ -70,7 +70,7 @@ impl Scan {
     }
 
     /// Returns the CPU time that all processes except `ours` have used since the scan.
-    pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> Strangers {
+    pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> ForeignCpu {
         let now: Vec<(String, Stat)> =
             procfs::pids().into_iter().filter_map(procfs::named).collect();
         let there: HashSet<(i32, u64)> =
@@ -105,7 +105,7 @@ impl Scan {
         commands.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         commands.truncate(COMMANDS);
         let kernel_seconds = seconds(kernel);
-        Strangers { from: self.at, to: at, kernel_seconds, kernel_unseen, commands }
+        ForeignCpu { from: self.at, to: at, kernel_seconds, kernel_unseen, commands }
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         let mut burning = std::process::Command::new("sh");
         let mut burning = burning.args(["-c", "while :; do :; done"]).spawn().unwrap();
         let pid = burning.id() as i32;
-        let used = |of: &Strangers| {
+        let used = |of: &ForeignCpu| {
             of.commands.iter().find(|one| one.name == "sh").map_or(0.0, |one| one.seconds)
         };
         wait_for("its time", || procfs::stat(pid).is_some_and(|stat| stat.own.ticks() >= 30));

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
 use bakeoff_core::observed::{
-    Column, ConnectionCount, GENERATOR, NodeSample, Phase, PhaseName, Series, Strangers,
+    Column, ConnectionCount, ForeignCpu, GENERATOR, NodeSample, Phase, PhaseName, Series,
     TrialSamples, Turnover,
 };
 
@@ -299,7 +299,7 @@ struct Observer {
     helpers: Vec<Family>,
     /// State before the current measurement.
     before: Option<Baseline>,
-    strangers: Vec<Strangers>,
+    strangers: Vec<ForeignCpu>,
     turnover: Vec<Turnover>,
     proportional: Pace,
     /// Proportional memory of each node, at the times of its readings.

@@ -391,8 +391,8 @@ fn a_node_runs_on_the_cpus_it_was_given_or_not_at_all() {
 
 #[test]
 fn a_node_enters_its_limits_before_its_first_instruction() {
-    struct Into(PathBuf);
-    impl Confine for Into {
+    struct PinnedGroup(PathBuf);
+    impl Confine for PinnedGroup {
         fn confine(&self, _: &NodeSpec) -> Confinement {
             let limits = LimitsApplied::Applied { by: "a test".into() };
             Confinement { enter: vec![self.0.clone()], limits, group: None }
@@ -404,7 +404,7 @@ fn a_node_enters_its_limits_before_its_first_instruction() {
     let dir = TempDir::new().unwrap();
     let procs = dir.path().join("cgroup.procs");
     std::fs::write(&procs, "").unwrap();
-    let host = Host::confining(dir.path(), Arc::new(Into(procs.clone()))).unwrap();
+    let host = Host::confining(dir.path(), Arc::new(PinnedGroup(procs.clone()))).unwrap();
     let process = host.launch(sh(&dir, "exec sleep 60")).unwrap();
     assert_eq!(std::fs::read_to_string(&procs).unwrap(), process.pid().unwrap().to_string());
     process.kill9();
@@ -582,8 +582,8 @@ fn node_that_refuses_root_is_signalled_killed_and_restarted() {
 
 #[test]
 fn commands_before_a_node_are_in_its_limits() {
-    struct Into(PathBuf);
-    impl Confine for Into {
+    struct PinnedGroup(PathBuf);
+    impl Confine for PinnedGroup {
         fn confine(&self, _: &NodeSpec) -> Confinement {
             let limits = LimitsApplied::Applied { by: "a test".into() };
             Confinement { enter: vec![self.0.clone()], limits, group: None }
@@ -595,7 +595,7 @@ fn commands_before_a_node_are_in_its_limits() {
     let dir = TempDir::new().unwrap();
     let procs = dir.path().join("cgroup.procs");
     std::fs::write(&procs, "").unwrap();
-    let host = Host::confining(dir.path(), Arc::new(Into(procs.clone()))).unwrap();
+    let host = Host::confining(dir.path(), Arc::new(PinnedGroup(procs.clone()))).unwrap();
     let mut spec = never_root(&dir, "");
     let inside = format!("test \"$(cat {})\" = $$; echo inside-$?; exit 1", procs.display());
     spec.before = vec![before(&inside)];

@@ -238,14 +238,14 @@ pub fn fitting_clients(system: &dyn System, nodes: &[Access], most: u32) -> u32 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InKubernetes {
     /// Role in the cluster.
-    pub does: Does,
+    pub does: KubernetesRole,
     /// Options that the manifests support, each with its only possible value, or `None` if any value works.
     pub carries: &'static [(&'static str, Option<&'static str>)],
 }
 
 /// Role of a kind in a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Does {
+pub enum KubernetesRole {
     /// Answers requests.
     Answers,
     /// Passes requests on to another service.

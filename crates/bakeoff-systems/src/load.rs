@@ -10,7 +10,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::peer::Peer;
 use bakeoff_engine::start_barrier::StartBarrier;
 use bakeoff_engine::works::keyed::{self, KeyedState, KvSession, KvWork, Reading, Source};
-use bakeoff_engine::{Connections, Drive, EngineError, Live};
+use bakeoff_engine::{Connections, Drive, EngineError, LoadProgress};
 
 use super::Access;
 
@@ -31,7 +31,7 @@ pub struct KvLoad<'a> {
     /// Ends the load once it is true.
     pub interrupted: &'a AtomicBool,
     /// Called with the figures of each second.
-    pub progress: &'a mut dyn FnMut(&Live),
+    pub progress: &'a mut dyn FnMut(&LoadProgress),
 }
 
 impl KvLoad<'_> {

@@ -13,7 +13,7 @@ use bakeoff_core::record::{Gate, RepeatedRound, TrialRecord};
 use bakeoff_core::search::TriedRate;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::{Fault, Study};
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
 use bakeoff_install::InstallMessage;
@@ -83,7 +83,7 @@ pub enum Event<'a> {
     /// The load runs once more, with this fault.
     FaultStarted { fault: &'a Fault, repeat: u32 },
     /// Another second of a load has passed. `nodes` has the last samples, if they are taken on this machine.
-    Observed { clients: u32, live: &'a Live, nodes: &'a [NodeSample] },
+    Observed { clients: u32, live: &'a LoadProgress, nodes: &'a [NodeSample] },
     /// A search has tried a rate.
     RateTried { tried: &'a TriedRate },
     /// A trial failed. It ends like any other.

@@ -23,7 +23,7 @@ use bakeoff_core::record::TrialRecord;
 use bakeoff_core::repeat;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_install::InstallMessage;
 use bakeoff_report::Style;
 use bakeoff_report::ci::github;
@@ -41,19 +41,19 @@ const PLAIN_LINE_EVERY: u32 = 10;
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
     prefix: String,
-    below: Arc<Mutex<Below>>,
+    below: Arc<Mutex<ProgressLines>>,
 }
 
 /// Progress lines below the one of the trial.
 #[derive(Default)]
-struct Below {
+struct ProgressLines {
     board: Board,
     outlook: Option<Outlook>,
     /// True once a trial that is not valid was followed by advice.
     advised: bool,
 }
 
-impl Below {
+impl ProgressLines {
     /// Returns the lines, each after a line break. They fit a terminal of this size beside the trial's line.
     fn lines(&self, (width, height): (usize, usize)) -> String {
         let Some(outlook) = &self.outlook else { return String::new() };
@@ -81,7 +81,7 @@ impl Outlook {
 impl Messages {
     /// Creates the printer. Progress is live if standard error is a terminal.
     pub(crate) fn new() -> Self {
-        let below = Arc::<Mutex<Below>>::default();
+        let below = Arc::<Mutex<ProgressLines>>::default();
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{below}") {
@@ -140,7 +140,7 @@ impl Messages {
         self.below().outlook = outlook;
     }
 
-    fn below(&self) -> MutexGuard<'_, Below> {
+    fn below(&self) -> MutexGuard<'_, ProgressLines> {
         self.below.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +156,7 @@ impl Messages {
     }
 
     /// Shows a trial's clients and the last second of their load.
-    fn loading(&self, clients: u32, live: Option<&Live>) {
+    fn loading(&self, clients: u32, live: Option<&LoadProgress>) {
         let message = sentences::loading(clients, live);
         live.into_iter().for_each(|live| self.below().board.second(live));
         match &self.bar {
@@ -218,7 +218,7 @@ impl Messages {
     }
 
     /// Shows the last second of a load of URLs.
-    pub(crate) fn load_goes_on(&mut self, live: &Live) {
+    pub(crate) fn load_goes_on(&mut self, live: &LoadProgress) {
         self.below().board.second(live);
         let errors = match live.errors {
             0 => "no errors".to_owned(),

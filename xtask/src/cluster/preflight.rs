@@ -26,7 +26,7 @@ const BUILD_BYTES_MIN: u64 = 6_000_000_000;
 
 /// Features of this machine that nodes use.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct MachineFeatures {
     pub(super) cgroups: Cgroups,
     pub(super) snapshots: Snapshots,
     pub(super) services: Services,
@@ -90,7 +90,7 @@ pub(super) fn kernel(
     run: &Run,
     cgroups: Cgroups,
     programs: &Programs,
-) -> Result<Means, ClusterError> {
+) -> Result<MachineFeatures, ClusterError> {
     let in_network = |script: &str, tool: PathBuf| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--net", "--", "sh", "-c", script, "sh"]).arg(tool);
@@ -115,10 +115,10 @@ pub(super) fn kernel(
         Ok(()) => Snapshots::Overlay,
         Err(_) => Snapshots::Copies,
     };
-    Ok(Means { cgroups, snapshots, services })
+    Ok(MachineFeatures { cgroups, snapshots, services })
 }
 
-impl Means {
+impl MachineFeatures {
     /// Returns notes on limited features.
     pub(super) fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();

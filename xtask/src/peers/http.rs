@@ -307,7 +307,7 @@ impl Stand {
             return Ok(results);
         }
         let nginx = self.start(case.connections())?;
-        let mut others = Others::default();
+        let mut others = OtherCpu::default();
         for round in 0..options.rounds {
             let count = tools.len();
             for turn in 0..count {
@@ -427,12 +427,12 @@ fn honest(
 
 /// CPU time used by other processes than NGINX and the tools during the runs.
 #[derive(Default)]
-struct Others {
+struct OtherCpu {
     cpu: Duration,
     wall: Duration,
 }
 
-impl Others {
+impl OtherCpu {
     fn beside(
         &mut self,
         nginx: &Nginx,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::flags::{self, CommandLine, Takes, Unreadable, UsageError};
+use crate::flags::{self, CommandLine, FlagArity, Unreadable, UsageError};
 
 /// hey's own User-Agent, which servers and their logs may match.
 const USER_AGENT: &str = "hey/0.0.1";
@@ -104,12 +104,12 @@ pub(super) struct Proxy {
     pub(super) authorization: Option<String>,
 }
 
-fn takes(name: &str) -> Option<Takes> {
+fn takes(name: &str) -> Option<FlagArity> {
     match name {
         "n" | "c" | "q" | "z" | "o" | "m" | "H" | "h" | "t" | "A" | "d" | "D" | "T" | "U" | "a"
-        | "x" | "host" | "cpus" => Some(Takes::Value),
+        | "x" | "host" | "cpus" => Some(FlagArity::Value),
         "h2" | "disable-compression" | "disable-keepalive" | "disable-redirects" => {
-            Some(Takes::Nothing)
+            Some(FlagArity::Nothing)
         }
         _ => None,
     }

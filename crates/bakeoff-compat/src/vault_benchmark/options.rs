@@ -15,7 +15,7 @@ use bakeoff_engine::LoadError;
 
 use super::config::Config;
 use super::fields::Environment;
-use crate::flags::{self, CommandLine, Takes, Unreadable};
+use crate::flags::{self, CommandLine, FlagArity, Unreadable};
 
 pub(super) const USAGE: &str = "\
 Usage: bakeoff vault-benchmark <command> [options]
@@ -209,8 +209,8 @@ pub(super) fn command(args: &[String]) -> Result<Command, LoadError> {
 
 fn run(args: &[String]) -> Result<Command, LoadError> {
     let takes = |name: &str| match name {
-        name if VALUES.contains(&name) => Some(Takes::Value),
-        name if SWITCHES.contains(&name) => Some(Takes::Nothing),
+        name if VALUES.contains(&name) => Some(FlagArity::Value),
+        name if SWITCHES.contains(&name) => Some(FlagArity::Nothing),
         _ => None,
     };
     Ok(match flags(args, takes, "run")? {
@@ -221,7 +221,7 @@ fn run(args: &[String]) -> Result<Command, LoadError> {
 
 fn review(args: &[String]) -> Result<Command, LoadError> {
     let takes = |name: &str| match name {
-        "results_file" | "report_mode" => Some(Takes::Value),
+        "results_file" | "report_mode" => Some(FlagArity::Value),
         _ => None,
     };
     let Some(mut flags) = flags(args, takes, "review")? else {
@@ -245,7 +245,7 @@ fn review(args: &[String]) -> Result<Command, LoadError> {
 /// Returns flags by name, keeping the last of each; `None` if the user asks for help.
 fn flags(
     args: &[String],
-    takes: impl Fn(&str) -> Option<Takes>,
+    takes: impl Fn(&str) -> Option<FlagArity>,
     command: &str,
 ) -> Result<Option<BTreeMap<String, String>>, LoadError> {
     let hint = format!("`bakeoff vault-benchmark {command} -h` lists the options");

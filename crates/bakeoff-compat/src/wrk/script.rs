@@ -90,13 +90,13 @@ impl fmt::Display for ScriptError {
 
 /// Parts of a response that the script's `response` uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Wants {
+pub(super) struct ResponseParts {
     pub(super) status: bool,
     pub(super) headers: bool,
     pub(super) body: bool,
 }
 
-impl Wants {
+impl ResponseParts {
     fn first(parameters: usize) -> Self {
         Self { status: parameters > 0, headers: parameters > 1, body: parameters > 2 }
     }
@@ -222,9 +222,9 @@ impl Script {
     }
 
     /// Returns the parameters that `response` uses now; none if the script has removed it.
-    pub(super) fn wants(&self) -> Result<Wants, ScriptError> {
+    pub(super) fn wants(&self) -> Result<ResponseParts, ScriptError> {
         let parameters = self.parameters.call::<usize>(());
-        parameters.map(Wants::first).map_err(|error| self.error(Callback::Response, &error))
+        parameters.map(ResponseParts::first).map_err(|error| self.error(Callback::Response, &error))
     }
 
     /// Passes the parts selected by `wants` to `response`. Returns true if the script has replaced `response`, which
@@ -232,12 +232,12 @@ impl Script {
     pub(super) fn response(
         &mut self,
         response: &Response<'_>,
-        wants: Wants,
+        wants: ResponseParts,
     ) -> Result<bool, ScriptError> {
         self.respond(response, wants).map_err(|error| self.error(Callback::Response, &error))
     }
 
-    fn respond(&mut self, response: &Response<'_>, wants: Wants) -> mlua::Result<bool> {
+    fn respond(&mut self, response: &Response<'_>, wants: ResponseParts) -> mlua::Result<bool> {
         let status = response.status;
         if !wants.headers {
             return self.response.call(status);

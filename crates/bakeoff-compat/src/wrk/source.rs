@@ -17,7 +17,7 @@ use bakeoff_engine::works::http::{
 use mlua::LuaString;
 
 use super::pipeline;
-use super::script::{Script, ScriptError, Wants};
+use super::script::{ResponseParts, Script, ScriptError};
 use super::userdata::ThreadState;
 
 /// Pause of a client whose thread was stopped by the script: longer than any load.
@@ -45,7 +45,7 @@ pub(super) struct LuaSource {
     shape: Shape,
     /// Bytes to send if the script does not make each request.
     unchanging: Vec<u8>,
-    wants: Wants,
+    wants: ResponseParts,
     thread: Arc<ThreadState>,
     /// True after a callback failed: no more requests are made.
     failed: bool,
@@ -75,7 +75,7 @@ impl LuaSource {
             script,
             shape,
             unchanging,
-            wants: Wants::default(),
+            wants: ResponseParts::default(),
             thread,
             failed: false,
             fault,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::observed::{BusyBy, Column, Series, Strangers, TrialSamples};
+use crate::observed::{BusyBy, Column, ForeignCpu, Series, TrialSamples};
 use crate::record::GeneratorPart;
 use crate::stats::and;
 use crate::study::Study;
@@ -179,7 +179,7 @@ pub(super) fn strange(observed: &TrialSamples, windows: &[(f64, f64)]) -> Option
 fn shares<'a>(
     observed: &'a TrialSamples,
     windows: &'a [(f64, f64)],
-) -> impl Iterator<Item = (&'a Strangers, f64)> {
+) -> impl Iterator<Item = (&'a ForeignCpu, f64)> {
     observed.strangers.iter().map(|of| {
         let within = |&(from, to): &(f64, f64)| (to.min(of.to) - from.max(of.from)).max(0.0);
         let measured: f64 = windows.iter().map(within).sum();
@@ -318,12 +318,12 @@ mod tests {
             nodes: vec![process("generator", ours), process("n-1", node)],
             machine: series("machine", &[(Column::Busy, busy), (Column::Helpers, 0.0)]),
             busy_by: Some(by),
-            strangers: vec![Strangers {
+            strangers: vec![ForeignCpu {
                 from: 0.0,
                 to: 10.0,
                 kernel_seconds: kernel * 10.0,
                 commands: vec![command("rustc", 3.0), command("ld", 0.25)],
-                ..Strangers::default()
+                ..ForeignCpu::default()
             }],
             ..TrialSamples::default()
         }

@@ -20,7 +20,7 @@
 //! Not here: which figures form a series (`report`), two runs or builds (`judge`, `gate`).
 
 use super::judge::Scale;
-use super::rounds::Better;
+use super::rounds::Preference;
 use super::{middle, student};
 
 /// Most runs on either side of a change that are compared, and the length of e-divisive's windows.
@@ -122,7 +122,7 @@ impl AlertOverlap {
 /// assert_eq!(found[0].first, 30);
 /// assert!((found[0].ratio - 0.949).abs() < 0.001);
 /// ```
-pub fn change_points(values: &[f64], scale: Scale, new: Option<Better>) -> Vec<ChangePoint> {
+pub fn change_points(values: &[f64], scale: Scale, new: Option<Preference>) -> Vec<ChangePoint> {
     let series: Vec<f64> = values.iter().map(|&value| scale.apply(value)).collect();
     let inflated = |of: &[f64], errors: f64| inflation(correlation(of, errors));
     // A new change must not look like correlation.
@@ -135,14 +135,14 @@ pub fn change_points(values: &[f64], scale: Scale, new: Option<Better>) -> Vec<C
 pub fn change_points_of_independent_runs(
     values: &[f64],
     scale: Scale,
-    new: Option<Better>,
+    new: Option<Preference>,
 ) -> Vec<ChangePoint> {
     let series: Vec<f64> = values.iter().map(|&value| scale.apply(value)).collect();
     found(&series, [Noise { scale, inflation: 1.0 }; 2], new)
 }
 
 /// Returns the changes of a series, by the noise of confirmed and of new ones.
-fn found(series: &[f64], noise: [Noise; 2], new: Option<Better>) -> Vec<ChangePoint> {
+fn found(series: &[f64], noise: [Noise; 2], new: Option<Preference>) -> Vec<ChangePoint> {
     let mut found = confirmed(series, noise[0]);
     if let Some(better) = new {
         let from = found.last().map_or(0, |last| last.first);
@@ -193,7 +193,7 @@ fn correlation(series: &[f64], errors: f64) -> f64 {
 
 /// Counts, over the last [`WINDOW`] runs, how many recent alerts neighbouring runs agree on. Alerts of a real change stay,
 /// and those of noise come and go.
-pub fn alert_overlap(values: &[f64], scale: Scale, new: Option<Better>) -> AlertOverlap {
+pub fn alert_overlap(values: &[f64], scale: Scale, new: Option<Preference>) -> AlertOverlap {
     let mut overlap = AlertOverlap::default();
     let alerts = |runs: usize| change_points(&values[..runs], scale, new);
     let mut before: Option<Vec<ChangePoint>> = None;
@@ -472,7 +472,7 @@ fn most_different(series: &[f64]) -> Option<(usize, usize)> {
 }
 
 /// Returns a change for the worse in the last runs, compared with those from `from` on.
-fn newest(series: &[f64], from: usize, noise: Noise, better: Better) -> Option<ChangePoint> {
+fn newest(series: &[f64], from: usize, noise: Noise, better: Preference) -> Option<ChangePoint> {
     let mut best: Option<(f64, ChangePoint)> = None;
     for (runs, level) in (1..).zip(NEW_LEVELS) {
         let Some(first) = series.len().checked_sub(runs) else { break };
@@ -482,7 +482,7 @@ fn newest(series: &[f64], from: usize, noise: Noise, better: Better) -> Option<C
         }
         let (before, after) = (&series[from..first], &series[first..]);
         let split = SplitTest::new(before, after, noise);
-        let is_worse = (split.difference < 0.0) == (better == Better::More);
+        let is_worse = (split.difference < 0.0) == (better == Preference::More);
         if !is_worse || !split.matters(noise.scale) || !most_are_beyond(before, after, better) {
             continue;
         }
@@ -499,12 +499,12 @@ fn newest(series: &[f64], from: usize, noise: Noise, better: Better) -> Option<C
 
 /// Returns true if most of the new runs, and at least two, are worse than the mean of the earlier ones by more than a
 /// standard deviation. A single bad run is an outlier, whatever it does to a mean.
-fn most_are_beyond(before: &[f64], after: &[f64], better: Better) -> bool {
+fn most_are_beyond(before: &[f64], after: &[f64], better: Preference) -> bool {
     let (mean, squares) = mean_and_squares(before);
     let deviation = (squares / (before.len() as f64 - 1.0)).sqrt();
     let is_beyond = |value: &&f64| match better {
-        Better::More => **value < mean - deviation,
-        Better::Less => **value > mean + deviation,
+        Preference::More => **value < mean - deviation,
+        Preference::Less => **value > mean + deviation,
     };
     let beyond = after.iter().filter(is_beyond).count();
     beyond >= 2 && 2 * beyond > after.len()
@@ -526,7 +526,7 @@ mod tests {
         levels.iter().flat_map(of_one).collect()
     }
 
-    fn firsts(values: &[f64], new: Option<Better>) -> Vec<(usize, bool)> {
+    fn firsts(values: &[f64], new: Option<Preference>) -> Vec<(usize, bool)> {
         let found = change_points(values, Scale::Ratio, new);
         found.iter().map(|one| (one.first, one.confirmed)).collect()
     }
@@ -571,29 +571,29 @@ mod tests {
     #[test]
     fn new_losses_are_found_in_the_better_direction_only() {
         let lower = runs(&[(100.0, 20), (98.0, 3)]);
-        assert_eq!(firsts(&lower, Some(Better::More)), [(20, false)]);
-        assert_eq!(firsts(&lower, Some(Better::Less)), []);
+        assert_eq!(firsts(&lower, Some(Preference::More)), [(20, false)]);
+        assert_eq!(firsts(&lower, Some(Preference::Less)), []);
         assert_eq!(firsts(&lower, None), []);
         // Nine runs know too little of the past.
-        assert_eq!(firsts(&lower[11..], Some(Better::More)), []);
+        assert_eq!(firsts(&lower[11..], Some(Preference::More)), []);
     }
 
     #[test]
     fn outliers_small_changes_and_short_series_are_no_changes() {
         let mut outlier = runs(&[(100.0, 40)]);
         outlier[38] = 70.0;
-        assert_eq!(firsts(&outlier, Some(Better::More)), []);
-        assert_eq!(firsts(&runs(&[(100.0, 60), (99.2, 60)]), Some(Better::More)), []);
-        assert_eq!(firsts(&[100.0; 50], Some(Better::More)), []);
+        assert_eq!(firsts(&outlier, Some(Preference::More)), []);
+        assert_eq!(firsts(&runs(&[(100.0, 60), (99.2, 60)]), Some(Preference::More)), []);
+        assert_eq!(firsts(&[100.0; 50], Some(Preference::More)), []);
         for length in 0..9 {
-            assert_eq!(firsts(&runs(&[(100.0, length)]), Some(Better::More)), []);
+            assert_eq!(firsts(&runs(&[(100.0, length)]), Some(Preference::More)), []);
         }
     }
 
     #[test]
     fn shares_are_compared_by_their_difference() {
         let values = [[0.0; 20].as_slice(), &[0.05; 10]].concat();
-        let found = change_points(&values, Scale::Points, Some(Better::Less));
+        let found = change_points(&values, Scale::Points, Some(Preference::Less));
         assert_eq!(found.len(), 1);
         assert!(found[0].first == 20 && (found[0].ratio - 0.05).abs() < 1e-9, "{found:?}");
         assert!((level(&values, Scale::Points) - 0.05 / 3.0).abs() < 1e-9);
@@ -602,10 +602,10 @@ mod tests {
     #[test]
     fn overlap_distinguishes_a_step_from_a_blip() {
         let step = runs(&[(100.0, 30), (90.0, 20)]);
-        let share = alert_overlap(&step, Scale::Ratio, Some(Better::More)).share().unwrap();
+        let share = alert_overlap(&step, Scale::Ratio, Some(Preference::More)).share().unwrap();
         assert!(share > 0.8, "{share}");
         let blip = runs(&[(100.0, 30), (98.0, 3), (100.0, 20)]);
-        let share = alert_overlap(&blip, Scale::Ratio, Some(Better::More)).share().unwrap();
+        let share = alert_overlap(&blip, Scale::Ratio, Some(Preference::More)).share().unwrap();
         assert!(share <= 0.6, "{share}");
         assert_eq!(alert_overlap(&[100.0; 40], Scale::Ratio, None).share(), None);
     }

@@ -71,7 +71,7 @@ impl Losses {
 
 /// Locates an interval relative to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lies {
+pub enum LimitPosition {
     /// All of it is beyond the limit: the change is proven.
     Beyond,
     /// None of it is beyond the limit by more than the slack: the change is ruled out.
@@ -82,15 +82,15 @@ pub enum Lies {
 
 /// Locates an interval of changes. The question is a change below `limit`, or above it. A change beyond it by at most
 /// `slack` need not be ruled out.
-pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lies {
+pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> LimitPosition {
     let (beyond, within) = match below {
         true => (high < limit, low >= limit - slack),
         false => (low > limit, high <= limit + slack),
     };
     match (beyond, within) {
-        (true, _) => Lies::Beyond,
-        (_, true) => Lies::Within,
-        _ => Lies::Across,
+        (true, _) => LimitPosition::Beyond,
+        (_, true) => LimitPosition::Within,
+        _ => LimitPosition::Across,
     }
 }
 
@@ -236,16 +236,16 @@ mod tests {
     #[test]
     fn interval_lies_beyond_within_or_across_a_limit() {
         for (interval, expected) in [
-            ((-0.08, -0.01), Lies::Beyond),
-            ((-0.04, 0.01), Lies::Within),
-            ((-0.06, 0.01), Lies::Across),
-            ((0.01, 0.02), Lies::Within),
+            ((-0.08, -0.01), LimitPosition::Beyond),
+            ((-0.04, 0.01), LimitPosition::Within),
+            ((-0.06, 0.01), LimitPosition::Across),
+            ((0.01, 0.02), LimitPosition::Within),
         ] {
             assert_eq!(lies(interval, true, 0.0, 0.05), expected, "{interval:?}");
             let (low, high) = interval;
             assert_eq!(lies((-high, -low), false, 0.0, 0.05), expected, "{interval:?}");
         }
-        assert_eq!(lies((-0.04, 0.01), true, 0.0, 0.0), Lies::Across, "without slack");
+        assert_eq!(lies((-0.04, 0.01), true, 0.0, 0.0), LimitPosition::Across, "without slack");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub enum Figure {
 
 /// Explains why a figure cannot be compared. Printed as a clause after a system's name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Incomparable {
+pub enum IncomparableReason {
     /// It exceeds an hour by an unknown amount.
     Beyond,
     /// It is only a lower bound, because failures are part of it.
@@ -77,7 +77,7 @@ pub enum Incomparable {
     },
 }
 
-impl fmt::Display for Incomparable {
+impl fmt::Display for IncomparableReason {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Beyond => to.write_str("had a trial beyond an hour"),
@@ -102,13 +102,13 @@ impl Figure {
     }
 
     /// Returns why it cannot be compared; `None` if it can, or if there is no figure.
-    pub fn incomparable(self) -> Option<Incomparable> {
+    pub fn incomparable(self) -> Option<IncomparableReason> {
         match self {
             Self::Absent | Self::Value(_) => None,
-            Self::Beyond => Some(Incomparable::Beyond),
-            Self::AtLeast(_) => Some(Incomparable::AtLeast),
-            Self::Failed { share, .. } => Some(Incomparable::Failed { share }),
-            Self::TooFew { had, needed } => Some(Incomparable::TooFew { had, needed }),
+            Self::Beyond => Some(IncomparableReason::Beyond),
+            Self::AtLeast(_) => Some(IncomparableReason::AtLeast),
+            Self::Failed { share, .. } => Some(IncomparableReason::Failed { share }),
+            Self::TooFew { had, needed } => Some(IncomparableReason::TooFew { had, needed }),
         }
     }
 

@@ -28,7 +28,7 @@ pub enum Yield {
 
 /// Selects which of two figures is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
+pub enum Preference {
     /// The higher one, for throughput.
     More,
     /// The lower one, for latency.
@@ -37,7 +37,7 @@ pub enum Better {
 
 /// Explains why a difference between valid rounds is not claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withheld {
+pub enum WithheldReason {
     /// Number of the better system's trials that failed through its own fault.
     Failed(usize),
     /// Number of trials that are invalid for an unclear cause; with their figures the difference disappears.
@@ -67,16 +67,21 @@ impl Rounds {
 
     /// Returns why the difference between the valid rounds must not be claimed; `None` if it may be, or if there is
     /// none.
-    pub fn withheld(&self, answer: &TestResult, scale: Scale, better: Better) -> Option<Withheld> {
+    pub fn withheld(
+        &self,
+        answer: &TestResult,
+        scale: Scale,
+        better: Preference,
+    ) -> Option<WithheldReason> {
         let first_is_better = match (answer.finding, better) {
             (Finding::NoneShown { .. }, _) => return None,
-            (Finding::Higher, Better::More) | (Finding::Lower, Better::Less) => true,
-            (Finding::Lower, Better::More) | (Finding::Higher, Better::Less) => false,
+            (Finding::Higher, Preference::More) | (Finding::Lower, Preference::Less) => true,
+            (Finding::Lower, Preference::More) | (Finding::Higher, Preference::Less) => false,
         };
         let of_the_better = |&(a, b): &(Yield, Yield)| if first_is_better { a } else { b };
         let failed = self.0.iter().map(of_the_better).filter(|one| *one == Yield::Failed).count();
         if failed > 0 {
-            return Some(Withheld::Failed(failed));
+            return Some(WithheldReason::Failed(failed));
         }
         let unclear = |one: Yield| usize::from(matches!(one, Yield::Unclear(_)));
         let count = self.0.iter().map(|&(a, b)| unclear(a) + unclear(b)).sum();
@@ -89,7 +94,7 @@ impl Rounds {
             && judge::alone(&trials, scale, 1.0 - answer.confidence).is_some_and(|all| {
                 std::mem::discriminant(&all.finding) == std::mem::discriminant(&answer.finding)
             });
-        (!holds).then_some(Withheld::Unclear(count))
+        (!holds).then_some(WithheldReason::Unclear(count))
     }
 
     /// Returns the figures of all rounds in which both have one, including trials with an unclear cause.
@@ -103,10 +108,10 @@ impl Rounds {
 
     /// Returns both medians with each failed trial counted as the worst value: zero throughput, or infinite latency.
     /// Rounds without information about one of the two are skipped. Returns `None` if no round is left.
-    pub fn worst_medians(&self, better: Better) -> Option<(f64, f64)> {
+    pub fn worst_medians(&self, better: Preference) -> Option<(f64, f64)> {
         let worst = match better {
-            Better::More => 0.0,
-            Better::Less => f64::INFINITY,
+            Preference::More => 0.0,
+            Preference::Less => f64::INFINITY,
         };
         let figure = |one: Yield| match one {
             Yield::Valid(figure) | Yield::Unclear(Some(figure)) => Some(figure),
@@ -142,7 +147,7 @@ mod tests {
         Rounds(valid.into_iter().chain(more.iter().copied()).collect())
     }
 
-    fn check(more: &[(Yield, Yield)], better: Better, expected: Option<Withheld>) {
+    fn check(more: &[(Yield, Yield)], better: Preference, expected: Option<WithheldReason>) {
         let of = rounds(more);
         let trials = Trials::ByRound(of.valid());
         let answer = judge::alone(&trials, Scale::Ratio, 0.05).expect("there are enough rounds");
@@ -155,32 +160,44 @@ mod tests {
 
     #[test]
     fn own_failures_of_the_better_system_withhold_a_claim() {
-        check(&[], Better::More, None);
-        check(&[(Dropped, Valid(100.0))], Better::More, None);
-        check(&[(Failed, Valid(100.0))], Better::More, Some(Withheld::Failed(1)));
-        check(&[(Failed, Dropped), (Failed, Failed)], Better::More, Some(Withheld::Failed(2)));
+        check(&[], Preference::More, None);
+        check(&[(Dropped, Valid(100.0))], Preference::More, None);
+        check(&[(Failed, Valid(100.0))], Preference::More, Some(WithheldReason::Failed(1)));
+        check(
+            &[(Failed, Dropped), (Failed, Failed)],
+            Preference::More,
+            Some(WithheldReason::Failed(2)),
+        );
         // If less is better, the second system is better, and failures of the first do not matter.
-        check(&[(Failed, Valid(100.0))], Better::Less, None);
-        check(&[(Valid(110.0), Failed)], Better::Less, Some(Withheld::Failed(1)));
-        check(&[(Valid(110.0), Failed)], Better::More, None);
+        check(&[(Failed, Valid(100.0))], Preference::Less, None);
+        check(&[(Valid(110.0), Failed)], Preference::Less, Some(WithheldReason::Failed(1)));
+        check(&[(Valid(110.0), Failed)], Preference::More, None);
     }
 
     #[test]
     fn claim_must_hold_with_the_figures_of_unclear_trials() {
-        check(&[(Unclear(Some(110.0)), Valid(100.0))], Better::More, None);
-        check(&[(Unclear(Some(60.0)), Valid(100.0))], Better::More, Some(Withheld::Unclear(1)));
-        check(&[(Unclear(None), Valid(100.0))], Better::More, Some(Withheld::Unclear(1)));
-        check(&[(Valid(110.0), Unclear(None))], Better::More, None);
-        check(&[(Valid(110.0), Unclear(Some(200.0)))], Better::More, Some(Withheld::Unclear(1)));
+        check(&[(Unclear(Some(110.0)), Valid(100.0))], Preference::More, None);
+        check(
+            &[(Unclear(Some(60.0)), Valid(100.0))],
+            Preference::More,
+            Some(WithheldReason::Unclear(1)),
+        );
+        check(&[(Unclear(None), Valid(100.0))], Preference::More, Some(WithheldReason::Unclear(1)));
+        check(&[(Valid(110.0), Unclear(None))], Preference::More, None);
+        check(
+            &[(Valid(110.0), Unclear(Some(200.0)))],
+            Preference::More,
+            Some(WithheldReason::Unclear(1)),
+        );
     }
 
     #[test]
     fn failed_trial_counts_as_the_worst_value() {
         let of = rounds(&[(Failed, Valid(100.0)), (Failed, Valid(100.0)), (Dropped, Valid(9e9))]);
-        assert_eq!(of.worst_medians(Better::More), Some((109.5, 100.0)));
-        assert_eq!(of.worst_medians(Better::Less), Some((110.5, 100.0)));
+        assert_eq!(of.worst_medians(Preference::More), Some((109.5, 100.0)));
+        assert_eq!(of.worst_medians(Preference::Less), Some((110.5, 100.0)));
         let all = Rounds(vec![(Failed, Valid(1.0)); 3]);
-        assert_eq!(all.worst_medians(Better::Less), Some((f64::INFINITY, 1.0)));
-        assert_eq!(Rounds(vec![(Dropped, Valid(1.0))]).worst_medians(Better::More), None);
+        assert_eq!(all.worst_medians(Preference::Less), Some((f64::INFINITY, 1.0)));
+        assert_eq!(Rounds(vec![(Dropped, Valid(1.0))]).worst_medians(Preference::More), None);
     }
 }

@@ -10,7 +10,7 @@ mod tail;
 use std::fmt;
 
 use super::judge::{Finding, TestResult};
-use super::rounds::Withheld;
+use super::rounds::WithheldReason;
 use super::{and, interval_text, middle, min_detectable_text, ratio_text, times_text};
 use crate::units::{figure_text, trials_text};
 
@@ -47,7 +47,7 @@ pub struct ThroughputJudgement {
     /// Both medians over these rounds.
     pub medians: (f64, f64),
     /// Reason to withhold the claim, if there is one.
-    pub withheld: Option<Withheld>,
+    pub withheld: Option<WithheldReason>,
     /// Both medians with failed trials counted as zero.
     pub worst: Option<(f64, f64)>,
     /// Conditions that favour the better system, as clauses about `it`.
@@ -105,7 +105,7 @@ enum Claim {
     Lower,
     NoneShown,
     /// A difference was seen but is not claimed.
-    Withheld(Withheld),
+    Withheld(WithheldReason),
 }
 
 impl ThroughputJudgement {
@@ -468,21 +468,21 @@ fn withheld(
     both: (&Contender, &Contender),
     under: &str,
     of: &ThroughputJudgement,
-    why: Withheld,
+    why: WithheldReason,
 ) -> String {
     let of = of.clone();
     let first_is_higher = of.answer.finding == Finding::Higher;
     let ((higher, other), of) =
         if first_is_higher { (both, of) } else { ((both.1, both.0), of.turned()) };
     let why = match (why, of.worst) {
-        (Withheld::Failed(trials), Some((a, b))) => format!(
+        (WithheldReason::Failed(trials), Some((a, b))) => format!(
             "with failed trials ({trials} of {}) taken as 0 the medians are {} and {}",
             higher.name,
             figure_text(a),
             figure_text(b)
         ),
-        (Withheld::Failed(trials), None) => format!("{trials} of its trials failed"),
-        (Withheld::Unclear(trials), _) => {
+        (WithheldReason::Failed(trials), None) => format!("{trials} of its trials failed"),
+        (WithheldReason::Unclear(trials), _) => {
             let were = if trials == 1 { "was" } else { "were" };
             format!(
                 "with what was measured in {} that {were} not steady it is not shown",

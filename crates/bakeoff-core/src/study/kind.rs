@@ -31,7 +31,7 @@ pub struct Kind {
     /// Checks that a parsed system of this kind can run. The error holds the problem and the fix.
     pub sound: fn(&System) -> Result<(), (String, String)>,
     /// Returns the unknown words in braces of its `process`.
-    pub misspelt: fn(&System) -> Vec<Misspelt>,
+    pub misspelt: fn(&System) -> Vec<UnknownPlaceholder>,
     /// Returns why a system with this configuration cannot do an operation of its kind; `None` if it can.
     pub lacks: fn(&System, Operation) -> Option<String>,
     /// Consistencies of its reads.
@@ -109,7 +109,7 @@ impl Kind {
 
 /// Describes an unknown word in braces in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misspelt {
+pub struct UnknownPlaceholder {
     /// Text that contains it.
     pub within: ProcessText,
     /// Word with its braces.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{Condition, Misread};
+use crate::condition::{Condition, ConditionError};
 use crate::units;
 
 /// Describes a load of a study: how hard clients work.
@@ -61,7 +61,7 @@ pub struct Find {
 
 impl Find {
     /// Parses the objective. The error describes an invalid condition, which a parsed study does not contain.
-    pub fn conditions(&self) -> Result<Vec<Condition>, Misread> {
+    pub fn conditions(&self) -> Result<Vec<Condition>, ConditionError> {
         self.objective.iter().map(|text| text.parse()).collect()
     }
 

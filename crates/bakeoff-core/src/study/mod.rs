@@ -38,10 +38,11 @@ pub use fault::{
 pub use field::NAMES_MAX;
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{
-    CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,
+    CredentialForm, Kind, KindOption, OptionForm, PRODUCT, ProcessText, Role, Tier,
+    UnknownPlaceholder,
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
-pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
+pub use parse::{Surroundings, TableError, TableFile, UncheckedSurroundings, parse, parse_within};
 pub use placed::{ByteRange, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;
 pub use quick::QuickForm;

@@ -6,7 +6,7 @@ use bakeoff_core::stats::judge::{
     Correction, FALSE_ALARMS, Finding, LEADING_SHARE, Question, SEEN_WITH, Scale, TestResult,
     Trials, alone, declared_together, judge,
 };
-use bakeoff_core::stats::rounds::{Better, Rounds, Yield};
+use bakeoff_core::stats::rounds::{Preference, Rounds, Yield};
 use bakeoff_core::workload::mix64;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, StandardNormal};
@@ -439,7 +439,7 @@ fn declared_in_spite_of(ratio: f64, fate: fn(f64) -> Yield, by_chance: bool) -> 
         let answer = alone(&trials, Scale::Ratio, FALSE_ALARMS * LEADING_SHARE);
         answer.is_some_and(|answer| {
             answer.finding == Finding::Higher
-                && rounds.withheld(&answer, Scale::Ratio, Better::More).is_none()
+                && rounds.withheld(&answer, Scale::Ratio, Preference::More).is_none()
         })
     });
     declared.count() as f64 / REPETITIONS as f64

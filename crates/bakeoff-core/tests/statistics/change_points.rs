@@ -10,7 +10,7 @@ use bakeoff_core::stats::change_points::{
     moved_alike,
 };
 use bakeoff_core::stats::judge::Scale;
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::workload::mix64;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, StandardNormal};
@@ -38,8 +38,8 @@ impl Figure {
         change_points(runs, Scale::Ratio, self.better())
     }
 
-    fn better(self) -> Option<Better> {
-        (self == Self::Leading).then_some(Better::More)
+    fn better(self) -> Option<Preference> {
+        (self == Self::Leading).then_some(Preference::More)
     }
 
     fn name(self) -> &'static str {

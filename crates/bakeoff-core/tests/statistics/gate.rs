@@ -3,8 +3,8 @@
 //! `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::gate::{
-    DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, Lies, Losses, SCATTER, extended, lies, rounds,
-    shortfall, slow_trials, unseen_share,
+    DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, LimitPosition, Losses, SCATTER, extended, lies,
+    rounds, shortfall, slow_trials, unseen_share,
 };
 use bakeoff_core::stats::judge::{Correction, Question, Scale, Trials, judge_at};
 use rand::{RngExt as _, SeedableRng as _};
@@ -116,7 +116,7 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> GateResults {
             family.push(Question { trials: errors, leading: false, scale: Scale::Points });
         }
         let answers = judge_at(&family, Correction::AtOnce, LEVEL);
-        let found: Vec<Lies> = answers
+        let found: Vec<LimitPosition> = answers
             .iter()
             .step_by(2)
             .map(|answer| {
@@ -126,10 +126,10 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> GateResults {
             })
             .collect();
         let errors = answers[1].expect("there are enough rounds").interval;
-        assert_eq!(lies(errors, false, 0.0, 0.001), Lies::Within);
-        let stops = found.contains(&Lies::Beyond);
+        assert_eq!(lies(errors, false, 0.0, 0.001), LimitPosition::Within);
+        let stops = found.contains(&LimitPosition::Beyond);
         stopped += usize::from(stops);
-        unclear += usize::from(!stops && (slow || found.contains(&Lies::Across)));
+        unclear += usize::from(!stops && (slow || found.contains(&LimitPosition::Across)));
     }
     let share = |count: usize| count as f64 / merges as f64;
     let rounds = share(rounds) / machine.places as f64;
@@ -271,9 +271,9 @@ fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
         );
         let interval = judge_at(&family, Correction::AtOnce, LEVEL)[1].expect("enough").interval;
         match lies(interval, false, 0.0, 0.001) {
-            Lies::Beyond => stopped += 1,
-            Lies::Across => unclear += 1,
-            Lies::Within => {}
+            LimitPosition::Beyond => stopped += 1,
+            LimitPosition::Across => unclear += 1,
+            LimitPosition::Within => {}
         }
     }
     (stopped as f64 / GATES as f64, unclear as f64 / GATES as f64)

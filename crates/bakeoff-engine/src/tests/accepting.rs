@@ -20,7 +20,7 @@ use crate::{Connections, Drive};
 
 /// Decides when a server takes the next connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum AcceptMode {
     /// After one answer, which closes the connection.
     NextAfterAnswer,
     /// After the client has closed the connection.
@@ -28,7 +28,7 @@ enum Takes {
 }
 
 /// Starts a server that takes one connection at a time. The kernel keeps two more for it.
-fn one_at_a_time(takes: Takes) -> SocketAddr {
+fn one_at_a_time(takes: AcceptMode) -> SocketAddr {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     listen(&socket, 1).unwrap();
@@ -39,12 +39,12 @@ fn one_at_a_time(takes: Takes) -> SocketAddr {
             let mut request = [0; 4096];
             while stream.read(&mut request).is_ok_and(|count| count > 0) {
                 let answer: &[u8] = match takes {
-                    Takes::NextAfterAnswer => {
+                    AcceptMode::NextAfterAnswer => {
                         b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
                     }
-                    Takes::NextAfterClose => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+                    AcceptMode::NextAfterClose => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
                 };
-                if stream.write_all(answer).is_err() || takes == Takes::NextAfterAnswer {
+                if stream.write_all(answer).is_err() || takes == AcceptMode::NextAfterAnswer {
                     break;
                 }
             }
@@ -78,7 +78,7 @@ fn drive(ready: &Ready, load: &Drive, barrier: Option<&StartBarrier>) -> Measure
 
 #[test]
 fn load_begins_with_the_clients_that_a_server_accepts() {
-    let ready = ready(one_at_a_time(Takes::NextAfterAnswer));
+    let ready = ready(one_at_a_time(AcceptMode::NextAfterAnswer));
     // More threads than the server accepts clients: some threads begin without any.
     for threads in [1, 6] {
         let measured = drive(&ready, &load(Stop::Operations(300), threads), None);
@@ -89,7 +89,7 @@ fn load_begins_with_the_clients_that_a_server_accepts() {
 
 #[test]
 fn clients_that_a_server_never_accepts_are_reported() {
-    let ready = ready(one_at_a_time(Takes::NextAfterClose));
+    let ready = ready(one_at_a_time(AcceptMode::NextAfterClose));
     let short =
         Drive { timeout: Duration::from_secs(2), ..load(Stop::After(Duration::from_secs(1)), 2) };
     let measured = drive(&ready, &short, None);
@@ -105,7 +105,7 @@ fn clients_that_a_server_never_accepts_are_reported() {
 
 #[test]
 fn generators_do_not_wait_for_a_server_that_another_one_keeps_busy() {
-    let address = one_at_a_time(Takes::NextAfterAnswer);
+    let address = one_at_a_time(AcceptMode::NextAfterAnswer);
     let barrier = &StartBarrier::new(2);
     let ready = &ready(address);
     let measured = std::thread::scope(|scope| {

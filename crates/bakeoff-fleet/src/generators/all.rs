@@ -15,13 +15,13 @@ use bakeoff_core::linearizability::judged::{JudgedHistory, KeptHistory};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_engine::works::keyed::KeyedState;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Fill, Generator, GeneratorResult, ReadBackRequest, StageRequest, StageResult, Start,
-    Unread,
+    Control, Fill, Generator, GeneratorResult, LazyResult, ReadBackRequest, StageRequest,
+    StageResult, Start,
 };
 use super::history_file::HistoryFile;
 use super::local::LocalGenerator;
@@ -45,7 +45,7 @@ pub struct StageCallbacks<'a> {
     /// Returns true if all generators must stop. Called every 20 ms.
     pub stop: &'a dyn Fn() -> bool,
     /// Receives the combined figures of each second.
-    pub progress: &'a mut dyn FnMut(&Live),
+    pub progress: &'a mut dyn FnMut(&LoadProgress),
     /// Receives the common start time once it is set.
     pub begun: &'a mut dyn FnMut(Instant),
 }
@@ -195,7 +195,7 @@ impl<'a> Generators<'a> {
             let keys_max = LoadShare { index: place as u32, of }.count(ask.keys_max);
             let read =
                 self.each[place].read_back(&ReadBackRequest { keys_max, ..*ask }, control.stop)?;
-            Ok(Box::new(move || Ok(read)) as Unread<ReadBack>)
+            Ok(Box::new(move || Ok(read)) as LazyResult<ReadBack>)
         })?;
         let mut all = ReadBack::default();
         for one in results {
@@ -224,7 +224,7 @@ fn refuse_few(clients: u32, generators: usize) -> Result<(), GeneratorError> {
 
 /// A message from a generator's thread.
 enum Line {
-    Live(usize, Live),
+    Live(usize, LoadProgress),
     Ended,
 }
 
@@ -234,7 +234,7 @@ fn together<T: Send>(
     fleet: &Fleet,
     meanwhile: StageCallbacks<'_>,
     each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> GeneratorResult<T> + Sync),
-) -> Result<Vec<Unread<T>>, GeneratorError> {
+) -> Result<Vec<LazyResult<T>>, GeneratorError> {
     let of = generators as usize;
     let stop = &AtomicBool::new(false);
     let (to_begin, begins) = channel();
@@ -246,7 +246,7 @@ fn together<T: Send>(
             .map(|place| {
                 let tell = tell.clone();
                 scope.spawn(move || {
-                    let live = &mut |live: &Live| {
+                    let live = &mut |live: &LoadProgress| {
                         tell.send(Line::Live(place, live.clone())).ok();
                     };
                     let done = each(place, start, Control { stop, live });
@@ -260,7 +260,7 @@ fn together<T: Send>(
             })
             .collect();
         drop(tell);
-        let mut lives = Lives::new(of);
+        let mut lives = OpenSeconds::new(of);
         loop {
             let line = lines.recv_timeout(CHECK_EVERY);
             begins.try_iter().for_each(&mut *begun);
@@ -288,7 +288,7 @@ fn together<T: Send>(
 fn first_cause<T>(
     done: Vec<GeneratorResult<T>>,
     fleet: &Fleet,
-) -> Result<Vec<Unread<T>>, GeneratorError> {
+) -> Result<Vec<LazyResult<T>>, GeneratorError> {
     if let Some(lost) = fleet.lost() {
         return Err(lost.clone().into());
     }
@@ -324,19 +324,19 @@ impl Sum {
 }
 
 /// Seconds that not all generators have reported yet.
-struct Lives {
+struct OpenSeconds {
     of: usize,
-    open: BTreeMap<u32, Vec<(usize, Live)>>,
+    open: BTreeMap<u32, Vec<(usize, LoadProgress)>>,
 }
 
-impl Lives {
+impl OpenSeconds {
     fn new(of: usize) -> Self {
         Self { of, open: BTreeMap::new() }
     }
 
     /// Adds one generator's second. Returns the combined second once all have reported it. Percentiles cannot be added
     /// up, so the highest is used.
-    fn add(&mut self, place: usize, live: Live) -> Option<Live> {
+    fn add(&mut self, place: usize, live: LoadProgress) -> Option<LoadProgress> {
         let second = live.second;
         let seconds = self.open.entry(second).or_default();
         seconds.push((place, live));

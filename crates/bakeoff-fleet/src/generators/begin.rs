@@ -11,7 +11,7 @@ use bakeoff_agent::{
     AgentRefusal, AgentState, IncomingFrame, Line, LoadLine, ReplySender, read_json,
 };
 use bakeoff_clock as clock;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_engine::start_barrier::StartGate;
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ pub(super) struct LoadStart {
 pub(super) fn start_on_signal<T: Send>(
     line: &Line,
     agent: &AgentState,
-    drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&Live)) -> T + Send,
+    drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&LoadProgress)) -> T + Send,
 ) -> (T, LoadStart) {
     let (begin, begins) = mpsc::channel();
     let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
@@ -97,7 +97,7 @@ pub(super) fn start_on_signal<T: Send>(
 }
 
 /// Reports one second of a load to the coordinator.
-pub(super) fn send_second(back: &ReplySender, live: &Live) {
+pub(super) fn send_second(back: &ReplySender, live: &LoadProgress) {
     if let Ok(live) = serde_json::to_value(live) {
         back.tell(&LoadLine::Live(live));
     }

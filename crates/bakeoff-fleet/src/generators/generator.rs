@@ -14,7 +14,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::study::{Arrivals, Load, Workload};
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_engine::start_barrier::StartBarrier;
 use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_engine::works::keyed::Reading;
@@ -55,10 +55,10 @@ pub(crate) trait Generator: Sync {
 }
 
 /// A result that is decoded on demand: the encoded form takes a tenth of the memory.
-pub(crate) type Unread<T> = Box<dyn FnOnce() -> Result<T, GeneratorError> + Send>;
+pub(crate) type LazyResult<T> = Box<dyn FnOnce() -> Result<T, GeneratorError> + Send>;
 
 /// Result of a generator's work.
-pub(crate) type GeneratorResult<T> = Result<Unread<T>, GeneratorError>;
+pub(crate) type GeneratorResult<T> = Result<LazyResult<T>, GeneratorError>;
 
 /// The target that clients connect to.
 #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ pub(crate) struct StageResult {
 /// Stops a generator, and receives each second of its load.
 pub(crate) struct Control<'a> {
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) live: &'a mut dyn FnMut(&Live),
+    pub(crate) live: &'a mut dyn FnMut(&LoadProgress),
 }
 
 /// The common start time of all generators of a load.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::study::Stop;
 use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
-use bakeoff_engine::{Connections, Drive, Live, LoadError, open_files};
+use bakeoff_engine::{Connections, Drive, LoadError, LoadProgress, open_files};
 
 use crate::machines::requests::Requests;
 
@@ -18,7 +18,7 @@ pub(super) fn drive(
     drive: Drive,
     gate: StartGate,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<Measurement, LoadError> {
     let Requests { plan, ready, spin, ramp, seconds } = requests;
     let (share, keep_alive) = (drive.share, drive.connections == Connections::Kept);

@@ -21,7 +21,7 @@ use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
 use bakeoff_engine::works::keyed::{Findings, KeyedState, Reading, Source};
-use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
+use bakeoff_engine::{Connections, Drive, EngineError, LoadProgress, Seconds};
 use bakeoff_systems::KvLoad;
 use bakeoff_systems::declaration::fitting_clients;
 
@@ -79,7 +79,7 @@ impl LocalGenerator {
         &self,
         fill: &Fill<'_>,
         stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<Measurement, EngineError> {
         let share = self.share();
         let count = share.count(self.workload.keys.count);
@@ -104,7 +104,7 @@ impl LocalGenerator {
         of: &StageRequest<'_>,
         gate: StartGate,
         stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<(Measurement, u64), GeneratorError> {
         let (system, threads) = (of.to.system, of.to.threads);
         let (seed, share) = (of.seed, self.share());

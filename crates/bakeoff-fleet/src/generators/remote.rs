@@ -13,7 +13,7 @@ use bakeoff_core::linearizability::judged::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_systems::Access;
 use bakeoff_systems::carried::CarriedAccess;
 
@@ -113,7 +113,7 @@ impl<'a> RemoteGenerator<'a> {
                         exchange.tell(&LoadLine::Begin(known.theirs(at)))?;
                     }
                     (Ok(LoadLine::Live(live)), _) => {
-                        if let Ok(live) = serde_json::from_value::<Live>(live) {
+                        if let Ok(live) = serde_json::from_value::<LoadProgress>(live) {
                             (control.live)(&live);
                         }
                     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bakeoff_agent::{AgentRefusal, AgentState, Duties, Hello, Line, ReplySender};
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_engine::open_files;
 use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
@@ -205,7 +205,7 @@ fn fill(
     let fill = Fill { to, clients, timeout };
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let back = &line.back;
-    let live = &mut |live: &Live| send_second(back, live);
+    let live = &mut |live: &LoadProgress| send_second(back, live);
     to_json(&hearing(line, &begin, &stop, || keys.write_keys(&fill, &stop, live)).map_err(refused)?)
 }
 

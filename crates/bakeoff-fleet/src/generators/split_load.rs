@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, channel};
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::ranked::Percentile;
-use bakeoff_core::read_write_split::Half;
+use bakeoff_core::read_write_split::SplitHalf;
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, Stop};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
 use bakeoff_engine::works::keyed::{KeyedState, Reading, Source};
-use bakeoff_engine::{Drive, EngineError, Live};
+use bakeoff_engine::{Drive, EngineError, LoadProgress};
 use bakeoff_systems::{Access, KvLoad, System};
 
 /// Settings that both halves share.
@@ -37,10 +37,10 @@ pub(crate) struct SplitLoad<'a> {
 /// their order.
 pub(crate) fn drive(
     split: &SplitLoad<'_>,
-    halves: &[Half; 2],
+    halves: &[SplitHalf; 2],
     nodes: [&[Access]; 2],
     gate: StartGate,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(Measurement, u64), EngineError> {
     let barrier = &StartBarrier::gated(2, gate);
     let (to_progress, lives) = channel();
@@ -48,7 +48,7 @@ pub(crate) fn drive(
         let begun = [0, 1].map(|place| {
             let (half, nodes) = (&halves[place], nodes[place]);
             let to_progress = to_progress.clone();
-            let mut tell = move |live: &Live| {
+            let mut tell = move |live: &LoadProgress| {
                 to_progress.send((place, live.clone())).ok();
             };
             scope.spawn(move || {
@@ -85,10 +85,10 @@ fn add_up(one: HalfResult, other: HalfResult) -> HalfResult {
 /// Drives the writes or the reads.
 fn drive_half(
     split: &SplitLoad<'_>,
-    half: &Half,
+    half: &SplitHalf,
     nodes: &[Access],
     barrier: &StartBarrier,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(Measurement, u64), EngineError> {
     let first_ticket = split.drive.first_ticket;
     // The halves draw keys and arrivals independently.
@@ -120,7 +120,7 @@ fn drive_half(
 }
 
 /// Returns the number of operations of this generator, if the half is a closed load that ends by a count and is shared.
-fn own_operations(split: &SplitLoad<'_>, half: &Half, drawn: u64) -> Option<u64> {
+fn own_operations(split: &SplitLoad<'_>, half: &SplitHalf, drawn: u64) -> Option<u64> {
     let share = split.drive.share;
     match (half.stage.stop, half.arrivals) {
         (Stop::Operations(count), Arrivals::Closed) if share.of > 1 => {
@@ -142,8 +142,12 @@ pub(crate) fn slower(one: Percentile, other: Percentile) -> Percentile {
 
 /// Reports each second once both halves have reported it. Percentiles cannot be added up, so only the longest response
 /// is reported.
-fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut dyn FnMut(&Live)) {
-    let mut waiting: [Vec<Live>; 2] = [Vec::new(), Vec::new()];
+fn tell_both(
+    lives: &Receiver<(usize, LoadProgress)>,
+    halves: &[SplitHalf; 2],
+    progress: &mut dyn FnMut(&LoadProgress),
+) {
+    let mut waiting: [Vec<LoadProgress>; 2] = [Vec::new(), Vec::new()];
     for (place, live) in lives {
         let other = &mut waiting[1 - place];
         let Some(same) = other.iter().position(|one| one.second == live.second) else {
@@ -152,7 +156,7 @@ fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut
         };
         let before = other.swap_remove(same);
         let [ours, theirs] = [place, 1 - place].map(|place| f64::from(halves[place].threads));
-        progress(&Live {
+        progress(&LoadProgress {
             second: live.second,
             verified: live.verified + before.verified,
             errors: live.errors + before.errors,

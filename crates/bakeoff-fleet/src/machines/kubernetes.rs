@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
-use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
+use bakeoff_core::places::{Kubernetes, Machine, Reach, ServerSelection};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::{self, Limits, Study};
 use bakeoff_systems as systems;
@@ -324,7 +324,7 @@ fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
         reach: reach(manifests::AGENT),
         address,
         data: Some(manifests::DATA.to_owned()),
-        servers: if generator { Takes::Nothing } else { Takes::Any },
+        servers: if generator { ServerSelection::Nothing } else { ServerSelection::Any },
         generator,
         kind: word(&pod["metadata"]["labels"][manifests::KIND]).filter(|kind| !kind.is_empty()),
         node: word(&pod["spec"]["nodeName"]),
@@ -335,7 +335,7 @@ fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
     let beside = containers.iter().find(is_beside).map(|_| Machine {
         name: format!("{}-{}", manifests::BESIDE, number(&first.name)),
         reach: reach(manifests::BESIDE),
-        servers: Takes::Beside(first.name.clone()),
+        servers: ServerSelection::Beside(first.name.clone()),
         ..first.clone()
     });
     all_ready.then(|| [first].into_iter().chain(beside).collect())
@@ -374,8 +374,8 @@ mod tests {
         };
         assert_eq!(ready(&pod(false), ""), None);
         let [first, beside] = &ready(&pod(true), "").unwrap()[..] else { panic!("two containers") };
-        assert_eq!((&first.servers, first.generator), (&Takes::Any, false));
+        assert_eq!((&first.servers, first.generator), (&ServerSelection::Any, false));
         assert_eq!((&*beside.name, beside.address), ("beside-1", first.address));
-        assert_eq!(beside.servers, Takes::Beside("servers-1".into()));
+        assert_eq!(beside.servers, ServerSelection::Beside("servers-1".into()));
     }
 }

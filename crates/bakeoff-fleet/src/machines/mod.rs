@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, AgentExecutable, Carrier, LaunchOrder, Request};
-use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, Takes};
+use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, ServerSelection};
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::network::Network;
 use bakeoff_host::ports::PortSource;
@@ -396,7 +396,7 @@ impl Machines {
     fn home_of(&self, place: usize) -> usize {
         let machines = &self.places.machines;
         let takes = machines.get(place).map(|machine| &machine.servers);
-        let Some(Takes::Beside(home)) = takes else { return place };
+        let Some(ServerSelection::Beside(home)) = takes else { return place };
         machines.iter().position(|one| one.name == *home).unwrap_or(place)
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_agent::{AgentError, IncomingFrame, Request, TripTimes};
-use bakeoff_core::places::{Reach, Takes};
+use bakeoff_core::places::{Reach, ServerSelection};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
     RunMachine, RunPod,
@@ -40,7 +40,7 @@ impl Machines {
                 pod: pod.transpose()?,
                 name: place.name.clone(),
                 address: place.address.to_string(),
-                servers: place.servers != Takes::Nothing,
+                servers: place.servers != ServerSelection::Nothing,
                 generator: place.generator,
                 cpus: place.cpus.clone(),
                 data: Some(place.data.clone().unwrap_or_else(|| DATA.to_owned())),

@@ -9,11 +9,11 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use bakeoff_core::condition::{Misread, split, trimmed};
+use bakeoff_core::condition::{ConditionError, split, trimmed};
 use bakeoff_core::read_write_split::Side;
-use bakeoff_core::stats::gate::{self, Lies};
+use bakeoff_core::stats::gate::{self, LimitPosition};
 use bakeoff_core::stats::judge::Scale;
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::{self, count_text, figure_text, plural};
 
 use super::{RunComparison, scale};
@@ -58,10 +58,10 @@ impl fmt::Display for FailIf {
 }
 
 impl FromStr for FailIf {
-    type Err = Misread;
+    type Err = ConditionError;
 
-    fn from_str(text: &str) -> Result<Self, Misread> {
-        let misread = |place, what| Misread::at(text, place, what);
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let misread = |place, what| ConditionError::at(text, place, what);
         let what = "a condition compares a change with a limit: `throughput < -5%`";
         let [left, symbol, right] = split(text, what)?;
         let below = match &text[symbol.clone()] {
@@ -101,10 +101,10 @@ impl FromStr for FailIf {
 
 type QuotedName = Option<(String, Range<usize>)>;
 /// Place, system, and range of the figure.
-type About = (QuotedName, QuotedName, Range<usize>);
+type FigurePlace = (QuotedName, QuotedName, Range<usize>);
 
 /// Parses the text before the comparison, up to byte `end`: place, system, and range of the figure.
-fn about(text: &str, end: usize) -> Result<About, Misread> {
+fn about(text: &str, end: usize) -> Result<FigurePlace, ConditionError> {
     let left = &text[..end];
     let mut from = left.len() - left.trim_start().len();
     let mut place = None;
@@ -119,7 +119,7 @@ fn about(text: &str, end: usize) -> Result<About, Misread> {
         let name = text[range.clone()].to_owned();
         if name.is_empty() || name.contains(char::is_whitespace) {
             let what = "the text before the colon is not the name of one system".to_owned();
-            return Err(Misread::at(text, range, what));
+            return Err(ConditionError::at(text, range, what));
         }
         system = Some((name, range));
         from += colon + 1;
@@ -199,7 +199,7 @@ fn percent(text: &str) -> Result<f64, PartError> {
 impl FailIf {
     /// Returns a gate's default condition: this figure is worse at this place by more than `margin`.
     pub(super) fn worse(place: &str, quantity: Quantity, margin: f64) -> Self {
-        let below = better(quantity) == Better::More;
+        let below = better(quantity) == Preference::More;
         let (what, sign) = if below { ("lower", -1.0) } else { ("higher", 1.0) };
         let by = figure_text(margin * 100.0);
         let text = format!("{place}: {} is {what} by more than {by} %", quantity.label());
@@ -210,7 +210,7 @@ impl FailIf {
 
     /// Returns true if the condition is about a figure that became worse.
     fn is_of_a_loss(&self) -> bool {
-        self.below == (better(self.quantity) == Better::More)
+        self.below == (better(self.quantity) == Preference::More)
     }
 
     pub(super) fn quantity(&self) -> Quantity {
@@ -224,7 +224,7 @@ impl FailIf {
     }
 
     /// Checks that its names occur in the comparison.
-    pub fn check_names(&self, compared: &RunComparison) -> Result<(), Misread> {
+    pub fn check_names(&self, compared: &RunComparison) -> Result<(), ConditionError> {
         let places = compared.sections.iter().map(|section| section.place.as_str());
         let systems = compared.changes().map(|(_, change)| change.system.as_str());
         self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
@@ -237,7 +237,7 @@ impl FailIf {
         places: &[&str],
         systems: &[&str],
         there: &str,
-    ) -> Result<(), Misread> {
+    ) -> Result<(), ConditionError> {
         for (named, known) in [(&self.place, places), (&self.system, systems)] {
             let Some((name, at)) = named.as_ref().filter(|(name, _)| !known.contains(&&**name))
             else {
@@ -248,7 +248,7 @@ impl FailIf {
             all.dedup();
             let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
             let what = format!("`{name}` is not {there}; known: {all}");
-            return Err(Misread { text: self.raw.clone(), place: at.clone(), what });
+            return Err(ConditionError { text: self.raw.clone(), place: at.clone(), what });
         }
         Ok(())
     }
@@ -283,12 +283,12 @@ impl FailIf {
             let slack = compared.slack(scale(self.quantity)) - self.margin;
             let slow = change.slow_text().filter(|_| self.is_of_a_loss());
             match gate::lies((low, high), self.below, self.limit, slack) {
-                Lies::Beyond => proven.push(seen),
-                Lies::Within => unclear.extend(slow.map(|slow| format!("{seen}; {slow}"))),
-                Lies::Across if slow.is_some() => {
+                LimitPosition::Beyond => proven.push(seen),
+                LimitPosition::Within => unclear.extend(slow.map(|slow| format!("{seen}; {slow}"))),
+                LimitPosition::Across if slow.is_some() => {
                     unclear.extend(slow.map(|slow| format!("{seen}; {slow}")));
                 }
-                Lies::Across => unclear.push(match &change.more_trials {
+                LimitPosition::Across => unclear.push(match &change.more_trials {
                     Some(more) => format!("{seen}; {more}"),
                     None => seen,
                 }),

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use bakeoff_core::check::Cause;
-use bakeoff_core::condition::Misread;
+use bakeoff_core::condition::ConditionError;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
 use bakeoff_core::stats::gate::{self, LEVEL, Losses, Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::stats::{Figure, TRIALS_MIN, and};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
@@ -61,7 +61,7 @@ pub enum GateError {
     NoGate,
     /// One of its conditions cannot be parsed.
     #[error("{0}")]
-    Condition(#[source] Misread),
+    Condition(#[source] ConditionError),
 }
 
 impl RunComparison {
@@ -424,7 +424,7 @@ fn gains(question: &Question, quantity: Quantity) -> Option<Vec<f64>> {
     if scale(quantity) == Scale::Points {
         return None;
     }
-    let sign = if better(quantity) == Better::More { 1.0 } else { -1.0 };
+    let sign = if better(quantity) == Preference::More { 1.0 } else { -1.0 };
     Some(rounds.iter().map(|(new, base)| sign * (new / base).ln()).collect())
 }
 

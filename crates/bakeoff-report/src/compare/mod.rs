@@ -18,7 +18,7 @@ mod unlike;
 use bakeoff_core::record::{Gate, Record, RunHeader};
 use bakeoff_core::stats::gate::{Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::stats::{FEW_FROM, Figure, Summary, TOO_FEW, TRIALS_MIN};
 use serde_json::Value;
 
@@ -36,8 +36,8 @@ pub use runs::{is_of_the_same_study, is_same_machine};
 pub use trend::{LeftOut, Trend, TrendRun};
 
 use fail_if::signed;
-use not_judged::{NotJudged, Side, Unproven};
-use runs::{Between, FigureQuery};
+use not_judged::{NotJudged, Side, UnprovenReason};
+use runs::{FigureQuery, RunSpread};
 use unlike::unlike;
 
 /// Two compared runs.
@@ -50,7 +50,7 @@ pub struct RunComparison {
     /// Number of runs from which the spread between runs is known.
     pub(crate) runs: Option<usize>,
     /// Reason why nothing can be proven.
-    pub(crate) unproven: Option<Unproven>,
+    pub(crate) unproven: Option<UnprovenReason>,
     pub(crate) sections: Vec<Section>,
     /// Conditions on changes with their outcomes, in order.
     pub(crate) outcomes: Vec<(String, FailIfOutcome)>,
@@ -106,7 +106,7 @@ impl RunComparison {
     pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
         let (base, new) = (&*durability::lowered(base), &*durability::lowered(new));
         let (before, after) = (Contest::all(base), Contest::all(new));
-        let between = Between::new(base, new, known);
+        let between = RunSpread::new(base, new, known);
         let mut sections = Vec::new();
         let mut weaker: Vec<String> = Vec::new();
         for ours in &after {
@@ -136,8 +136,8 @@ impl RunComparison {
             differences: found,
             runs: between.runs(),
             unproven: match between {
-                Between::Unknown(why) => Some(why),
-                Between::OneRun | Between::Runs(_) => None,
+                RunSpread::Unknown(why) => Some(why),
+                RunSpread::OneRun | RunSpread::Runs(_) => None,
             },
             sections,
             outcomes: Vec::new(),
@@ -183,7 +183,7 @@ impl RunComparison {
 }
 
 impl Section {
-    fn new(base: &Contest, new: &Contest, between: &Between, conditions: &[FailIf]) -> Self {
+    fn new(base: &Contest, new: &Contest, between: &RunSpread, conditions: &[FailIf]) -> Self {
         let (place, compared) = (new.place(), new.compared());
         let (base_load, new_load) = (&base.load, &new.load);
         let mut changes = Vec::new();
@@ -392,7 +392,7 @@ impl Change {
         let (least, scale) = (self.least()?, scale(self.quantity));
         Some(match (scale, better(self.quantity)) {
             (Scale::Ratio, _) if least > FEW_FROM => TOO_FEW.to_owned(),
-            (Scale::Ratio, Better::More) => signed(self.relative(1.0 / least), scale),
+            (Scale::Ratio, Preference::More) => signed(self.relative(1.0 / least), scale),
             _ => signed(self.relative(least), scale),
         })
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::stats::Incomparable;
+use bakeoff_core::stats::IncomparableReason;
 use bakeoff_core::stats::judge::RUNS_MIN;
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{plural, share_text};
@@ -49,7 +49,7 @@ pub(crate) enum NotJudged {
     /// Some trials have proportional memory, others resident memory.
     OtherMemory([MemoryOf; 2]),
     /// A trial's figure is not a number.
-    Incomparable { side: Side, why: Incomparable },
+    Incomparable { side: Side, why: IncomparableReason },
     /// A trial's figure is 0, so there is no ratio.
     Zero(Side),
     /// A trial lacks the figure.
@@ -61,7 +61,7 @@ pub(crate) enum NotJudged {
     /// The figure mixes writes and reads, which ran at different speeds.
     MixesHalves,
     /// No change can be proven.
-    Unproven(Unproven),
+    Unproven(UnprovenReason),
     /// Too few of the known runs have the figure.
     InFewRuns(usize),
 }
@@ -93,7 +93,7 @@ impl fmt::Display for NotJudged {
             ),
             Self::Unproven(why) => why.fmt(to),
             Self::InFewRuns(runs) => {
-                let why = Unproven::TooFewRuns(runs);
+                let why = UnprovenReason::TooFewRuns(runs);
                 write!(to, "only {runs} of the runs have it; {why}")
             }
         }
@@ -102,14 +102,14 @@ impl fmt::Display for NotJudged {
 
 /// Reason why no change between two runs can be proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unproven {
+pub(crate) enum UnprovenReason {
     /// Difference between their machines.
     OtherMachine(&'static str),
     /// Number of known runs of the base's study, less than [`RUNS_MIN`].
     TooFewRuns(usize),
 }
 
-impl fmt::Display for Unproven {
+impl fmt::Display for UnprovenReason {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::OtherMachine(what) => write!(

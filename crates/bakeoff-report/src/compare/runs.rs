@@ -13,7 +13,7 @@ use bakeoff_core::study::Study;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::not_judged::{NotJudged, Side, Unproven};
+use super::not_judged::{NotJudged, Side, UnprovenReason};
 use super::{Subject, figures};
 use crate::model::contest::Contest;
 
@@ -22,13 +22,13 @@ const SAME_MEMORY: f64 = 0.01;
 
 /// Knowledge about the spread between runs.
 #[derive(Debug)]
-pub(super) enum Between {
+pub(super) enum RunSpread {
     /// Both are the same run.
     OneRun,
     /// All known runs of the study, including the base but not the new one.
     Runs(Vec<Vec<Contest>>),
     /// Unknown, for this reason.
-    Unknown(Unproven),
+    Unknown(UnprovenReason),
 }
 
 /// Returns true if `other` has the same study and machine as `base`. Only the number of trials and texts may differ.
@@ -120,14 +120,14 @@ fn is_the_same_run(one: &Record, other: &Record) -> bool {
         && one.header.study == other.header.study
 }
 
-impl Between {
+impl RunSpread {
     /// Selects the usable ones of the `known` runs, which may include other studies and the two runs themselves.
     pub(super) fn new(base: &Record, new: &Record, known: &[Record]) -> Self {
         if is_the_same_run(base, new) {
             return Self::OneRun;
         }
         if let Some(what) = machines_differ(&base.header, &new.header) {
-            return Self::Unknown(Unproven::OtherMachine(what));
+            return Self::Unknown(UnprovenReason::OtherMachine(what));
         }
         let mut runs: Vec<&Record> = vec![base];
         for one in known {
@@ -139,7 +139,7 @@ impl Between {
             }
         }
         if runs.len() < RUNS_MIN {
-            return Self::Unknown(Unproven::TooFewRuns(runs.len()));
+            return Self::Unknown(UnprovenReason::TooFewRuns(runs.len()));
         }
         Self::Runs(runs.into_iter().map(Contest::all).collect())
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::record::{Record, RunHeader};
 use bakeoff_core::stats::change_points::{self, AlertOverlap, ChangePoint, alert_overlap};
 use bakeoff_core::stats::judge::Scale;
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::stats::{Figure, summary};
 
 use super::fail_if::signed;
@@ -67,11 +67,11 @@ impl SeriesKey {
         format!("{} {} {}", self.place, self.system, label(self.quantity, self.clients))
     }
 
-    pub(crate) fn better(&self) -> Better {
+    pub(crate) fn better(&self) -> Preference {
         better(self.quantity)
     }
 
-    fn new_losses(&self) -> Option<Better> {
+    fn new_losses(&self) -> Option<Preference> {
         self.leading.then(|| self.better())
     }
 }
@@ -190,7 +190,7 @@ impl Series {
                 first_runs: [point.first_runs.0, point.first_runs.1]
                     .map(|first| runs[points[first].0].name.clone()),
                 is_the_machines: false,
-                is_worse: fell == (key.better() == Better::More),
+                is_worse: fell == (key.better() == Preference::More),
                 since: points.len() - point.first,
                 differences: header_differences(&before.header, &runs[run].header),
                 scale,

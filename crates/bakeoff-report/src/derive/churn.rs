@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::units::trials_text;
 
-use crate::model::churn::{Frequency, Often};
+use crate::model::churn::{Frequency, FrequentEvent};
 use crate::model::contender::Contender;
 use crate::model::trial::TrialFigures;
 
 /// Returns frequent events of nodes in more than half of a system's trials.
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
-    let mut all: BTreeMap<&Often, Vec<Frequency>> = BTreeMap::new();
+    let mut all: BTreeMap<&FrequentEvent, Vec<Frequency>> = BTreeMap::new();
     let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.servers.often);
     for (often, frequency) in trials().flatten() {
         all.entry(often).or_default().push(*frequency);

@@ -6,7 +6,7 @@
 //! Not here: the order of the systems (`leader`), judgements (`judgement`), the long sentence (`comparison`).
 
 use bakeoff_core::read_write_split::Side;
-use bakeoff_core::stats::rounds::{Better, Withheld};
+use bakeoff_core::stats::rounds::{Preference, WithheldReason};
 use bakeoff_core::stats::{Figure, and, interval_text, ratio_text};
 use bakeoff_core::units::{capitalized, trials_text};
 
@@ -261,13 +261,15 @@ fn answer(of: &Comparison, by: Quantity) -> Option<Answer> {
 fn none_shown(of: &Comparison, pairs: &[&Judgement], what: &str) -> Answer {
     if let [only] = pairs {
         let why = match &only.verdict {
-            JudgedAs::Withheld { why: Withheld::Failed(1), .. } => {
+            JudgedAs::Withheld { why: WithheldReason::Failed(1), .. } => {
                 Some("1 trial failed because of the system")
             }
-            JudgedAs::Withheld { why: Withheld::Failed(_), .. } => {
+            JudgedAs::Withheld { why: WithheldReason::Failed(_), .. } => {
                 Some("trials failed because of the system")
             }
-            JudgedAs::Withheld { why: Withheld::Unclear(_), .. } => Some("trials were not steady"),
+            JudgedAs::Withheld { why: WithheldReason::Unclear(_), .. } => {
+                Some("trials were not steady")
+            }
             JudgedAs::WithinDelays => Some("the difference is within the generator's own delay"),
             _ => None,
         };
@@ -305,8 +307,8 @@ impl Lead<'_> {
     /// Returns the interval as the heading has it: of response times, the winner's over the loser's.
     fn shown(&self, by: Quantity) -> (f64, f64) {
         match judgement::better(by) {
-            Better::More => self.interval,
-            Better::Less => (1.0 / self.interval.1, 1.0 / self.interval.0),
+            Preference::More => self.interval,
+            Preference::Less => (1.0 / self.interval.1, 1.0 / self.interval.0),
         }
     }
 }
@@ -327,7 +329,7 @@ fn leads<'a>(
                 continue;
             };
             // The result is the first system's figure over the second's.
-            let is_higher = (pair.a == *winner) == (judgement::better(by) == Better::More);
+            let is_higher = (pair.a == *winner) == (judgement::better(by) == Preference::More);
             let answer = if is_higher { answer } else { answer.turned() };
             let (early, interval) = (pair.early, answer.interval);
             let ratio = if early { interval.0 } else { answer.ratio };
@@ -340,10 +342,10 @@ fn leads<'a>(
 /// Returns `etcd sustained 1.57 times zookeeper's puts per second`.
 fn times(of: &Comparison, by: Quantity, best: &str, over: &[&Lead<'_>]) -> String {
     let ratio = |one: &Lead<'_>| match judgement::better(by) {
-        Better::More if one.early => format!("at least {} times", ratio_text(one.ratio)),
-        Better::More => format!("{} times", ratio_text(one.ratio)),
-        Better::Less if one.early => format!("at most {} of", ratio_text(1.0 / one.ratio)),
-        Better::Less => format!("{} of", ratio_text(1.0 / one.ratio)),
+        Preference::More if one.early => format!("at least {} times", ratio_text(one.ratio)),
+        Preference::More => format!("{} times", ratio_text(one.ratio)),
+        Preference::Less if one.early => format!("at most {} of", ratio_text(1.0 / one.ratio)),
+        Preference::Less => format!("{} of", ratio_text(1.0 / one.ratio)),
     };
     let [first, others @ ..] = over else { return String::new() };
     let others: String =

@@ -19,7 +19,7 @@ mod words;
 
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, TestResult};
-use bakeoff_core::stats::rounds::{Better, Withheld};
+use bakeoff_core::stats::rounds::{Preference, WithheldReason};
 use bakeoff_core::stats::{Figure, NotCompared, TOO_FEW, ThroughputJudgement, least_text};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::{plural, trials_text};
@@ -146,7 +146,7 @@ pub(crate) enum JudgedAs {
         /// True if they show the first's figure as the higher one.
         higher: bool,
         /// Reason.
-        why: Withheld,
+        why: WithheldReason,
     },
     /// A difference of response times that does not exceed what the generator may have added to the longer one.
     WithinDelays,
@@ -195,7 +195,7 @@ impl Judgement {
 
     /// Returns the better system of a declared difference.
     pub(crate) fn winner(&self) -> Option<&str> {
-        let more = better(self.quantity) == Better::More;
+        let more = better(self.quantity) == Preference::More;
         match self.verdict {
             JudgedAs::Higher => Some(if more { &self.a } else { &self.b }),
             JudgedAs::Lower => Some(if more { &self.b } else { &self.a }),
@@ -350,11 +350,11 @@ pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
 }
 
 /// Returns the better direction of a figure.
-pub(crate) fn better(quantity: Quantity) -> Better {
+pub(crate) fn better(quantity: Quantity) -> Preference {
     match quantity {
         Quantity::HighestRate | Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {
-            Better::More
+            Preference::More
         }
-        _ => Better::Less,
+        _ => Preference::Less,
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::stats::Incomparable;
+use bakeoff_core::stats::IncomparableReason;
 
 /// Reason why two systems are not compared by a figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub(crate) enum NotComparable {
     /// Some trials have proportional memory, others resident memory.
     OtherMemory([MemoryOf; 2]),
     /// A trial's figure is not a number.
-    Incomparable { system: String, why: Incomparable },
+    Incomparable { system: String, why: IncomparableReason },
     /// A search found no rate that kept the objective.
     NoRateKept { system: String },
     /// A trial's figure is 0, so there is no ratio.

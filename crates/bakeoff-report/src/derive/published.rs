@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::stats::{Figure, TRIALS_MIN, and, ratio_text};
 use bakeoff_core::study::Operation;
 
@@ -223,13 +223,13 @@ fn pairs<'a>(of: &Comparison, subject: Subject, all: &[PublishedFigure<'a>]) -> 
     let mut with: Vec<&PublishedFigure<'a>> =
         all.iter().filter(|one| one.subject == subject && one.ratio().is_some()).collect();
     let by_better = |a: f64, b: f64| match better {
-        Better::More => b.total_cmp(&a),
-        Better::Less => a.total_cmp(&b),
+        Preference::More => b.total_cmp(&a),
+        Preference::Less => a.total_cmp(&b),
     };
     with.sort_by(|a, b| by_better(a.published, b.published));
     let size = |first: f64, second: f64| match better {
-        Better::More => first / second,
-        Better::Less => second / first,
+        Preference::More => first / second,
+        Preference::Less => second / first,
     };
     let mut found = Vec::new();
     for (place, first) in with.iter().enumerate() {
@@ -274,8 +274,8 @@ fn shown(
     }
     let (a, b) = (trials(first, subject), trials(second, subject));
     let better = |a: f64, b: f64| match judgement::better(subject.quantity) {
-        Better::More => a > b,
-        Better::Less => a < b,
+        Preference::More => a > b,
+        Preference::Less => a < b,
     };
     let all = |one: &[f64], other: &[f64]| one.iter().all(|&a| other.iter().all(|&b| better(a, b)));
     match () {

@@ -9,7 +9,7 @@ use bakeoff_core::measurement::LoadPart;
 use bakeoff_core::stats::and;
 use bakeoff_core::stats::clusters::BoundedFigure;
 use bakeoff_core::stats::judge::{Finding, TestResult};
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::{capitalized, count_text, figure_text, plural, share_text};
 
 use super::picture::{Dot, Panel, Picture, Row, number};
@@ -58,7 +58,7 @@ fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
     });
     Panel {
         title: capitalized(&format!("seconds of service lost, {}", of.fault.text())),
-        better: Better::Less,
+        better: Preference::Less,
         unit: " s",
         rows: rows.collect(),
         says: leads.map_or_else(String::new, |(leader, _)| says(of, leader, &places)),

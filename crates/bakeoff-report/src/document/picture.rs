@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::and;
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::{capitalized, figure_text};
 
 use super::outages;
@@ -40,7 +40,7 @@ pub(crate) struct Picture {
 pub(crate) struct Panel {
     /// `Puts per second`.
     pub(crate) title: String,
-    pub(crate) better: Better,
+    pub(crate) better: Preference,
     /// Unit after a number: ` ms`, ` per second`.
     pub(crate) unit: &'static str,
     pub(crate) rows: Vec<Row>,
@@ -100,8 +100,8 @@ fn in_order(of: &Comparison) -> Vec<usize> {
     let by = deciding(of)[0];
     let rank = |one: &Contender| match (one.shown(by).value(), judgement::better(by)) {
         _ if one.left_out(&of.place(), false).is_some() => f64::INFINITY,
-        (Some(value), Better::More) => -value,
-        (Some(value), Better::Less) => value,
+        (Some(value), Preference::More) => -value,
+        (Some(value), Preference::Less) => value,
         (None, _) => f64::INFINITY,
     };
     let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
@@ -163,8 +163,8 @@ fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
         .filter(|one| is_judged(one))
         .filter_map(|one| Some((*one, one.shown(quantity).value()?)))
         .min_by(|(_, a), (_, b)| match better {
-            Better::More => b.total_cmp(a),
-            Better::Less => a.total_cmp(b),
+            Preference::More => b.total_cmp(a),
+            Preference::Less => a.total_cmp(b),
         });
     let rows: Vec<Row> = contenders
         .iter()
@@ -179,7 +179,7 @@ fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
             row(one, quantity, bar)
         })
         .collect();
-    let is_rate = better == Better::More;
+    let is_rate = better == Preference::More;
     Panel {
         title: title(of, quantity),
         better,

@@ -23,7 +23,7 @@ const SEEN_MIN: u64 = 5;
 
 /// A frequent event of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Often {
+pub(crate) enum FrequentEvent {
     /// Opened connections to another node.
     Opened { by: String, to: String },
     /// Started processes.
@@ -39,7 +39,7 @@ pub(crate) struct Frequency {
     share: f64,
 }
 
-impl Often {
+impl FrequentEvent {
     /// Returns `` `v-1` opened new connections to `pg-1` all the time: 96.0 % of those seen, and 118 a second were opened
     /// on the machine ``.
     pub(crate) fn text(&self, of: Frequency) -> String {
@@ -59,7 +59,7 @@ impl Often {
 }
 
 /// Returns the frequent events of a trial's nodes.
-pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, Frequency> {
+pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<FrequentEvent, Frequency> {
     let Some(observed) = &trial.observed else { return BTreeMap::new() };
     let windows = figures::measured(trial);
     let is_measured =
@@ -93,7 +93,7 @@ fn opened(
     observed: &TrialSamples,
     turnover: &[&Turnover],
     windows: &[(f64, f64)],
-) -> Vec<(Often, Frequency)> {
+) -> Vec<(FrequentEvent, Frequency)> {
     let Some(per_second) = rate(observed, Column::ConnectionsOpened, windows) else {
         return Vec::new();
     };
@@ -113,7 +113,10 @@ fn opened(
     let between = |&((by, _), count): &((&str, &str), u64)| by != GENERATOR && count >= SEEN_MIN;
     let of_link = |((by, to), count): ((&str, &str), u64)| {
         let share = count as f64 / known[to] as f64 * to_each[to] as f64 / all as f64;
-        (Often::Opened { by: by.to_owned(), to: to.to_owned() }, Frequency { per_second, share })
+        (
+            FrequentEvent::Opened { by: by.to_owned(), to: to.to_owned() },
+            Frequency { per_second, share },
+        )
     };
     seen.into_iter().filter(between).map(of_link).collect()
 }
@@ -122,7 +125,7 @@ fn began(
     observed: &TrialSamples,
     turnover: &[&Turnover],
     windows: &[(f64, f64)],
-) -> Vec<(Often, Frequency)> {
+) -> Vec<(FrequentEvent, Frequency)> {
     let Some(per_second) = rate(observed, Column::TasksBegun, windows) else { return Vec::new() };
     let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
     for (node, count) in turnover.iter().flat_map(|of| &of.processes) {
@@ -133,7 +136,7 @@ fn began(
     let of_nodes = seen.into_iter().filter(|&(node, count)| node != GENERATOR && count >= SEEN_MIN);
     let of_node = |(node, count): (&str, u64)| {
         let share = count as f64 / all as f64;
-        (Often::Began { node: node.to_owned() }, Frequency { per_second, share })
+        (FrequentEvent::Began { node: node.to_owned() }, Frequency { per_second, share })
     };
     of_nodes.map(of_node).collect()
 }

@@ -17,7 +17,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::study::{Load, Study, Workload};
 
 use crate::model::anomalies::{self, Bimodal, SimilarFailures, SlowNode, Stall};
-use crate::model::churn::{self, Frequency, Often};
+use crate::model::churn::{self, Frequency, FrequentEvent};
 use crate::model::curves::TrialCurves;
 use crate::model::figures::{self, Figures};
 use crate::model::nodes::{self, NodeFigures};
@@ -117,7 +117,7 @@ pub(crate) struct Servers {
     /// Measure of their memory; `None` if its sum is unknown.
     pub(crate) memory_of: Option<MemoryOf>,
     /// Frequent events of nodes, with their rates per second.
-    pub(crate) often: BTreeMap<Often, Frequency>,
+    pub(crate) often: BTreeMap<FrequentEvent, Frequency>,
     /// Findings in the nodes' logs.
     pub(crate) log_findings: Vec<NodeLog>,
     /// Staleness of reads by node; empty if it was not measured.

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::change_points::{self, AlertOverlap};
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::harmless;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json as value};
@@ -192,7 +192,7 @@ fn series(of: &Series) -> Value {
         "quantity": of.key.quantity.name(),
         "clients": of.key.clients,
         "leading": of.key.leading,
-        "better": match of.key.better() { Better::More => "higher", Better::Less => "lower" },
+        "better": match of.key.better() { Preference::More => "higher", Preference::Less => "lower" },
         "points": of.points.iter().map(point).collect::<Vec<_>>(),
         "changes": of.changes.iter().map(change).collect::<Vec<_>>(),
         "alerts": overlap(of.overlap),
@@ -227,7 +227,7 @@ pub fn bencher(trend: &Trend) -> Value {
 }
 
 /// Renders the newest run's figures that are better in this direction, for github-action-benchmark.
-pub fn github_action_benchmark(trend: &Trend, direction: Better) -> Value {
+pub fn github_action_benchmark(trend: &Trend, direction: Preference) -> Value {
     let entry = |(key, figure): (&SeriesKey, RunFigure)| {
         value!({
             "name": format!("{} {}", benchmark(trend, key), key.quantity.name()),

@@ -79,7 +79,7 @@ const FILES: &[&str] = &[
 
 /// Modules and library around an NGINX that runs Lua.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Around {
+pub(super) struct LuaModules {
     /// Modules in the order to load them. Empty if they are built in.
     pub(super) modules: Vec<PathBuf>,
     /// Folder of `resty/core.lua`.
@@ -107,7 +107,7 @@ const UPSTREAM_MODULE: &str = "ngx_http_tnt_module.so";
 const LIBRARY: &str = "resty/core.lua";
 
 /// Finds the modules and the library around an NGINX.
-pub(super) fn around(program: &Path) -> Result<Around, MissingPart> {
+pub(super) fn around(program: &Path) -> Result<LuaModules, MissingPart> {
     // OpenResty puts a link on `PATH`.
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     // The path is `ROOT/usr/sbin/nginx`, or OpenResty's `ROOT/nginx/sbin/nginx`.
@@ -116,7 +116,7 @@ pub(super) fn around(program: &Path) -> Result<Around, MissingPart> {
     };
     let built_in = root.join("lualib");
     if built_in.join(LIBRARY).is_file() {
-        return Ok(Around { modules: Vec::new(), library: built_in, upstream_module: None });
+        return Ok(LuaModules { modules: Vec::new(), library: built_in, upstream_module: None });
     }
     let folders = ["usr/lib/nginx/modules", "usr/lib64/nginx/modules"];
     let modules = |folder: &str| MODULES.map(|name| root.join(folder).join(name)).to_vec();
@@ -132,7 +132,7 @@ pub(super) fn around(program: &Path) -> Result<Around, MissingPart> {
     let library = library.next().ok_or(MissingPart::Library)?;
     let upstream_module = Some(modules[0].with_file_name(UPSTREAM_MODULE));
     let upstream_module = upstream_module.filter(|module| module.is_file());
-    Ok(Around { modules, library, upstream_module })
+    Ok(LuaModules { modules, library, upstream_module })
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
         std::os::unix::fs::symlink("nginx/sbin/nginx", &link).unwrap();
         let found = around(&link).unwrap();
         let built_in =
-            Around { modules: Vec::new(), library: root.join("lualib"), upstream_module: None };
+            LuaModules { modules: Vec::new(), library: root.join("lualib"), upstream_module: None };
         assert_eq!(found, built_in);
         assert!(around(Path::new("nginx")).is_err());
     }

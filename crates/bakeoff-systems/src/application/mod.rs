@@ -10,7 +10,7 @@ use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
 
-use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin};
+use super::declaration::{Declaration, GuaranteeRules, InKubernetes, KubernetesRole, Origin};
 use super::http_session::ask;
 use super::own_servers::CANARY;
 use super::{
@@ -43,7 +43,10 @@ impl System for Application {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
-            in_kubernetes: Some(InKubernetes { does: Does::Answers, carries: &[("size", None)] }),
+            in_kubernetes: Some(InKubernetes {
+                does: KubernetesRole::Answers,
+                carries: &[("size", None)],
+            }),
             ..Declaration::new(
                 Kind {
                     operations: &[Operation::Request],

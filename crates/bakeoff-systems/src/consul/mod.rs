@@ -27,8 +27,8 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
 use super::declaration::{
-    Clients, ConnectionLimit, Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin,
-    Plane, never_offered,
+    Clients, ConnectionLimit, Declaration, GuaranteeRules, Hooks, InKubernetes, KubernetesRole,
+    Origin, Plane, never_offered,
 };
 use super::exchange::Patience;
 use super::http_session::{HttpSession, Mapping, Question, question, snapshot};
@@ -64,7 +64,7 @@ impl System for Consul {
                 ..Hooks::default()
             },
             in_kubernetes: Some(InKubernetes {
-                does: Does::Controls(Plane::Consul),
+                does: KubernetesRole::Controls(Plane::Consul),
                 carries: &[("raft-multiplier", None)],
             }),
             announces: true,

@@ -29,7 +29,7 @@ pub(super) struct Watcher {
     is_created: bool,
     waiting: Vec<WatchedPut>,
     /// Events that arrived before the acknowledgement of their put.
-    early: VecDeque<Early>,
+    early: VecDeque<EarlyEvent>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Early {
+struct EarlyEvent {
     revision: u64,
     is_put_of_key: bool,
     value: Vec<u8>,
@@ -179,7 +179,7 @@ impl Watcher {
             if self.early.len() == EARLY_MAX {
                 self.early.pop_front();
             }
-            self.early.push_back(Early { revision, is_put_of_key, value: value.to_vec() });
+            self.early.push_back(EarlyEvent { revision, is_put_of_key, value: value.to_vec() });
         }
     }
 

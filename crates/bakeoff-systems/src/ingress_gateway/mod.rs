@@ -23,7 +23,9 @@ use bakeoff_core::study::{
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin};
+use super::declaration::{
+    Declaration, GuaranteeRules, Hooks, InKubernetes, KubernetesRole, Origin,
+};
 use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
@@ -91,7 +93,7 @@ impl System for IngressGateway {
                 ..Hooks::default()
             },
             in_kubernetes: Some(InKubernetes {
-                does: Does::PassesOn,
+                does: KubernetesRole::PassesOn,
                 carries: &[("mtls", Some("on"))],
             }),
             ..Declaration::new(

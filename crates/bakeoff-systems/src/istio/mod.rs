@@ -23,7 +23,9 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::InstalledProgram;
 use serde_json::json;
 
-use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
+use super::declaration::{
+    Declaration, GuaranteeRules, InKubernetes, KubernetesRole, Origin, Plane,
+};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Proxy, ProxyEndpoint, Upstream};
 use super::route_change::TakesChanges;
@@ -66,7 +68,10 @@ impl System for Istio {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             starts_besides: true,
-            in_kubernetes: Some(InKubernetes { does: Does::Controls(Plane::Istio), carries: &[] }),
+            in_kubernetes: Some(InKubernetes {
+                does: KubernetesRole::Controls(Plane::Istio),
+                carries: &[],
+            }),
             ..Declaration::new(Kind::new("istio"), Origin::Recipe(&recipe::RECIPE))
         }
     }

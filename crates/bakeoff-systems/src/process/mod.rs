@@ -15,7 +15,7 @@ mod tests;
 mod words;
 
 use bakeoff_core::record::Setting;
-use bakeoff_core::study::{self, Kind, Misspelt, Operation, ProcessText, Role, Tier};
+use bakeoff_core::study::{self, Kind, Operation, ProcessText, Role, Tier, UnknownPlaceholder};
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem, TlsOptions, Trust, client_config};
 use bakeoff_host::ports::Allocator;
@@ -31,7 +31,7 @@ use super::{
     ASKED, Access, ClusterStatus, DescribeContext, Description, Memory, NotReady, System,
     SystemError, setting, variables,
 };
-use words::{CLIENT, Diagnostic, Half, IdentityFile, Meaning, Place, Unwritten, written};
+use words::{AddressHalf, CLIENT, Diagnostic, IdentityFile, Meaning, Place, WordProblem, written};
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Process;
@@ -172,8 +172,8 @@ fn node(
             let (address, port) =
                 all.first().and_then(|first| first.rsplit_once(':')).unwrap_or_default();
             match half {
-                Half::Address => address.trim_matches(['[', ']']).to_owned(),
-                Half::Port => port.to_owned(),
+                AddressHalf::Address => address.trim_matches(['[', ']']).to_owned(),
+                AddressHalf::Port => port.to_owned(),
             }
         }
     };
@@ -262,16 +262,16 @@ fn texts(process: &study::Process) -> impl Iterator<Item = (ProcessText, &str, P
 }
 
 /// Returns the first unknown word of each text.
-fn misspelt(system: &study::System) -> Vec<Misspelt> {
+fn misspelt(system: &study::System) -> Vec<UnknownPlaceholder> {
     let one = |(within, text, place): (ProcessText, &str, Place)| {
-        let Unwritten { word, what, hint } =
+        let WordProblem { word, what, hint } =
             written(text, system, place, &mut |_| String::new()).err()?;
         let text = match &within {
             ProcessText::Command(_) => "`command`".to_owned(),
             ProcessText::Environment(name) => format!("`{name}`"),
             ProcessText::File(path) => format!("file `{path}`"),
         };
-        Some(Misspelt { within, word, what: format!("{text}: {what}"), hint })
+        Some(UnknownPlaceholder { within, word, what: format!("{text}: {what}"), hint })
     };
     system.process.iter().flat_map(texts).filter_map(one).collect()
 }

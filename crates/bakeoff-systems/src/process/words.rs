@@ -18,14 +18,14 @@ pub(super) type Diagnostic = (String, String);
 
 /// A word that cannot be expanded.
 #[derive(Debug)]
-pub(super) struct Unwritten {
+pub(super) struct WordProblem {
     /// Word with its braces.
     pub(super) word: String,
     pub(super) what: String,
     pub(super) hint: String,
 }
 
-impl Unwritten {
+impl WordProblem {
     fn new(word: &str, (what, hint): Diagnostic) -> Self {
         Self { word: format!("{{{word}}}"), what, hint }
     }
@@ -48,12 +48,12 @@ pub(super) enum Meaning {
     /// Addresses of a part's nodes with their ports, or of one of them, counted from 0.
     Part { role: &'static str, node: Option<usize> },
     /// The address or the port of a part's first node, for configurations that have a field for each.
-    HalfOf { role: &'static str, half: Half },
+    HalfOf { role: &'static str, half: AddressHalf },
 }
 
 /// A half of `127.0.0.1:8080`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Half {
+pub(super) enum AddressHalf {
     Address,
     Port,
 }
@@ -95,8 +95,8 @@ pub(super) fn written(
     system: &study::System,
     place: Place,
     write: &mut dyn FnMut(Meaning) -> String,
-) -> Result<String, Unwritten> {
-    let meaning = |word| meaning(word, system).map_err(|fault| Unwritten::new(word, fault));
+) -> Result<String, WordProblem> {
+    let meaning = |word| meaning(word, system).map_err(|fault| WordProblem::new(word, fault));
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('{') {
@@ -115,7 +115,7 @@ pub(super) fn written(
             match meaning(word)? {
                 Some(meaning) => out.push_str(&write(meaning)),
                 None if place == Place::Ours => {
-                    return Err(Unwritten::new(word, unknown(word, system)));
+                    return Err(WordProblem::new(word, unknown(word, system)));
                 }
                 None => out.push_str(&rest[..rest.len() - after.len()]),
             }
@@ -171,8 +171,8 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
                 return Err((what, hint));
             };
             let half = match which {
-                Some("address") => Some(Half::Address),
-                Some("port") => Some(Half::Port),
+                Some("address") => Some(AddressHalf::Address),
+                Some("port") => Some(AddressHalf::Port),
                 _ => None,
             };
             if let Some(half) = half {
@@ -256,7 +256,8 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, place: Place, reply: [&str; 2]) {
-        let Unwritten { what, hint, .. } = written(text, &system(), place, &mut show).unwrap_err();
+        let WordProblem { what, hint, .. } =
+            written(text, &system(), place, &mut show).unwrap_err();
         assert!(what.contains(reply[0]) && hint.contains(reply[1]), "{what}\n{hint}");
     }
 
@@ -304,7 +305,7 @@ mod tests {
             refused("{backend:3}", place, ["not one of the part's nodes", "`{backend:1}` to"]);
         }
         let alone = study_system("process", 1, &[]);
-        let Unwritten { word, what, hint } =
+        let WordProblem { word, what, hint } =
             written("{backend}", &alone, Place::File, &mut show).unwrap_err();
         assert!(what.contains("does not have") && hint.contains("parts: {backend:"), "{what}");
         assert_eq!(word, "{backend}");

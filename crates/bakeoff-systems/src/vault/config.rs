@@ -13,7 +13,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::json;
 
-use super::open::Ours;
+use super::open::OwnCluster;
 use super::prepare::Database;
 use super::storage::{NodeStorage, Storage, raft};
 use super::{Product, STANDBY_READS, SystemError, is_on};
@@ -65,7 +65,7 @@ pub(crate) fn describe(
     let api: Vec<String> =
         nodes.iter().map(|(_, seat, port, _)| format!("{scheme}://{}", seat.at(*port))).collect();
     let memory = Memory::default();
-    memory.keep(Ours);
+    memory.keep(OwnCluster);
     let mut description = Description { memory, ..Description::default() };
     description.settings = settings(product, context);
     if let Some(database) = context.neighbour("database") {

@@ -27,7 +27,7 @@ use crate::{Access, ClientToken, ClusterStatus, NotReady, SystemError};
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Marks a cluster that bakeoff may initialise.
-pub(super) struct Ours;
+pub(super) struct OwnCluster;
 
 /// Unseal keys and root token. Has no `Debug`, so that nothing prints them.
 pub(crate) struct Keys {
@@ -50,7 +50,7 @@ const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
 
 /// Opens bakeoff's own cluster as far as possible, and checks that all nodes can serve.
 pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
-    let ours = nodes[0].memory.get::<Ours>().is_some();
+    let ours = nodes[0].memory.get::<OwnCluster>().is_some();
     let mut view = ClusterStatus::default();
     let mut raft = false;
     for (index, node) in nodes.iter().enumerate() {

@@ -242,11 +242,11 @@ fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotRead
 
 /// An unexpected answer of an already running system, with the time since when it stays the same.
 #[derive(Default)]
-struct Odd {
+struct OddAnswer {
     seen: Option<(String, Instant)>,
 }
 
-impl Odd {
+impl OddAnswer {
     /// Time after which the answer is final. A node that just restarted recovers sooner.
     const LASTS: Duration = Duration::from_secs(1);
 
@@ -317,7 +317,7 @@ impl LaunchedCluster {
         let is_own = !processes.is_empty();
         let mut view = ClusterStatus::default();
         let mut seen = String::new();
-        let mut odd = Odd::default();
+        let mut odd = OddAnswer::default();
         let query = || {
             let found = probe(system, &nodes)?;
             match nodes.first().filter(|_| !is_own) {

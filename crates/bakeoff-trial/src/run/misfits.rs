@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use bakeoff_core::places::{Places, Takes};
+use bakeoff_core::places::{Places, ServerSelection};
 use bakeoff_core::study::{Study, suggest};
 use bakeoff_core::units::ranges_text;
 use bakeoff_fleet::error::FleetError;
@@ -100,7 +100,7 @@ fn unknown_role(places: &Places) -> Option<Misfit> {
     let roles = || kinds.iter().flat_map(|kind| kind.roles).map(|role| role.name);
     let known = || std::iter::once(systems::COMPOSITE).chain(roles());
     places.machines.iter().find_map(|machine| {
-        let Takes::Roles(words) = &machine.servers else { return None };
+        let ServerSelection::Roles(words) = &machine.servers else { return None };
         let unknown = words.iter().find(|word| known().all(|role| role != word.as_str()))?;
         let what = format!(
             "machine `{}` takes the servers of role `{unknown}`, which no system has",

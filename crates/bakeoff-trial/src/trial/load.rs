@@ -17,7 +17,7 @@ use bakeoff_core::search::{CONFIRM_TIMES, FoundRate, Next, Search, TriedRate, le
 use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_engine::works::keyed::Reading;
-use bakeoff_engine::{Live, Window};
+use bakeoff_engine::{LoadProgress, Window};
 use bakeoff_systems::declaration::Lists;
 
 use super::routes::Routes;
@@ -220,7 +220,7 @@ impl TrialRunner<'_, '_> {
             &ask,
             StageCallbacks {
                 stop: &|| interrupted.load(Ordering::Relaxed),
-                progress: &mut |live: &Live| {
+                progress: &mut |live: &LoadProgress| {
                     let nodes = &*sampling.last_samples();
                     reporter.report(&Event::Observed { clients, live, nodes });
                 },

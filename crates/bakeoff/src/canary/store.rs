@@ -109,10 +109,10 @@ struct Keys {
     keep_previous: bool,
     keep_for: Duration,
     /// Time of each recent write of a key and the value before it, oldest first.
-    pasts: BTreeMap<Box<[u8]>, Past>,
+    pasts: BTreeMap<Box<[u8]>, ValueHistory>,
 }
 
-type Past = VecDeque<(Instant, Option<Box<[u8]>>)>;
+type ValueHistory = VecDeque<(Instant, Option<Box<[u8]>>)>;
 
 #[derive(Default)]
 struct Versions {

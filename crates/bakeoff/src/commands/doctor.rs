@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, AgentExecutable, Hello, Request};
-use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
+use bakeoff_core::places::{Machine, Places, Purpose, Reach, ServerSelection, Tunnel};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::{Runtime, RuntimeFound};
@@ -262,10 +262,10 @@ fn inspect(
 
 fn roles(machine: &Machine) -> String {
     let servers = match &machine.servers {
-        Takes::Nothing => None,
-        Takes::Any => Some("takes servers".to_owned()),
-        Takes::Roles(roles) => Some(format!("takes servers of {}", roles.join(", "))),
-        Takes::Beside(home) => Some(format!("takes servers beside those of {home}")),
+        ServerSelection::Nothing => None,
+        ServerSelection::Any => Some("takes servers".to_owned()),
+        ServerSelection::Roles(roles) => Some(format!("takes servers of {}", roles.join(", "))),
+        ServerSelection::Beside(home) => Some(format!("takes servers beside those of {home}")),
     };
     let generator = machine.generator.then(|| "generates load".to_owned());
     let all: Vec<String> = servers.into_iter().chain(generator).collect();
@@ -310,7 +310,7 @@ fn inspect_agent(
             );
         }
     }
-    if machine.servers != Takes::Nothing {
+    if machine.servers != ServerSelection::Nothing {
         let request = Request::Port { address: machine.address, base: None };
         match agent.ask::<u16>(&request) {
             Ok(port) => inspection.row(
@@ -328,7 +328,7 @@ fn inspect_agent(
             }
         }
     }
-    if machine.servers != Takes::Nothing && machine.reach != Reach::Here {
+    if machine.servers != ServerSelection::Nothing && machine.reach != Reach::Here {
         match tunnel::reaches(agent, machine) {
             Ok(Ok(())) => inspection.row("connects", "this machine to it, directly"),
             Ok(Err(error)) => {
@@ -408,7 +408,7 @@ fn disk(description: &MachineTold, machine: &Machine, inspection: &mut Inspectio
             let sync = latency_text(Duration::from_secs_f64(sync_median_us / 1e6));
             inspection
                 .row("disk", format!("{data}: {file_system}, {free} free, a sync takes {sync}"));
-            if *free_bytes < SPACE_MIN && machine.servers != Takes::Nothing {
+            if *free_bytes < SPACE_MIN && machine.servers != ServerSelection::Nothing {
                 inspection.lacks(
                     format!("space in `{data}`: only {free} free"),
                     "free some, or set `data` in the places file to another folder",

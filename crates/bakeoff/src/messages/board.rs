@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::count_text;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 
 use super::glyphs::Glyphs;
 use super::sentences;
@@ -62,7 +62,7 @@ impl Board {
     }
 
     /// Adds a second of the load.
-    pub(super) fn second(&mut self, live: &Live) {
+    pub(super) fn second(&mut self, live: &LoadProgress) {
         let Some(row) = self.running() else { return };
         if row.seconds.len() == SECONDS_MAX {
             row.seconds.pop_front();
@@ -157,7 +157,15 @@ mod tests {
             for (second, &verified) in (0..).zip(rates) {
                 let p99 = Percentile::At(Duration::from_micros(1500));
                 let (p50, max) = (p99, p99);
-                board.second(&Live { second, verified, errors: 0, p50, p99, max, busy: 0.1 });
+                board.second(&LoadProgress {
+                    second,
+                    verified,
+                    errors: 0,
+                    p50,
+                    p99,
+                    max,
+                    busy: 0.1,
+                });
             }
         }
         board

@@ -15,7 +15,7 @@ use bakeoff_core::study::{Load, Study};
 use bakeoff_core::units::{
     ByteCount, count_text, latency_text, plural, rate_text, share_text, trials_text,
 };
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_trial::event::{GateExtended, GateStarted, ResumedRun};
 
 /// Returns a rounded duration, such as `1 min 25 s`.
@@ -133,14 +133,14 @@ fn scatter_text(losses: Losses, study: &Study) -> String {
 }
 
 /// Returns the number of clients and the figures of the last second.
-pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
+pub(super) fn loading(clients: u32, live: Option<&LoadProgress>) -> String {
     let clients = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
     let Some(live) = live else { return clients };
     format!("{clients}, {} s: {}", live.second + 1, second(live))
 }
 
 /// Returns the figures of the last second.
-pub(super) fn second(live: &Live) -> String {
+pub(super) fn second(live: &LoadProgress) -> String {
     // One second of a slow load has too few operations for p99.
     let latency = match live.p99 {
         Percentile::TooFew { .. } => format!(", p50 {}", live.p50.text()),

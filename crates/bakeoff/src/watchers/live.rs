@@ -139,7 +139,7 @@ fn trial_started(started: &TrialStarted<'_>) -> Value {
     })
 }
 
-/// Returns the last second of a trial's load, as [`bakeoff_engine::Live`] has it.
+/// Returns the last second of a trial's load, as [`bakeoff_engine::LoadProgress`] has it.
 fn second(trial: &TrialNow) -> Option<Value> {
     let live = trial.last.as_ref()?;
     Some(json!({

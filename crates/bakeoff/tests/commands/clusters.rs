@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::canary::Canary;
-use crate::support::{Bench, Ran, array, folders, wait_for};
+use crate::support::{Bench, CommandOutput, array, folders, wait_for};
 
 /// Writes 400 keys into one directory, then lists directories of ten keys. One of them has the same name.
 const STUDY: &str = "\
@@ -85,13 +85,13 @@ fn missing_minority_of_a_running_cluster_is_a_warning() {
     let (one, two) = (canary.address.to_string(), format!("localhost:{port}"));
     let (dead, deader) = ("127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned());
     let bench = of_own(&[one.clone(), dead.clone(), two.clone()], 1);
-    let ran = Ran::run(&mut bench.command()).ends_with(0);
+    let ran = CommandOutput::run(&mut bench.command()).ends_with(0);
     let warning = "mine runs without 127.0.0.1:1, which accepts no connection";
     assert!(ran.stderr.contains(warning), "{}", ran.stderr);
     assert!(ran.stdout.contains("mine ran without 127.0.0.1:1 in 1 trial"), "{}", ran.stdout);
     assert_eq!(trials(&bench.record())[0]["missing"], serde_json::json!(["127.0.0.1:1"]));
 
-    let ran = Ran::run(&mut of_own(&[one, dead, deader], 1).command());
+    let ran = CommandOutput::run(&mut of_own(&[one, dead, deader], 1).command());
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(ran.stderr.contains("did not answer as a cluster with a leader"), "{}", ran.stderr);
 }
@@ -104,7 +104,7 @@ fn reports_keys_left_on_a_cluster_that_died() {
     let begun = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the load", Duration::from_secs(60), || canary.stat("puts") > 100);
     drop(canary);
-    let ran = Ran::from_output(begun.wait_with_output().unwrap());
+    let ran = CommandOutput::from_output(begun.wait_with_output().unwrap());
     let left = "bakeoff may have left up to 50 keys on the cluster: no node removed them";
     assert!(ran.stderr.contains(left), "{}", ran.stderr);
     assert!(!ran.stdout.contains("failed the audit"), "{}", ran.stdout);

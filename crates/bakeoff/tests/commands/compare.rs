@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Bench, Ran, bakeoff, reasons, trials};
+use crate::support::{Bench, CommandOutput, bakeoff, reasons, trials};
 
 const FAST: &str = "2ms";
 const SLOW: &str = "25ms";
@@ -23,7 +23,7 @@ fn ran(delay: &str) -> (TempDir, PathBuf) {
              loads:\n  load: {{clients: 4, warmup: 0s, stop: {{after: 400ms}}}}\n\
              trials: 5\n"
         ));
-        Ran::run(bench.command().arg("--json")).ends_with(0);
+        CommandOutput::run(bench.command().arg("--json")).ends_with(0);
         let run = bench.runs().pop().expect("it left a run");
         std::fs::read_to_string(run.join("record.jsonl")).expect("a run has a record")
     });
@@ -41,8 +41,8 @@ fn says(text: &str, expected: &[&str]) {
     }
 }
 
-fn compare(base: &Path, new: &Path, arguments: &[&str]) -> Ran {
-    Ran::run(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
+fn compare(base: &Path, new: &Path, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::run(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
 }
 
 /// Adds four copies of a run, as if run on other days.
@@ -131,7 +131,8 @@ fn too_few_trials_are_inconclusive() {
     std::fs::write(&short, torn).unwrap();
     // A too busy machine leaves no trials to compare.
     let valid = |run: &Path| {
-        let report = Ran::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0).stdout;
+        let report =
+            CommandOutput::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0).stdout;
         let report: Value = serde_json::from_str(&report).expect("one JSON document");
         trials(&report).into_iter().filter(|trial| reasons(trial).is_empty()).count()
     };

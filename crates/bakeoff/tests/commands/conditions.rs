@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use crate::support::canary::{Canary, alone};
-use crate::support::{Ran, bakeoff};
+use crate::support::{CommandOutput, bakeoff};
 
 /// A record to compare with itself.
 const RECORD: &str =
@@ -43,7 +43,7 @@ fn hostile() -> SocketAddr {
 }
 
 /// Returns the lines that GitHub's runner executes.
-fn executed(ran: &Ran) -> Vec<&str> {
+fn executed(ran: &CommandOutput) -> Vec<&str> {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
     lines.filter(|line| line.trim_start().starts_with("::") || line.contains("##[")).collect()
 }
@@ -57,7 +57,7 @@ fn load_conditions_and_validity_are_junit_cases() {
     let url = canary.url("/kv/key?token=geheim");
     let load = ["load", &url, "--for", "500ms", "-c", "2", "--junit"];
     let conditions = ["--fail-if", "p50 > 1us", "--fail-if", "p99 > 1h", "--fail-if", "errors > 0"];
-    let ran = Ran::run(bakeoff().args(load).arg(&file).args(conditions)).ends_with(1);
+    let ran = CommandOutput::run(bakeoff().args(load).arg(&file).args(conditions)).ends_with(1);
     let xml = std::fs::read_to_string(&file).unwrap();
     has(
         &xml,
@@ -80,16 +80,17 @@ fn early_failure_replaces_an_earlier_junit_file() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{closed}/");
     let load = ["load", &url, "-n", "10", "--fail-if", "errors > 0", "--junit"];
-    Ran::run(bakeoff().args(load).arg(&file)).ends_with(4);
+    CommandOutput::run(bakeoff().args(load).arg(&file)).ends_with(4);
     let xml = std::fs::read_to_string(&file).unwrap();
     has(
         &xml,
         &["tests=\"1\" failures=\"0\" errors=\"1\"", "name=\"ended\"", "could not connect to"],
     );
-    let nowhere = Ran::run(bakeoff().args(load).arg(dir.path().join("no/junit.xml"))).ends_with(2);
+    let nowhere =
+        CommandOutput::run(bakeoff().args(load).arg(dir.path().join("no/junit.xml"))).ends_with(2);
     has(&nowhere.stderr, &["junit.xml` of --junit", "hint: name a file in a folder"]);
     let search = ["load", &url, "--find-max", "--slo", "p99 < 1s", "--junit", "x"];
-    Ran::run(bakeoff().args(search)).ends_with(2);
+    CommandOutput::run(bakeoff().args(search)).ends_with(2);
 }
 
 #[test]
@@ -99,7 +100,8 @@ fn github_annotations_defuse_server_text() {
     let load = ["load", &url, "--for", "300ms", "-c", "2"];
     let conditions = ["--fail-if", "errors > 1%", "--fail-if", "p99 > 1s"];
     let github = |more: &[&str]| {
-        Ran::run(bakeoff().env("GITHUB_ACTIONS", "true").args(load).args(more)).ends_with(1)
+        CommandOutput::run(bakeoff().env("GITHUB_ACTIONS", "true").args(load).args(more))
+            .ends_with(1)
     };
     let ran = github(&conditions);
     has(&ran.stdout, &["status 500: ", "owned"]);
@@ -117,7 +119,7 @@ fn github_annotations_defuse_server_text() {
     let what = json["error_examples"][0]["what"].as_str().unwrap();
     assert!(what.contains("##[add-path]"), "JSON keeps its value: {what}");
     // Outside of GitHub texts stay unchanged.
-    let plain = Ran::run(bakeoff().args(load).args(conditions)).ends_with(1);
+    let plain = CommandOutput::run(bakeoff().args(load).args(conditions)).ends_with(1);
     has(&plain.stdout, &["##[add-path]"]);
     assert!(!plain.stderr.contains("::error title="), "{}", plain.stderr);
 }
@@ -128,7 +130,7 @@ fn inconclusive_conditions_are_junit_errors_and_github_warnings() {
     let file = dir.path().join("junit.xml");
     let compare = |command: &mut std::process::Command, file: &Path| {
         let runs = ["compare", RECORD, RECORD, "--fail-if", "throughput < -5%", "--junit"];
-        Ran::run(command.args(runs).arg(file)).ends_with(7)
+        CommandOutput::run(command.args(runs).arg(file)).ends_with(7)
     };
     let ran = compare(bakeoff().env("GITHUB_ACTIONS", "true"), &file);
     let xml = std::fs::read_to_string(&file).unwrap();
@@ -143,5 +145,6 @@ fn inconclusive_conditions_are_junit_errors_and_github_warnings() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     has(lines[0], &["::warning title=bakeoff compare%3A throughput < -5%25::"]);
     // Without a condition there is no file to judge.
-    Ran::run(bakeoff().args(["compare", RECORD, RECORD, "--junit"]).arg(&file)).ends_with(2);
+    CommandOutput::run(bakeoff().args(["compare", RECORD, RECORD, "--junit"]).arg(&file))
+        .ends_with(2);
 }

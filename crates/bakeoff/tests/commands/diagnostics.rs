@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::support::{Ran, bakeoff};
+use crate::support::{CommandOutput, bakeoff};
 
 /// A valid study, into which each case puts one mistake.
 const STUDY: &str = "\
@@ -180,7 +180,9 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
 
 /// Runs a command in a folder, and appends its output.
 fn append_output(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
-    let ran = Ran::run(bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments));
+    let ran = CommandOutput::run(
+        bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments),
+    );
     assert!(ran.code.is_some_and(|code| code != 0), "{what}: nothing is wrong with it: {ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
     let stderr = ran.stderr.replace(&folder.display().to_string(), "FOLDER");

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::support::schema::Schemas;
 use crate::support::{
-    Bench, MOUNTS, Ran, array, can_refuse_namespaces, nothing_runs_in, processes_of, skipped, text,
-    wait_for, without_namespaces,
+    Bench, CommandOutput, MOUNTS, array, can_refuse_namespaces, nothing_runs_in, processes_of,
+    skipped, text, wait_for, without_namespaces,
 };
 
 const SLOW: &str = "slow: {disk: leader, sync-delay: 200ms, at: 500ms, for: 1s}";
@@ -30,7 +30,7 @@ fn bench(faults: &str) -> Bench {
 }
 
 /// Returns true if this machine cannot break disks, and says so.
-fn is_refused(ran: &Ran) -> bool {
+fn is_refused(ran: &CommandOutput) -> bool {
     let refused = ran.code == Some(2) && ran.stderr.contains("cannot break the disks");
     if refused {
         skipped(&ran.stderr);
@@ -47,7 +47,7 @@ fn injections(bench: &Bench) -> Vec<Value> {
 }
 
 fn checked(bench: &Bench, args: &[&str]) -> Option<Vec<Value>> {
-    let ran = Ran::run(bench.command().args(args));
+    let ran = CommandOutput::run(bench.command().args(args));
     if is_refused(&ran) {
         return None;
     }
@@ -88,7 +88,7 @@ fn disk_faults_are_proven_and_felt() {
     assert!(outage("full") > 0.9, "{}", outage("full"));
     assert!((0.15..0.9).contains(&outage("slow")), "{}", outage("slow"));
     let mut report = crate::support::bakeoff();
-    let shown = Ran::run(report.args(["report", "--json"]).arg(&bench.runs()[0])).stdout;
+    let shown = CommandOutput::run(report.args(["report", "--json"]).arg(&bench.runs()[0])).stdout;
     let report: Value = serde_json::from_str(&shown).expect("JSON");
     let row = array(&report["fairness"]["rows"]);
     let row = row.iter().find(|row| row["what"] == "disk of the nodes").expect("a row");
@@ -131,7 +131,7 @@ fn disk_faults_are_refused_before_a_run_that_can_mount_nothing() {
         return skipped(&why);
     }
     let bench = bench(FULL);
-    let ran = Ran::run(&mut without_namespaces(MOUNTS, &bench.command()));
+    let ran = CommandOutput::run(&mut without_namespaces(MOUNTS, &bench.command()));
     ran.ends_with(2).complains(&["cannot break the disks of system `canary`", "`/dev/fuse`"]);
     assert!(bench.runs().is_empty(), "{:?}", bench.runs());
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: real systems with a switch that turns syncs off (`servers`), judging counts (`bakeoff_core`).
 
-use crate::support::{Bench, Ran, Run, array, bakeoff, text};
+use crate::support::{Bench, CommandOutput, Run, array, bakeoff, text};
 
 /// Three canaries: one syncs, one claims to but does not, one claims nothing.
 const STUDY: &str = "title: Three canaries\n\
@@ -37,7 +37,8 @@ fn canary_that_syncs_less_than_it_claims_loses_its_claim() {
     let finding = "claimed claims one node's disk for acknowledged writes, but 0 syncs for 50 \
                    acknowledged writes";
     assert_eq!(array(&run.report["findings"])[0], finding);
-    let shown = Ran::run(bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0])).stdout;
+    let shown =
+        CommandOutput::run(bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0])).stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
     assert!(place("claimed claims one node's disk") < place("total seconds"), "{shown}");
     // The trial stays valid: its figures describe such a system.

@@ -17,7 +17,8 @@ fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value>
          trials: 1\n"
     ));
     let mut command = bench.command();
-    crate::support::Ran::run(command.args(["--threads", &threads.to_string()])).ends_with(0);
+    crate::support::CommandOutput::run(command.args(["--threads", &threads.to_string()]))
+        .ends_with(0);
     let stages = bench.record()[1]["stages"].clone();
     array(&stages).to_vec()
 }

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{BASELINE_FOR, Bench, Ran, array, text, wait_for};
+use crate::support::{BASELINE_FOR, Bench, CommandOutput, array, text, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -44,9 +44,10 @@ fn sheet_of_one_system_twice_shows_only_option_differences() {
                    node's disk; unsynced acknowledges a write in the page cache of one node; a power \
                    cut may take what unsynced acknowledged";
     assert_eq!(array(&run.report["findings"])[0], finding);
-    let shown =
-        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
-            .stdout;
+    let shown = CommandOutput::run(
+        crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]),
+    )
+    .stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
     let output = "! a write is acknowledged: synced: on one node's disk";
     assert!(place(finding) < place(output));
@@ -115,7 +116,7 @@ fn interrupted_machine_baseline_leaves_nothing() {
         || crate::support::processes_of(bench.path()).iter().any(|one| one.contains("/baseline/"));
     wait_for("the server that does nothing", Duration::from_secs(30), server);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let ran = Ran::from_output(child.wait_with_output().unwrap());
+    let ran = CommandOutput::from_output(child.wait_with_output().unwrap());
     ran.ends_with(130);
     crate::support::nothing_runs_in(bench.path());
     let runs = bench.runs();

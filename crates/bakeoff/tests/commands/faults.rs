@@ -12,8 +12,8 @@ use bakeoff_host::network;
 use serde_json::Value;
 
 use crate::support::{
-    Bench, NETWORKS, Ran, Run, array, can_refuse_namespaces, nothing_runs_in, path_to_ours,
-    processes_of, skipped, text, wait_for, without_namespaces,
+    Bench, CommandOutput, NETWORKS, Run, array, can_refuse_namespaces, nothing_runs_in,
+    path_to_ours, processes_of, skipped, text, wait_for, without_namespaces,
 };
 
 /// Returns a study of one canary with faults. The load is open and takes three seconds.
@@ -250,7 +250,7 @@ fn kill_that_the_study_asks_for_is_no_event() {
     let faults = "killed: {kill: leader, at: 500ms, restart-after: 2500ms}";
     let study = study("options: {sync: each}", faults).replace("after: 3s", "after: 6s");
     let bench = Bench::new(&(study + "sample-every: 200ms\n"));
-    let ran = Ran::run(bench.command().arg("--all"));
+    let ran = CommandOutput::run(bench.command().arg("--all"));
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
     let proof = trial["injections"][0]["hits"][0]["proof"].to_string();
@@ -304,7 +304,7 @@ fn leader_of_a_process_is_refused_before_the_run() {
          loads: {{steady: {{rate: 100/s, clients: 2, warmup: 0s, stop: {{after: 1s}}}}}}\n\
          faults: {{paused: {{pause: leader, at: 100ms, for: 50ms}}}}\ntrials: 1\n"
     ));
-    let ran = Ran::run(bench.command().env("PATH", path_to_ours()));
+    let ran = CommandOutput::run(bench.command().env("PATH", path_to_ours()));
     let what = "bakeoff cannot know which node of system `web` leads";
     ran.ends_with(2).complains(&[what, "study.yaml:6:26", "name its nodes by number"]);
 }
@@ -358,7 +358,7 @@ fn relays_are_refused_before_systems_that_announce_where_they_listen() {
     let study = study("nodes: 1", "isolated: {isolate: leader, at: 500ms, for: 700ms}");
     let study = study.replace("kind: canary", "kind: memcached");
     let bench = Bench::new(&study.replace("count: 200}", "count: 200}, reads: default"));
-    let ran = Ran::run(&mut without_namespaces(NETWORKS, &bench.command()));
+    let ran = CommandOutput::run(&mut without_namespaces(NETWORKS, &bench.command()));
     let wanted = "no relay can stand before memcached";
     ran.ends_with(2).complains(&[wanted, "--faults"]);
 }
@@ -409,7 +409,7 @@ fn cut_networks_need_networks_of_their_own() {
     let places = bench.path().join("places.yaml");
     std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
         .unwrap();
-    let ran = Ran::run(bench.command().args(["--on", places.to_str().unwrap()]));
+    let ran = CommandOutput::run(bench.command().args(["--on", places.to_str().unwrap()]));
     let wanted = "fault `isolated` cannot `isolate` nodes on other machines";
     ran.ends_with(2).complains(&[wanted, "without `--on`"]);
 }
@@ -477,6 +477,6 @@ fn option_chooses_faults() {
     let names: Vec<Value> = injections(&run).iter().map(|one| one["fault"].clone()).collect();
     assert_eq!(names, ["b", "b"]);
     let bench = Bench::new(&study);
-    let ran = Ran::run(bench.command().args(["--faults", "other"]));
+    let ran = CommandOutput::run(bench.command().args(["--faults", "other"]));
     ran.ends_with(2).complains(&["has no fault `other`", "its faults: `a` and `b`"]);
 }

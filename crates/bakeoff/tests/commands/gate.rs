@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, has, nothing_runs_in, record, text};
 
 const LOADS: &str = "\
 loads:
@@ -56,7 +56,7 @@ fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
 fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let bench = canaries();
     let slower = ["--system", "canary", "--new-option", "delay=50ms", "--trials", "6"];
-    let ran = Ran::run(&mut gate(&bench, &slower));
+    let ran = CommandOutput::run(&mut gate(&bench, &slower));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stdout,
@@ -81,12 +81,13 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     assert_eq!(names, ["base", "new"]);
     assert_eq!(header["gate"]["system"], "canary");
     // Other commands read it like any run, and `--resume` judges it again from the record.
-    let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let report = CommandOutput::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     says(&report.stdout, &["base sustained"]);
-    let history = Ran::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
+    let history =
+        CommandOutput::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
     says(&history.stdout, &["study-gate", "12 trials, complete"]);
     let again = ["gate", "--json", "--resume"];
-    let again = Ran::run(bakeoff().args(again).arg(&run));
+    let again = CommandOutput::run(bakeoff().args(again).arg(&run));
     assert_eq!(again.code, Some(6), "{}{}", again.stdout, again.stderr);
     let json: Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
     Schemas::read().allow("compare", &json);
@@ -96,7 +97,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let junit = bench.path().join("junit.xml");
     let mut again = bakeoff();
     again.arg("gate").arg("--junit").arg(&junit).arg("--resume").arg(&run);
-    let annotated = Ran::run(again.env("GITHUB_ACTIONS", "true")).ends_with(6);
+    let annotated = CommandOutput::run(again.env("GITHUB_ACTIONS", "true")).ends_with(6);
     says(&annotated.stderr, &["::error title=bakeoff gate%3A work/load%3A throughput"]);
     let xml = std::fs::read_to_string(&junit).unwrap();
     says(
@@ -108,11 +109,11 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
         ],
     );
     let markdown = ["gate", "--format", "markdown", "--resume"];
-    let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
+    let markdown = CommandOutput::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
     // In the other direction nothing is lost.
     let faster = ["--system", "canary", "--base-option", "delay=50ms", "--trials", "6"];
-    let ran = Ran::run(&mut gate(&bench, &faster));
+    let ran = CommandOutput::run(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["pass: no condition is proven"]);
 }
@@ -125,11 +126,11 @@ fn resumed_gate_is_judged_as_a_whole() {
     let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let run = bench.has_trials(1);
     kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
-    let ran = Ran::from_output(begun.wait_with_output().unwrap());
+    let ran = CommandOutput::from_output(begun.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(130), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["the run is incomplete", "cannot tell"]);
     says(&ran.stderr, &["`bakeoff gate --resume "]);
-    let whole = Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run));
+    let whole = CommandOutput::run(bakeoff().args(["gate", "--resume"]).arg(&run));
     assert_eq!(whole.code, Some(6), "{}{}", whole.stdout, whole.stderr);
     says(&whole.stdout, &["stop: proven for the new build of canary: work/load: throughput"]);
     let trials = bench.record().iter().filter(|line| line["line"] == "trial").count();
@@ -160,7 +161,7 @@ fn scattering() -> (Bench, [&'static str; 4]) {
 #[test]
 fn scattered_figures_get_more_trials() {
     let (bench, builds) = scattering();
-    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
+    let ran = CommandOutput::run(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stderr,
@@ -177,18 +178,18 @@ fn scattered_figures_get_more_trials() {
     let trials = extended.last().unwrap()["trials"].as_u64().unwrap();
     assert_eq!(lines.iter().filter(|line| line["line"] == "trial").count() as u64, 2 * trials);
     let run = bench.runs().pop().unwrap();
-    let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let report = CommandOutput::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     let json: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(json["trials_planned"], 2 * trials);
     // A second judgement adds no trials.
-    assert_eq!(Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
+    assert_eq!(CommandOutput::run(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
 }
 
 #[test]
 fn gate_adds_no_useless_trials() {
     let (bench, builds) = scattering();
     let few = ["--detect", "20%", "--max-trials", "8"];
-    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &few].concat()));
+    let ran = CommandOutput::run(&mut gate(&bench, &[&builds[..], &few].concat()));
     assert_eq!(ran.code, Some(7), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stderr, &["up to 8 of each build", "[12/12]"]);
     says(&ran.stdout, &["inconclusive: no condition is proven"]);
@@ -213,20 +214,20 @@ fn gate_replaces_the_command_of_a_process() {
     script(&bench, "copy/server", &server("2ms"));
     // `--system` is optional for a single system.
     let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "6"];
-    let ran = Ran::run(&mut gate(&bench, &builds("./new/server")));
+    let ran = CommandOutput::run(&mut gate(&bench, &builds("./new/server")));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["old/server", "new/server", "stop: proven for the new build of web"]);
     let asked = [&builds("./new/server")[..], &["--fail-if", "throughput > +50%"]].concat();
-    assert_eq!(Ran::run(&mut gate(&bench, &asked)).code, Some(0));
+    assert_eq!(CommandOutput::run(&mut gate(&bench, &asked)).code, Some(0));
     let runs = bench.runs().len();
     for (new, expected) in [
         ("old/../old/server", "are the same file"),
         ("./copy/server", "hold the same bytes (SHA-256 "),
     ] {
-        let ran = Ran::run(&mut gate(&bench, &builds(new))).ends_with(2);
+        let ran = CommandOutput::run(&mut gate(&bench, &builds(new))).ends_with(2);
         says(&ran.stderr, &[expected, "hint: was the new one built? nothing was started"]);
     }
-    let ran = Ran::run(&mut gate(&bench, &["--new", "3.6"])).ends_with(2);
+    let ran = CommandOutput::run(&mut gate(&bench, &["--new", "3.6"])).ends_with(2);
     says(&ran.stderr, &["`web` is a command, and `3.6` would not choose one"]);
     assert_eq!(bench.runs().len(), runs, "nothing was begun");
     nothing_runs_in(bench.path());
@@ -236,7 +237,7 @@ fn gate_replaces_the_command_of_a_process() {
 fn rejects_bad_gates_before_starting_anything() {
     let bench = canaries();
     let check = |arguments: &[&str], expected: &[&str]| {
-        let ran = Ran::run(&mut gate(&bench, arguments));
+        let ran = CommandOutput::run(&mut gate(&bench, arguments));
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         says(&ran.stderr, expected);
         assert_eq!(ran.stdout, "");
@@ -269,7 +270,7 @@ fn rejects_bad_gates_before_starting_anything() {
          workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
     ));
     let check = |arguments: &[&str], expected: &[&str]| {
-        let ran = Ran::run(&mut gate(&etcd, arguments));
+        let ran = CommandOutput::run(&mut gate(&etcd, arguments));
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         says(&ran.stderr, expected);
     };
@@ -281,7 +282,7 @@ fn rejects_bad_gates_before_starting_anything() {
     check(&["--system", "kv", "--new", "consul@1.20"], &["a version of `consul`"]);
     check(&["--system", "kv", "--base", "3.5", "--new", "v3.5"], &["the same program"]);
     check(&["--system", "there", "--new", "3.5"], &["`there` runs already"]);
-    let run = Ran::run(bakeoff().args(["gate", "--resume", "/nowhere"])).ends_with(2);
+    let run = CommandOutput::run(bakeoff().args(["gate", "--resume", "/nowhere"])).ends_with(2);
     says(&run.stderr, &["cannot read `/nowhere`"]);
 }
 
@@ -301,7 +302,7 @@ fn documented_ci_files_are_valid_yaml() {
     let studies = blocks(&document, "yaml");
     let files = [studies.as_slice(), &blocks(&document, "yml")].concat();
     assert_eq!((studies.len(), files.len()), (1, 3), "a study, GitHub's and GitLab's");
-    let help = Ran::run(bakeoff().args(["gate", "--help"])).ends_with(0).stdout;
+    let help = CommandOutput::run(bakeoff().args(["gate", "--help"])).ends_with(0).stdout;
     let mut calls = 0;
     for file in &files {
         let mut scalars = Vec::new();
@@ -322,7 +323,8 @@ fn documented_ci_files_are_valid_yaml() {
     assert_eq!(calls, 2);
     // The study parses as it is.
     let bench = Bench::new(&files[0]);
-    let ran = Ran::run(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
+    let ran =
+        CommandOutput::run(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
     says(&ran.stderr, &["--base: program `./old` not found"]);
     assert!(has("sh"));
 }
@@ -333,7 +335,7 @@ fn doubled_memory_fails_the_gate() {
     // Memory is read during the load, in windows far below the one-second samples.
     let builds = ["--base-option", "hold=64MiB", "--new-option", "hold=128MiB"];
     let asked = ["--system", "canary", "--trials", "6", "--fail-if", "memory > 50%"];
-    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &asked].concat()));
+    let ran = CommandOutput::run(&mut gate(&bench, &[&builds[..], &asked].concat()));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["stop: proven for the new build of canary: memory > 50%"]);
 }

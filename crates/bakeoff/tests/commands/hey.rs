@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::canary::Canary;
-use crate::support::{Ran, bakeoff, wait_for};
+use crate::support::{CommandOutput, bakeoff, wait_for};
 
 /// An HTTP server that answers each request by a function of its number and head.
 struct Server {
@@ -136,8 +136,8 @@ fn redirect(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
 }
 
-fn hey(args: &[&str]) -> Ran {
-    Ran::run(bakeoff().arg("hey").args(args))
+fn hey(args: &[&str]) -> CommandOutput {
+    CommandOutput::run(bakeoff().arg("hey").args(args))
 }
 
 /// Returns the figure after a label of the summary.
@@ -149,7 +149,7 @@ fn figure(stdout: &str, label: &str) -> f64 {
 }
 
 #[track_caller]
-fn holds(ran: &Ran, parts: &[&str]) {
+fn holds(ran: &CommandOutput, parts: &[&str]) {
     for part in parts {
         assert!(ran.stdout.contains(part), "`{part}` is not in:\n{}", ran.stdout);
     }
@@ -239,7 +239,7 @@ fn failures_count_in_heys_lines_and_successes_go_to_stderr() {
 }
 
 /// The rate on standard error.
-fn successes_per_second(ran: &Ran) -> f64 {
+fn successes_per_second(ran: &CommandOutput) -> f64 {
     let (_, rest) = ran.stderr.split_once("successes alone: ").expect("there are failures");
     rest.split(' ').next().unwrap().parse().expect("it is a rate")
 }
@@ -273,7 +273,7 @@ fn slow_failures_stay_in_the_percentiles_of_hey_and_wrk() {
     let url = server.url();
     let mut command = bakeoff();
     command.args(["wrk", "-t1", "-c5", "-d3s", "--latency", &url]);
-    let ran = Ran::run(&mut command).ends_with(0);
+    let ran = CommandOutput::run(&mut command).ends_with(0);
     let line = ran.stdout.lines().find(|line| line.starts_with("     99%"));
     let p99 = line.unwrap_or_default().trim_start_matches("     99%").trim();
     let ms: f64 = p99.trim_end_matches("ms").parse().unwrap_or_default();
@@ -488,7 +488,7 @@ fn interrupted_hey_run_prints_its_figures() {
     wait_for("a hundred requests", Duration::from_secs(20), || server.count() > 100);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    let ran = CommandOutput::from_output(child.wait_with_output().unwrap()).ends_with(130);
     assert!(figure(&ran.stdout, "Requests/sec") > 0.0);
     assert!(figure(&ran.stdout, "Total") < 30.0);
     holds(&ran, &["[200]\t"]);
@@ -501,8 +501,8 @@ fn link_named_hey_runs_hey() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bakeoff"), &link).unwrap();
     let server = Server::hello();
     let mut command = std::process::Command::new(&link);
-    let ran = Ran::run(command.args(["-n", "10", "-c", "2", &server.url()])).ends_with(0);
+    let ran = CommandOutput::run(command.args(["-n", "10", "-c", "2", &server.url()])).ends_with(0);
     holds(&ran, &["[200]\t10 responses"]);
-    let ran = Ran::run(&mut std::process::Command::new(&link)).ends_with(2);
+    let ran = CommandOutput::run(&mut std::process::Command::new(&link)).ends_with(2);
     ran.complains(&["no URL"]);
 }

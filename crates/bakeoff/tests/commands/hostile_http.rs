@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use crate::support::hostile::{Behaviour, Hostile};
 use crate::support::http2::{GrpcAnswer, Http2, Http2Behaviour};
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, bakeoff, skipped};
+use crate::support::{Bench, CommandOutput, bakeoff, skipped};
 
 /// Maximum time of a load, far above the expected one because a machine may be busy.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Loads a server for a second with four clients that wait half a second for an answer.
-fn load(server: &Hostile, more: &[&str]) -> (Value, Ran) {
+fn load(server: &Hostile, more: &[&str]) -> (Value, CommandOutput) {
     let mut command = bakeoff();
     command.args(["load", &server.url(), "--clients", "4", "--threads", "2", "--json"]);
     command.args(["--for", "1s", "--timeout", "500ms"]).args(more);
     let began = Instant::now();
-    let ran = Ran::run(&mut command);
+    let ran = CommandOutput::run(&mut command);
     assert!(began.elapsed() < ENDED_WITHIN, "{:?}", began.elapsed());
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
@@ -88,7 +88,7 @@ fn plain_text_at_a_tls_port_ends_the_load() {
     let hint = "this port speaks TLS: try `https://`";
     let load = |more: &[&str]| {
         let sent = server.requests();
-        let ran = Ran::run(bakeoff().args(["load", &server.url()]).args(more));
+        let ran = CommandOutput::run(bakeoff().args(["load", &server.url()]).args(more));
         (ran, server.requests() - sent)
     };
     for more in [&["--for", "20s"][..], &["--for", "20s", "--rate", "100/s"]] {
@@ -104,7 +104,7 @@ fn plain_text_at_a_tls_port_ends_the_load() {
         server.url().trim_end_matches('/')
     );
     let sent = server.requests();
-    Ran::run(&mut Bench::new(&study).command()).ends_with(1).complains(&[hint]);
+    CommandOutput::run(&mut Bench::new(&study).command()).ends_with(1).complains(&[hint]);
     assert!(server.requests() - sent <= 200);
 }
 
@@ -154,7 +154,7 @@ fn unprocessed_streams_are_repeated() {
         let mut command = bakeoff();
         command.args(["load", &format!("http://{}/", server.address), "--http2", "--json"]);
         command.args(["--clients", "4", "--in-flight", "8", "--requests", "2000"]);
-        let ran = Ran::run(&mut command);
+        let ran = CommandOutput::run(&mut command);
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["errors"], json!({}), "{ways:?}: {result:#}");
         assert_eq!(count(&result["verified"]), 2000, "{ways:?}");
@@ -193,7 +193,7 @@ fn grpc_call_succeeds_by_its_own_status() {
         let url = format!("http://{}", server.address);
         let mut command = bakeoff();
         command.args(["load", &url, "--http2", "--json", "--clients", "2", "--requests", "40"]);
-        let ran = Ran::run(command.args(more));
+        let ran = CommandOutput::run(command.args(more));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         let failed = if expected.is_some() { 40 } else { 0 };
         assert_eq!(count(&result["verified"]), 40 - failed, "{grpc:?}: {result:#}");
@@ -208,7 +208,7 @@ fn grpc_call_succeeds_by_its_own_status() {
             "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"{url}\"]}}\nworkloads:\n  calls: \
              {{mix: {{request: 1}}, request: {{path: /a.B/C, http2: true}}}}\nloads:\n  few: {{clients: 2, stop: {{operations: 40}}}}\ntrials: 1\n",
         );
-        let ran = Ran::run(&mut Bench::new(&study).command());
+        let ran = CommandOutput::run(&mut Bench::new(&study).command());
         let ran = ran.ends_with(i32::from(expected.is_some()));
         if let Some(what) = expected {
             ran.complains(&[what]);
@@ -259,7 +259,7 @@ fn reports_surplus_bytes_after_a_body() {
     let server = Hostile::start(Behaviour::AnswersTwice);
     let mut command = bakeoff();
     command.args(["load", &server.url(), "--clients", "4", "--for", "1s", "--timeout", "500ms"]);
-    let ran = Ran::run(&mut command);
+    let ran = CommandOutput::run(&mut command);
     assert!(ran.stdout.contains("Connections lost or refused: "), "{}", ran.stdout);
     assert!(
         ran.stdout.contains("an answer without a request: `HTTP/1.1 200 OK`"),
@@ -296,17 +296,17 @@ fn reports_delayed_acks_of_split_answers() {
     // From the first request, and also on used connections.
     for warmup in ["0s", "3s"] {
         let arguments = ["load", &url, "-c", "8", "--for", "3s", "--warmup", warmup];
-        let ran = Ran::run(bakeoff().args(arguments));
+        let ran = CommandOutput::run(bakeoff().args(arguments));
         let cause = "ended 40 to 48 ms after they began: this is what a delayed ACK looks like";
         assert!(ran.stdout.contains(cause), "{warmup}: {}", ran.stdout);
-        let ran = Ran::run(bakeoff().args(arguments).arg("--json"));
+        let ran = CommandOutput::run(bakeoff().args(arguments).arg("--json"));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         let share = result["delayed_ack_share"].as_f64().unwrap_or_default();
         assert!((0.3..=1.0).contains(&share), "{warmup}: {share}");
     }
-    let ran = Ran::run(bakeoff().args(["hey", "-c", "8", "-z", "2s", &url]));
+    let ran = CommandOutput::run(bakeoff().args(["hey", "-c", "8", "-z", "2s", &url]));
     assert!(ran.stderr.contains("this is what a delayed ACK looks like"), "{ran:?}");
-    let ran = Ran::run(bakeoff().args(["wrk", "-c", "8", "-t", "2", "-d", "2s", &url]));
+    let ran = CommandOutput::run(bakeoff().args(["wrk", "-c", "8", "-t", "2", "-d", "2s", &url]));
     assert!(ran.stderr.contains("this is what a delayed ACK looks like"), "{ran:?}");
     let (result, _) = load(&Hostile::start(Behaviour::Honest), &[]);
     assert_eq!(result["delayed_ack_share"], Value::Null);

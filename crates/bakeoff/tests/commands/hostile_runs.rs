@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Ran, array, bakeoff, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, text};
 
 const STUDY: &str = "\
 title: One short trial after the other
@@ -26,7 +26,7 @@ fn run() -> (tempfile::TempDir, PathBuf) {
     static RECORD: OnceLock<String> = OnceLock::new();
     let record = RECORD.get_or_init(|| {
         let bench = Bench::new(STUDY);
-        Ran::run(&mut bench.command()).ends_with(0);
+        CommandOutput::run(&mut bench.command()).ends_with(0);
         let text = fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap();
         text.lines().take(2).map(|line| format!("{line}\n")).collect()
     });
@@ -48,17 +48,17 @@ fn alter(run: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     fs::write(file, text).unwrap();
 }
 
-fn report(run: &Path) -> Ran {
-    Ran::run(bakeoff().arg("report").arg(run))
+fn report(run: &Path) -> CommandOutput {
+    CommandOutput::run(bakeoff().arg("report").arg(run))
 }
 
-fn resume(run: &Path) -> Ran {
-    Ran::run(bakeoff().args(["run", "--resume"]).arg(run))
+fn resume(run: &Path) -> CommandOutput {
+    CommandOutput::run(bakeoff().args(["run", "--resume"]).arg(run))
 }
 
 /// Resumes a run as its user's own.
-fn resume_trusted(run: &Path) -> Ran {
-    Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(run))
+fn resume_trusted(run: &Path) -> CommandOutput {
+    CommandOutput::run(bakeoff().args(["run", "--trust", "--resume"]).arg(run))
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn run_folder_with_links_is_not_resumed() {
 #[test]
 fn run_folder_belongs_to_its_owner() {
     let bench = Bench::new(STUDY);
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let run = &bench.runs()[0];
     let mut folders = vec![run.clone()];
     while let Some(folder) = folders.pop() {
@@ -118,7 +118,7 @@ fn rejects_a_histogram_that_demands_memory() {
     alter(&run, 1, |trial| {
         trial["stages"][0]["measurement"]["schedule_lag"] = json!({ "hdr": hdr });
     });
-    let ran = Ran::run(
+    let ran = CommandOutput::run(
         std::process::Command::new("sh")
             .args(["-c", "ulimit -v 2000000 && exec \"$0\" report \"$1\""])
             .arg(env!("CARGO_BIN_EXE_bakeoff"))
@@ -157,8 +157,8 @@ fn no_record_needs_much_more_memory_than_its_size() {
         measured["seconds"] = json!([]);
         stage
     };
-    type Alter<'a> = &'a dyn Fn(&mut Value);
-    let cases: [(&str, Alter<'_>); 6] = [
+    type Alteration<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(&str, Alteration<'_>); 6] = [
         ("stages", &|trial| trial["stages"] = many(&bare(trial), 20_000)),
         ("operations", &|trial| {
             let mut stage = trial["stages"][0].take();
@@ -287,7 +287,7 @@ fn writable_run_is_resumed_only_with_trust() {
         std::os::unix::fs::chown(&record, Some(65534), Some(65534)).unwrap();
         resume(&run).ends_with(2).complains(&["belongs to the user with ID 65534", "--trust"]);
     }
-    Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
+    CommandOutput::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
 }
 
 /// Turns the system into a shell command that leaves a mark. Returns the mark's path.
@@ -320,7 +320,7 @@ fn record_of_others_executes_nothing_without_trust() {
     let reproduce = |options: &[&str]| {
         let mut command = bakeoff();
         command.arg("reproduce").arg(run.join("record.jsonl")).arg("--out").arg(&out).args(options);
-        Ran::run(&mut command)
+        CommandOutput::run(&mut command)
     };
     let listed = format!("one: /bin/sh -c 'touch {}' {{port}}", mark.display());
     for ran in [reproduce(&[]), resume(&run)] {
@@ -360,7 +360,7 @@ fn own_record_is_resumed_from_anywhere_but_not_if_changed() {
     let state = dir.path().join("state");
     let mut other = bakeoff();
     other.env("XDG_STATE_HOME", &state).args(["run", "--resume"]).arg(&away);
-    Ran::run(&mut other).ends_with(2).complains(&["did not write"]);
+    CommandOutput::run(&mut other).ends_with(2).complains(&["did not write"]);
     resume(&away).ends_with(0);
     resume(&run).ends_with(0);
 }
@@ -390,7 +390,8 @@ fn nothing_but_files_of_a_run_is_read() {
         let unknown = found.iter().filter(|(_, outcome)| *outcome == "cannot tell");
         assert_eq!(unknown.count(), 5, "{kind}: {found:?}");
         let runs = run.parent().unwrap();
-        let listed = Ran::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
+        let listed =
+            CommandOutput::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
         assert!(listed.stdout.contains("2 trials, complete"), "{}", listed.stdout);
         special(&run, "record.jsonl", kind);
         let run_text = run.to_str().unwrap();
@@ -412,13 +413,14 @@ fn nothing_but_files_of_a_run_is_read() {
             &["vault-benchmark", "run", &format!("-config={run_text}/record.jsonl")],
             &["dbtester", "analyze", "--config", &format!("{run_text}/record.jsonl")],
         ] {
-            let ran = Ran::run(bakeoff().args(words));
+            let ran = CommandOutput::run(bakeoff().args(words));
             assert_ne!(ran.code, Some(0), "{kind} {words:?}: {}", ran.stdout);
             let said = ["not a regular file", "no run in", "symbolic links"];
             let is_said = said.iter().any(|said| ran.stderr.contains(said));
             assert!(is_said, "{kind} {words:?}: {}", ran.stderr);
         }
-        let listed = Ran::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
+        let listed =
+            CommandOutput::run(bakeoff().args(["history", "--out"]).arg(runs)).ends_with(0);
         assert!(listed.stdout.contains("no runs"), "{}", listed.stdout);
     }
 }
@@ -460,7 +462,8 @@ fn record_texts_are_escaped_in_every_format() {
         found.contains(|c: char| c != '\n' && c != '\t' && bakeoff_core::units::is_harmful(c))
     };
     for form in ["terminal", "markdown", "csv", "json", "html"] {
-        let ran = Ran::run(bakeoff().arg("report").arg(&run).args(["--format", form])).ends_with(0);
+        let ran = CommandOutput::run(bakeoff().arg("report").arg(&run).args(["--format", form]))
+            .ends_with(0);
         assert!(ran.stdout.len() > 100, "{form}");
         assert!(!harmful(&ran.stdout), "{form}: {:?}", ran.stdout);
         assert!(!harmful(&ran.stderr), "{form}: {:?}", ran.stderr);
@@ -475,7 +478,8 @@ fn record_texts_are_escaped_in_every_format() {
             _ => {}
         }
     }
-    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(dir.path())).ends_with(0);
+    let history =
+        CommandOutput::run(bakeoff().args(["history", "--out"]).arg(dir.path())).ends_with(0);
     assert!(!harmful(&history.stdout) && !harmful(&history.stderr), "{}", history.stdout);
 }
 
@@ -485,12 +489,13 @@ fn study_texts_reach_no_terminal_raw() {
     let bench = Bench::new(
         &STUDY.replace("title: One short trial after the other", &format!("title: \"{title}\"")),
     );
-    let run = Ran::run(&mut bench.command()).ends_with(0);
+    let run = CommandOutput::run(&mut bench.command()).ends_with(0);
     let study = bench.path().join("study.yaml");
-    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(bench.out())).ends_with(0);
-    let doctor = Ran::run(bakeoff().arg("doctor").arg(&study));
+    let history =
+        CommandOutput::run(bakeoff().args(["history", "--out"]).arg(bench.out())).ends_with(0);
+    let doctor = CommandOutput::run(bakeoff().arg("doctor").arg(&study));
     let folder = bench.runs()[0].clone();
-    let gate = Ran::run(bakeoff().arg("compare").arg(&folder).arg(&folder)).ends_with(0);
+    let gate = CommandOutput::run(bakeoff().arg("compare").arg(&folder).arg(&folder)).ends_with(0);
     for ran in [run, history, doctor, gate] {
         for text in [&ran.stdout, &ran.stderr] {
             assert!(!text.contains('\u{1b}'), "{text:?}");
@@ -503,7 +508,7 @@ fn files_of_commands_that_every_user_can_write_are_reported() {
     let bench = Bench::new(STUDY);
     let study = bench.path().join("study.yaml");
     let warned = "can be written by every user, and bakeoff executes the commands in it";
-    let doctor = || Ran::run(bakeoff().arg("doctor").arg(&study));
+    let doctor = || CommandOutput::run(bakeoff().arg("doctor").arg(&study));
     assert!(!doctor().stderr.contains(warned));
     fs::set_permissions(&study, fs::Permissions::from_mode(0o666)).unwrap();
     doctor().complains(&[warned]);
@@ -512,7 +517,7 @@ fn files_of_commands_that_every_user_can_write_are_reported() {
                 ssh: [\"-oProxyCommand=false; true\"]\n";
     fs::write(&places, text).unwrap();
     fs::set_permissions(&places, fs::Permissions::from_mode(0o666)).unwrap();
-    let ran = Ran::run(bakeoff().arg("doctor").arg(&study).arg("--on").arg(&places));
+    let ran = CommandOutput::run(bakeoff().arg("doctor").arg(&study).arg("--on").arg(&places));
     ran.complains(&[
         warned,
         "adds options to `ssh`, which may execute commands: -oProxyCommand=false; true",
@@ -522,14 +527,14 @@ fn files_of_commands_that_every_user_can_write_are_reported() {
 /// Returns a complete run with its reports, in its own folder.
 fn whole_run() -> (Bench, PathBuf) {
     let bench = Bench::new(STUDY);
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let run = bench.runs()[0].clone();
     (bench, run)
 }
 
 /// Returns the findings of `bakeoff verify`, by name, with its exit code and the record's head.
 fn verified(run: &Path, arguments: &[&str]) -> (BTreeMap<String, String>, Option<i32>, String) {
-    let ran = Ran::run(bakeoff().arg("verify").arg(run).arg("--json").args(arguments));
+    let ran = CommandOutput::run(bakeoff().arg("verify").arg(run).arg("--json").args(arguments));
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
     let each = array(&found["verified"]).iter();
     let each = each.map(|one| (text(&one["what"]).to_owned(), text(&one["outcome"]).to_owned()));
@@ -567,13 +572,13 @@ fn altered_record_does_not_verify() {
         &["compare", run_text, run_text],
         &["reproduce", run_text, "--with", run_text],
     ] {
-        let ran = Ran::run(bakeoff().args(words));
+        let ran = CommandOutput::run(bakeoff().args(words));
         assert!(ran.stderr.contains("is inconsistent"), "{words:?}: {}", ran.stderr);
     }
     let runs = run.parent().unwrap().to_str().unwrap();
-    let folder = Ran::run(bakeoff().args(["report", runs])).ends_with(2);
+    let folder = CommandOutput::run(bakeoff().args(["report", runs])).ends_with(2);
     folder.complains(&["is a folder of runs", "is the newest"]);
-    let listed = || Ran::run(bakeoff().args(["history", "--out", runs])).stdout;
+    let listed = || CommandOutput::run(bakeoff().args(["history", "--out", runs])).stdout;
     assert!(listed().contains("changed after it was written"), "{}", listed());
     let lines: Vec<&str> = record.lines().collect();
     let without = |place: usize| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::canary::Canary;
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, bakeoff, folders, record};
+use crate::support::{Bench, CommandOutput, array, bakeoff, folders, record};
 
 /// Handwritten schemas.
 const SCHEMAS: [&str; 6] = ["record", "run", "history", "compare", "load", "trend"];
@@ -33,7 +33,7 @@ trials: 2
 ";
 
 #[track_caller]
-fn printed(ran: &Ran) -> Value {
+fn printed(ran: &CommandOutput) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
@@ -41,18 +41,19 @@ fn printed(ran: &Ran) -> Value {
 fn run_outputs_match_their_schemas() {
     let schemas = Schemas::read();
     let bench = Bench::new(STUDY);
-    let ran = Ran::run(bench.command().arg("--json"));
+    let ran = CommandOutput::run(bench.command().arg("--json"));
     schemas.allow("run", &printed(&ran));
     let run = bench.runs().pop().expect("it left a run");
     record(&run).iter().for_each(|line| schemas.allow("record", line));
     let report = std::fs::read_to_string(run.join("report.json")).unwrap();
     schemas.allow("run", &serde_json::from_str(&report).unwrap());
-    let history = Ran::run(bakeoff().args(["history", "--json", "--out"]).arg(bench.out()));
+    let history =
+        CommandOutput::run(bakeoff().args(["history", "--json", "--out"]).arg(bench.out()));
     let history = printed(&history.ends_with(0));
     assert_eq!(array(&history).len(), 1);
     schemas.allow("history", &history);
     let compare = ["--json", "--fail-if", "p99 > 5%", "--fail-if", "throughput < -5%"];
-    let compared = Ran::run(bakeoff().arg("compare").args([&run, &run]).args(compare));
+    let compared = CommandOutput::run(bakeoff().arg("compare").args([&run, &run]).args(compare));
     let compared = printed(&compared.ends_with(7));
     assert!(!array(&compared["comparisons"]).is_empty());
     schemas.allow("compare", &compared);
@@ -79,7 +80,7 @@ fn load_outputs_match_their_schema() {
         if number == 1 {
             command.arg("--out").arg(&out);
         }
-        schemas.allow("load", &printed(&Ran::run(&mut command)));
+        schemas.allow("load", &printed(&CommandOutput::run(&mut command)));
     }
     let run = folders(&out).pop().expect("it left a run");
     record(&run).iter().for_each(|line| schemas.allow("record", line));
@@ -159,7 +160,7 @@ fn first_line() -> Value {
         "title: t\nsystems: {one: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 9}, fill: true}}\n\
          loads: {steady: {clients: 1, warmup: 0s, stop: {operations: 10}}}\n",
     );
-    Ran::run(&mut bench.command());
+    CommandOutput::run(&mut bench.command());
     record(&bench.runs()[0]).swap_remove(0)
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::schema::Schemas;
 use crate::support::{
-    Bench, NETWORKS, Ran, array, bakeoff, can_refuse_namespaces, record, skipped, text,
+    Bench, CommandOutput, NETWORKS, array, bakeoff, can_refuse_namespaces, record, skipped, text,
     without_namespaces,
 };
 
@@ -37,7 +37,7 @@ impl CheckedRun {
              audit: {{kill: at-rest, linearizability: true{audit}}}\ntrials: 1\n",
             systems.collect::<String>(),
         ));
-        let ran = Ran::run(bench.command().args(["--threads", "2"]));
+        let ran = CommandOutput::run(bench.command().args(["--threads", "2"]));
         assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
         let lines = bench.record();
         let schemas = Schemas::read();
@@ -138,7 +138,8 @@ fn each_violation_is_caught_beside_honest_canaries() {
 
 /// Asserts that each form of the report has the verdicts and the operations that show a violation.
 fn reports_show(run: &CheckedRun) {
-    let report = |form: &[&str]| Ran::run(bakeoff().arg("report").args(form).arg(run.folder()));
+    let report =
+        |form: &[&str]| CommandOutput::run(bakeoff().arg("report").args(form).arg(run.folder()));
     let terminal = report(&["--all"]).stdout;
     for part in [
         "honest: linearizable: some order explains every answer of ",
@@ -285,7 +286,7 @@ fn checked_by(
         std::fs::write(&file, places).unwrap();
         command.arg("--on").arg(file);
     }
-    let ran = Ran::run(&mut by(command));
+    let ran = CommandOutput::run(&mut by(command));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let trial = record(&bench.runs()[0])[1].clone();
     (bench, trial)
@@ -306,7 +307,8 @@ fn history_is_kept_wherever_its_operations_were_sent_from() {
         let judged = &trial["linearizability"];
         assert_eq!((&judged["found"], &judged["keys"]), (&"violated".into(), &5.into()));
         let file = is_kept(&bench.runs()[0], judged);
-        let again = Ran::run(bakeoff().args(["judge", "--json"]).arg(file)).ends_with(6).stdout;
+        let again =
+            CommandOutput::run(bakeoff().args(["judge", "--json"]).arg(file)).ends_with(6).stdout;
         let again: Value = serde_json::from_str(&again).unwrap();
         for name in ["found", "operations", "keys", "keys_violated"] {
             assert_eq!(again[name], judged[name], "{name}");
@@ -329,7 +331,7 @@ fn verify_notices_a_history_that_was_altered_or_is_missing() {
     let file = is_kept(run, &trial["linearizability"]);
     let whole = std::fs::read_to_string(&file).unwrap();
     let verify = |code: i32, seen: &str| {
-        let ran = Ran::run(bakeoff().arg("verify").arg(run)).ends_with(code);
+        let ran = CommandOutput::run(bakeoff().arg("verify").arg(run)).ends_with(code);
         let line = ran.stdout.lines().find(|line| line.contains("  histories "));
         assert!(line.is_some_and(|line| line.contains(seen)), "`{seen}`: {}", ran.stdout);
     };
@@ -353,7 +355,7 @@ fn judge_draws_the_violation_and_names_invalid_lines() {
     let file = folder.path().join("history");
     let judge = |text: &str, code: i32| {
         std::fs::write(&file, text).unwrap();
-        Ran::run(bakeoff().arg("judge").arg(&file)).ends_with(code)
+        CommandOutput::run(bakeoff().arg("judge").arg(&file)).ends_with(code)
     };
     let event = |process: u32, event: &str| format!("INFO  jepsen.util - {process} :{event}\n");
     let write = |value: u32| {
@@ -370,6 +372,6 @@ fn judge_draws_the_violation_and_names_invalid_lines() {
     assert!(wrong.contains("line 3: process 1 ends an operation"), "{wrong}");
     let long = judge(&"x".repeat(1 << 20), 2).stderr;
     assert!(long.contains("line 1 is longer than 64 KiB"), "{long}");
-    let folder = Ran::run(bakeoff().arg("judge").arg(folder.path())).ends_with(2).stderr;
+    let folder = CommandOutput::run(bakeoff().arg("judge").arg(folder.path())).ends_with(2).stderr;
     assert!(folder.contains("is a directory"), "{folder}");
 }

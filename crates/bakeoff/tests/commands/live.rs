@@ -13,7 +13,7 @@ use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::record::{self, Record, TrialRecord};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, bakeoff, listener_apart, text};
+use crate::support::{Bench, CommandOutput, bakeoff, listener_apart, text};
 
 /// Two systems under a load with two stages. The second fails some operations.
 const STUDY: &str = "\
@@ -247,7 +247,7 @@ fn port_in_use_is_refused_before_anything_starts() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let bench = Bench::new(STUDY);
-    let ran = Ran::run(bench.command().arg(format!("--live={port}"))).ends_with(5);
+    let ran = CommandOutput::run(bench.command().arg(format!("--live={port}"))).ends_with(5);
     ran.complains(&[
         &format!("cannot listen on 127.0.0.1:{port} for `--live={port}`"),
         "hint: use",
@@ -279,7 +279,9 @@ fn unreachable_collector_is_a_warning_and_the_run_goes_on() {
     let address = listener_apart().local_addr().unwrap(); // closed at once: nothing listens there
     let bench = Bench::new(&STUDY.replace("[2, 4]", "2"));
     let endpoint = format!("otlp=http://{address}");
-    let ran = Ran::run(bench.command().args(["--trials", "1", "--json", "--export", &endpoint]));
+    let ran = CommandOutput::run(
+        bench.command().args(["--trials", "1", "--json", "--export", &endpoint]),
+    );
     let stderr = &ran.stderr;
     let first =
         format!("warning: an export to http://{address}/v1/metrics failed; the run goes on: ");

@@ -11,10 +11,12 @@ use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
 use crate::support::schema::Schemas;
-use crate::support::{Ran, array, bakeoff, close_for_all, folders, listener_apart, record, text};
+use crate::support::{
+    CommandOutput, array, bakeoff, close_for_all, folders, listener_apart, record, text,
+};
 
-pub(crate) fn load(arguments: &[&str]) -> Ran {
-    Ran::run(bakeoff().arg("load").args(arguments))
+pub(crate) fn load(arguments: &[&str]) -> CommandOutput {
+    CommandOutput::run(bakeoff().arg("load").args(arguments))
 }
 
 /// Returns the result as JSON and the exit code.
@@ -351,7 +353,7 @@ fn accepts_option_names_of_other_tools() {
     let mut child = quiet.spawn().unwrap();
     let targets = format!("GET {}\n", canary.url("/health"));
     child.stdin.take().unwrap().write_all(targets.as_bytes()).unwrap();
-    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0);
+    let ran = CommandOutput::from_output(child.wait_with_output().unwrap()).ends_with(0);
     let result: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(result["verified"], 50);
 }
@@ -360,7 +362,8 @@ fn accepts_option_names_of_other_tools() {
 fn newest_runs_have_names() {
     let canary = Canary::start("");
     let dir = TempDir::new().unwrap();
-    let here = |arguments: &[&str]| Ran::run(bakeoff().current_dir(dir.path()).args(arguments));
+    let here =
+        |arguments: &[&str]| CommandOutput::run(bakeoff().current_dir(dir.path()).args(arguments));
     here(&["report", "latest"]).ends_with(2).complains(&["there is no run `latest` in `runs`"]);
     for number in ["100", "200", "300"] {
         let url = canary.url("/health");
@@ -412,7 +415,7 @@ fn interrupted_load_prints_its_figures() {
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let began = Instant::now();
-    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    let ran = CommandOutput::from_output(child.wait_with_output().unwrap()).ends_with(130);
     assert!(began.elapsed() < Duration::from_secs(5));
     let result: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&result["interrupted"], &result["valid"]), (&json!(true), &json!(false)));
@@ -430,7 +433,7 @@ fn writes_plain_lines_to_a_pipe() {
     assert_eq!(ran.stdout.matches(&canary.url("/health")).count(), 1, "{}", ran.stdout);
 }
 
-impl Ran {
+impl CommandOutput {
     /// Fails the test if the output contains this text.
     #[track_caller]
     pub(crate) fn says_nothing_of(self, secret: &str) -> Self {
@@ -443,7 +446,7 @@ impl Ran {
 
 /// Loads with `--out`, and returns the output, the record and the run's folder.
 #[track_caller]
-fn recorded(out: &TempDir, arguments: &[&str]) -> (Ran, Vec<Value>, PathBuf) {
+fn recorded(out: &TempDir, arguments: &[&str]) -> (CommandOutput, Vec<Value>, PathBuf) {
     let ran = load(&[arguments, &["--out", out.path().to_str().unwrap()]].concat());
     let run = folders(out.path()).pop().unwrap_or_else(|| panic!("no run: {ran:?}"));
     let record = record(&run);
@@ -460,7 +463,8 @@ fn load_stores_a_run_for_report_compare_and_history() {
     let arguments = [&*url, "-H", "X-Key: hunter2", "-c", "4", "--rate", "200", "--for", "1s"];
     let (ran, record, run) = recorded(&out, &arguments);
     let plain = load(&arguments);
-    let first = |ran: &Ran| ran.stdout.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
+    let first =
+        |ran: &CommandOutput| ran.stdout.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(first(&ran), first(&plain), "what is printed stays");
     assert!(ran.stdout.contains(&format!("\nRun: {}\n", run.display())), "{}", ran.stdout);
     let [header, trial, end] = &record[..] else { panic!("{} lines", record.len()) };
@@ -478,7 +482,8 @@ fn load_stores_a_run_for_report_compare_and_history() {
         assert!(!text.contains("hunter2"), "{file}");
     }
     let (_, _, later) = recorded(&out, &arguments);
-    let output = |arguments: &[&str]| Ran::run(bakeoff().args(arguments)).ends_with(0).stdout;
+    let output =
+        |arguments: &[&str]| CommandOutput::run(bakeoff().args(arguments)).ends_with(0).stdout;
     let (run, later) = (run.to_str().unwrap(), later.to_str().unwrap());
     assert!(output(&["report", run]).contains("service"));
     assert!(output(&["compare", run, later]).contains("service"));

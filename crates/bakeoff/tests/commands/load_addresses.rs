@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::load::{load, result};
-use crate::support::{Bench, Ran, array, bakeoff, can_unshare, skipped, text, unshared, wait_for};
+use crate::support::{
+    Bench, CommandOutput, array, bakeoff, can_unshare, skipped, text, unshared, wait_for,
+};
 
 /// Answers requests on a connection until it ends, and stores each request's head.
 fn answer(mut connection: impl Read + Write, heads: &Mutex<Vec<String>>) {
@@ -178,7 +180,7 @@ fn clients_follow_a_changed_name_during_the_load() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(answers(&second), 0);
     list(&hosts, &["127.0.0.9", "127.0.0.2"]);
-    let ran = Ran::from_output(begun.wait_with_output().unwrap());
+    let ran = CommandOutput::from_output(begun.wait_with_output().unwrap());
     let result: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     assert!(answers(&second) > 100, "{ran:?}");
     let [before, after] = array(&result["addresses"]) else { panic!("{result:#}") };
@@ -206,7 +208,7 @@ fn study_loads_all_addresses_of_a_name() {
          loads: {{load: {{clients: 4, warmup: 0s, stop: {{after: 1s}}}}}}\ntrials: 1\n"
     ));
     command.args(bench.command().get_args());
-    Ran::run(&mut command).ends_with(0);
+    CommandOutput::run(&mut command).ends_with(0);
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
     let names = [1, 2].map(|host| format!("api.test:{port} (127.0.0.{host})"));

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::load::load;
 use crate::support::canary::Canary;
-use crate::support::{Ran, bakeoff, folders};
+use crate::support::{CommandOutput, bakeoff, folders};
 
 #[test]
 fn secrets_are_not_printed() {
@@ -60,7 +60,7 @@ fn password_stays_out_of_the_list_of_processes() {
         (&["load", &url, "-n", "5"], "OTHER", 1),
         (&["hey", "-n", "5", "-c", "1", &url], "BAKEOFF_USER", 0),
     ] {
-        let ran = Ran::run(bakeoff().args(words).env(name, "ann:hunter2"));
+        let ran = CommandOutput::run(bakeoff().args(words).env(name, "ann:hunter2"));
         assert_eq!(ran.code, Some(code), "{words:?}: {}{}", ran.stdout, ran.stderr);
         assert!(!ran.stderr.contains(warned), "{}", ran.stderr);
         ran.says_nothing_of("hunter2");
@@ -74,7 +74,7 @@ fn password_stays_out_of_the_list_of_processes() {
         &["wrk", "-d", "1", "-c", "1", "-t", "1", &known],
         &["vault-benchmark", "run", "-vault_token=hunter2", "-config=/none"],
     ] {
-        let ran = Ran::run(bakeoff().args(words));
+        let ran = CommandOutput::run(bakeoff().args(words));
         assert!(ran.stderr.contains(warned), "{words:?}: {}", ran.stderr);
         ran.says_nothing_of("hunter2");
     }

@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, bakeoff, tells_of_a_busy_machine};
+use crate::support::{Bench, CommandOutput, bakeoff, tells_of_a_busy_machine};
 
 const STUDY: &str = "\
 title: Two of one kind
@@ -93,11 +93,11 @@ fn holds_plain_lines(stderr: &str) {
 #[test]
 fn run_without_a_terminal_prints_plain_lines() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::run(&mut bench.command());
+    let ran = CommandOutput::run(&mut bench.command());
     holds_plain_lines(&ran.stderr);
     assert!(ran.stdout.contains("\nReport: ") && ran.stdout.contains("\nRun: "), "{}", ran.stdout);
     // A complete run is reported as such, and rendered again.
-    let again = Ran::run(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
+    let again = CommandOutput::run(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
     assert_eq!(masked(&again.stderr), "no trials are missing in PATH\n");
     assert_eq!(again.stdout, ran.stdout);
 }
@@ -105,7 +105,7 @@ fn run_without_a_terminal_prints_plain_lines() {
 #[test]
 fn json_run_prints_the_same_lines() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::run(bench.command().arg("--json"));
+    let ran = CommandOutput::run(bench.command().arg("--json"));
     holds_plain_lines(&ran.stderr);
     serde_json::from_str::<Value>(&ran.stdout).expect("standard output is one document");
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::canary::{Canary, alone};
 use crate::support::watched::{bench, check, trial};
-use crate::support::{Bench, Ran, array, bakeoff, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, text};
 
 fn numbers(list: &Value) -> Vec<f64> {
     array(list).iter().map(|number| number.as_f64().expect("a number")).collect()
@@ -18,7 +18,7 @@ fn samples_cover_the_whole_trial() {
     // Socket samples are spaced by their cost, and other tests leave thousands of sockets on a machine.
     let _alone = alone();
     let bench = bench("", "{clients: 8, warmup: 500ms, stop: {after: 5s}}");
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let trial = trial(&bench);
     let observed = &trial["observed"];
 
@@ -95,7 +95,7 @@ fn samples_cover_the_whole_trial() {
 fn stepped_clock_invalidates_a_trial_and_repeats_its_round() {
     for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
         let bench = bench("", "{clients: 2, warmup: 0s, stop: {after: 1s}}");
-        let ran = Ran::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(0);
+        let ran = CommandOutput::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(0);
         assert!(ran.stderr.contains("clock: the machine's clock was"), "{}", ran.stderr);
         let repeated = "1 extra round under work/load: a stepped clock disturbed round 1";
         assert!(ran.stdout.contains(repeated) && ran.stderr.contains(repeated), "{ran:?}");
@@ -119,7 +119,7 @@ fn another_bakeoff_on_the_machine_is_reported_and_recorded() {
          loads: {load: {clients: 1, warmup: 0s, stop: {operations: 50}}}\ntrials: 1\n",
     );
     std::thread::sleep(Duration::from_secs(1)); // until it has reported it
-    let ran = Ran::run(bench.command().env_remove("BAKEOFF_SHARED_MACHINE"));
+    let ran = CommandOutput::run(bench.command().env_remove("BAKEOFF_SHARED_MACHINE"));
     other.kill().and_then(|()| other.wait()).unwrap();
     assert!(ran.stderr.contains("another bakeoff is running on this machine"), "{}", ran.stderr);
     let record = bench.record();
@@ -137,7 +137,7 @@ fn memory_is_sampled_within_a_short_load() {
          loads: {load: {clients: 4, warmup: 0s, stop: {after: 700ms}}}\n\
          trials: 1\n",
     );
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let trial = trial(&bench);
     let memory = &trial["memory"];
     let bytes = |of: &Value| of.as_u64().unwrap_or_else(|| panic!("{memory}"));

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use crate::support::canary::Canary;
-use crate::support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, CommandOutput, bakeoff};
 
 /// Compares a text with a file.
 #[track_caller]
@@ -94,7 +94,7 @@ fn shape(value: &Value) -> Value {
 
 #[track_caller]
 fn output(arguments: &[&str]) -> String {
-    let ran = Ran::run(bakeoff().args(arguments));
+    let ran = CommandOutput::run(bakeoff().args(arguments));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     ran.stdout
 }
@@ -124,7 +124,7 @@ fn server_stall_shows_in_the_rows_of_a_load() {
     for (locale, tallest) in [("C.UTF-8", '█'), ("C", '#')] {
         let canary = Canary::start("--delay 5ms --stall 2300ms --stall-after 1s");
         let load = ["load", &canary.url("/health"), "--rate", "200", "--for", "4s"];
-        let ran = Ran::run(bakeoff().env("LC_ALL", locale).args(load));
+        let ran = CommandOutput::run(bakeoff().env("LC_ALL", locale).args(load));
         let block =
             ran.stdout.split("\n\n").find(|block| block.starts_with("Second by second, 4 s"));
         let block = block.unwrap_or_else(|| panic!("{ran:?}"));
@@ -263,7 +263,7 @@ fn requests_of_a_study_keep_their_bytes() {
             recorder.address
         );
         let bench = Bench::new(&study);
-        Ran::run(&mut bench.command()).ends_with(0);
+        CommandOutput::run(&mut bench.command()).ends_with(0);
         check(&format!("sent-{name}.txt"), &recorder.messages());
     }
 }

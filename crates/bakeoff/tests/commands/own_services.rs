@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::certificates::Certificates;
 use crate::support::http2::Http2;
-use crate::support::{Bench, Ran, Run, array, figure, path_to_ours, reasons, text};
+use crate::support::{Bench, CommandOutput, Run, array, figure, path_to_ours, reasons, text};
 
 fn command(bench: &Bench) -> Command {
     let mut command = bench.command();
@@ -22,7 +22,7 @@ fn command(bench: &Bench) -> Command {
 
 fn run(study: &str) -> Run {
     let bench = Bench::new(study);
-    let ran = Ran::run(command(&bench).arg("--json"));
+    let ran = CommandOutput::run(command(&bench).arg("--json"));
     let report = serde_json::from_str(&ran.stdout)
         .unwrap_or_else(|error| panic!("{error}\n{}\n{}", ran.stdout, ran.stderr));
     crate::support::nothing_runs_in(bench.path());
@@ -49,7 +49,7 @@ fn canary(arguments: &str, fields: &str) -> String {
 #[track_caller]
 fn refused(study: &str, code: i32, output: &[&str]) -> Bench {
     let bench = Bench::new(study);
-    let ran = Ran::run(&mut command(&bench)).ends_with(code);
+    let ran = CommandOutput::run(&mut command(&bench)).ends_with(code);
     ran.complains(output);
     crate::support::nothing_runs_in(bench.path());
     bench
@@ -233,7 +233,7 @@ fn system_that_cannot_start_is_skipped_after_two_trials() {
     let two = canary("", "").replace("systems:\n", &format!("systems:\n{lame}\n"));
     let two = two.replace("trials: 1", "trials: 4");
     let bench = Bench::new(&two);
-    let ran = Ran::run(&mut command(&bench)).ends_with(4);
+    let ran = CommandOutput::run(&mut command(&bench)).ends_with(4);
     let skipped =
         "`lame` failed to start twice with the same error; skipping its other trials (2): ";
     let ran = ran.complains(&[skipped, "| no such license"]);
@@ -277,7 +277,7 @@ fn taken_port_restarts_the_command_on_another() {
     // With a port chosen by the user, there is no other attempt.
     std::fs::remove_file(dir.path().join("tried")).unwrap();
     let bench = Bench::new(&study);
-    let ran = Ran::run(command(&bench).args(["--base-port", "23500"]));
+    let ran = CommandOutput::run(command(&bench).args(["--base-port", "23500"]));
     ran.ends_with(4).complains(&["hint: another process may hold a port; try `--base-port`"]);
 }
 
@@ -367,7 +367,7 @@ fn endpoint_without_a_ca_uses_the_machines_trust_store() {
     let study = study(&format!("kind: http, endpoints: [\"https://{address}\"]"));
     let trusting = |ca: &str| {
         let bench = Bench::new(&study);
-        let ran = Ran::run(command(&bench).env("SSL_CERT_FILE", certificates.path(ca)));
+        let ran = CommandOutput::run(command(&bench).env("SSL_CERT_FILE", certificates.path(ca)));
         (bench, ran)
     };
     let (bench, ran) = trusting("ca.pem");

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, bakeoff, record, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, record, text};
 
 const HERE: &str = "machines: {me: {here: true, servers: true, generator: true}}\n";
 
@@ -31,7 +31,7 @@ fn study(system: &str, load: &str) -> String {
 fn trial(system: &str, load: &str) -> Value {
     let bench = Bench::new(&study(system, load));
     let places = places(&bench, HERE);
-    let ran = Ran::run(bench.command().arg("--on").arg(places));
+    let ran = CommandOutput::run(bench.command().arg("--on").arg(places));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let record = bench.record();
     let schemas = Schemas::read();
@@ -77,7 +77,7 @@ fn rejects_an_unusable_places_file_before_starting_anything() {
     let bench = Bench::new(&study("nodes: 1", "{clients: 1, stop: {operations: 10}}"));
     let refused = |file: &str, parts: &[&str]| {
         let places = places(&bench, file);
-        let ran = Ran::run(bench.command().arg("--on").arg(places)).complains(parts);
+        let ran = CommandOutput::run(bench.command().arg("--on").arg(places)).complains(parts);
         assert!(ran.code != Some(0) && bench.runs().is_empty(), "{ran:?}");
     };
     refused("machines: {a: {here: true}}", &["no machine takes servers", "places.yaml:1:"]);
@@ -135,12 +135,12 @@ fn doctor_and_run_refuse_the_same_studies_before_anything_starts() {
     for (file, faults, why) in cases {
         let bench = Bench::new(&faulty(faults));
         let places = places(&bench, file);
-        Ran::run(bench.command().arg("--on").arg(&places)).ends_with(2).complains(&[why]);
+        CommandOutput::run(bench.command().arg("--on").arg(&places)).ends_with(2).complains(&[why]);
         assert!(bench.runs().is_empty());
         let doctor = |flags: &[&str]| {
             let mut doctor = bakeoff();
             doctor.arg("doctor").args(flags).arg("--on").arg(&places);
-            Ran::run(doctor.arg(bench.path().join("study.yaml"))).ends_with(3)
+            CommandOutput::run(doctor.arg(bench.path().join("study.yaml"))).ends_with(3)
         };
         let ran = doctor(&[]);
         assert!(ran.stdout.contains(why) && !ran.stdout.contains("Nothing is missing"), "{ran:?}");
@@ -156,7 +156,7 @@ fn doctor_describes_a_machine_as_json() {
     let places = places(&bench, HERE);
     let mut doctor = bakeoff();
     doctor.args(["doctor", "--json", "--on"]).arg(places).arg(bench.path().join("study.yaml"));
-    let ran = Ran::run(&mut doctor).ends_with(0);
+    let ran = CommandOutput::run(&mut doctor).ends_with(0);
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
     let machine = &found["machines"][0];
     assert_eq!(
@@ -187,7 +187,7 @@ fn stepped_clock_of_a_machine_invalidates_a_trial() {
         let bench = Bench::new(&study("nodes: 1", &load));
         let agent = agent_with_stepping_clock(&bench, after);
         let places = places(&bench, &format!("{HERE}agent: {}\n", agent.display()));
-        let ran = Ran::run(bench.command().arg("--on").arg(places));
+        let ran = CommandOutput::run(bench.command().arg("--on").arg(places));
         let lines = bench.record();
         let trials: Vec<&Value> = lines.iter().filter(|line| line["line"] == "trial").collect();
         let clock = |trial: &Value| {
@@ -242,7 +242,7 @@ fn moved_data_and_other_machines_are_not_mixed_into_a_run() {
     let resume = |flags: &[&str]| {
         let mut command = bakeoff();
         command.args(["run", "--resume"]).arg(&run).args(flags).arg("--on").arg(&places);
-        Ran::run(&mut command)
+        CommandOutput::run(&mut command)
     };
     let changed =
         format!("`data` of `me` was {} and is {}", disk.display(), memory.path().display());
@@ -262,7 +262,7 @@ fn moved_data_and_other_machines_are_not_mixed_into_a_run() {
     );
     let schemas = Schemas::read();
     lines.iter().for_each(|line| schemas.allow("record", line));
-    let verified = Ran::run(bakeoff().arg("verify").arg(&run)).ends_with(6);
+    let verified = CommandOutput::run(bakeoff().arg("verify").arg(&run)).ends_with(6);
     let first = verified.stdout.lines().next().unwrap_or_default().to_owned();
     assert!(
         first.starts_with("fails") && first.contains("machines") && first.contains(&changed),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, nothing_runs_in, skipped, text, wait_for};
+use crate::support::{Bench, CommandOutput, array, nothing_runs_in, skipped, text, wait_for};
 
 const ALL: &str = "after a power cut of all nodes";
 
@@ -25,7 +25,7 @@ fn bench(options: &str, audit: &str) -> Bench {
 /// Runs a study and returns the audit of its power cuts, and its reports; `None` if this machine cannot cut power.
 fn cut(options: &str, audit: &str) -> Option<(Value, String)> {
     let bench = bench(options, audit);
-    let ran = Ran::run(&mut bench.command());
+    let ran = CommandOutput::run(&mut bench.command());
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     nothing_runs_in(bench.path());
     let record = bench.record();
@@ -39,7 +39,7 @@ fn cut(options: &str, audit: &str) -> Option<(Value, String)> {
         return None;
     }
     let mut report = crate::support::bakeoff();
-    let shown = Ran::run(report.args(["report", "--all"]).arg(&bench.runs()[0])).stdout;
+    let shown = CommandOutput::run(report.args(["report", "--all"]).arg(&bench.runs()[0])).stdout;
     Some((audits[2].clone(), shown))
 }
 
@@ -127,7 +127,7 @@ fn disks_of_other_machines_are_not_cut_or_damaged() {
     let places = bench.path().join("places.yaml");
     std::fs::write(&places, "machines: {me: {here: true, servers: true, generator: true}}\n")
         .unwrap();
-    let ran = Ran::run(bench.command().arg("--on").arg(places));
+    let ran = CommandOutput::run(bench.command().arg("--on").arg(places));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let record = bench.record();
     let audits = array(&record[1]["audits"]);

@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::support::canary::Canary;
-use crate::support::{Ran, bakeoff, decode};
+use crate::support::{CommandOutput, bakeoff, decode};
 
 const ATTEMPTS: u32 = 3;
 const MILLISECOND: f64 = 1e6;
@@ -84,7 +84,7 @@ impl LoadOutput {
             .args(["--warmup", "0s"])
             .args(options.split_whitespace())
             .arg("--json");
-        let ran = Ran::run(&mut command);
+        let ran = CommandOutput::run(&mut command);
         let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });

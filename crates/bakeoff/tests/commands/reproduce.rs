@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, array, bakeoff, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, text};
 
 fn study(one: &str, other: &str) -> String {
     format!(
@@ -25,7 +25,7 @@ const FAST: &str = "sync: none";
 /// Runs a study; its trials may fail.
 fn run(study: &str) -> (Bench, PathBuf) {
     let bench = Bench::new(study);
-    Ran::run(&mut bench.command());
+    CommandOutput::run(&mut bench.command());
     let run = bench.runs()[0].clone();
     (bench, run)
 }
@@ -38,8 +38,9 @@ fn claiming() -> &'static Path {
 
 /// Returns the outcomes of claims about throughput and about audits, and the exit code.
 fn asked(with: &Path) -> (Vec<String>, Vec<String>, Option<i32>) {
-    let ran =
-        Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(with).arg("--json"));
+    let ran = CommandOutput::run(
+        bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(with).arg("--json"),
+    );
     let found: Value =
         serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
     let outcomes = |words: &str| {
@@ -88,11 +89,11 @@ fn recorded_study_is_repeated_with_its_seed() {
     };
     // Another user could have written it.
     fs::set_permissions(there.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    Ran::run(&mut reproduce())
+    CommandOutput::run(&mut reproduce())
         .ends_with(2)
         .complains(&["can be written by other users", "--trust"]);
     assert!(!there.path().join("runs").exists());
-    let ran = Ran::run(reproduce().arg("--trust"));
+    let ran = CommandOutput::run(reproduce().arg("--trust"));
     assert!(matches!(ran.code, Some(0 | 7)), "{}\n{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains("replicated"), "{}", ran.stdout);
     let runs: Vec<_> = fs::read_dir(there.path().join("runs")).unwrap().flatten().collect();
@@ -118,7 +119,8 @@ fn rejects_a_run_of_another_study() {
     let renamed = record.replacen("\"name\":\"study\"", "\"name\":\"another\"", 1);
     assert_ne!(record, renamed);
     fs::write(other.join("record.jsonl"), renamed).unwrap();
-    let ran = Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(&other));
+    let ran =
+        CommandOutput::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(&other));
     ran.ends_with(2).complains(&["ran different studies", "bakeoff compare"]);
 }
 
@@ -160,11 +162,12 @@ fn quick_form_is_marked_recorded_and_repeated() {
     };
     assert_eq!(names("systems"), ["one", "other"]);
     assert_eq!((names("workloads"), names("loads")), (vec!["work".into()], vec!["load".into()]));
-    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(run.bench.out())).ends_with(0);
+    let history =
+        CommandOutput::run(bakeoff().args(["history", "--out"]).arg(run.bench.out())).ends_with(0);
     assert!(history.stdout.contains("study (quick form)"), "{}", history.stdout);
 
     let out = run.bench.path().join("again");
-    let again = Ran::run(bakeoff().arg("reproduce").arg(&there).arg("--out").arg(&out));
+    let again = CommandOutput::run(bakeoff().arg("reproduce").arg(&there).arg("--out").arg(&out));
     assert!(matches!(again.code, Some(0 | 7)), "{}\n{}", again.stdout, again.stderr);
     let here = fs::read_dir(&out).unwrap().flatten().next().expect("a run").path();
     assert_eq!(header(&here)["study"], *study);

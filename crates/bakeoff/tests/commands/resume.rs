@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, array, bakeoff, record, skipped, tells_of_a_busy_machine, text};
+use crate::support::{
+    Bench, CommandOutput, array, bakeoff, record, skipped, tells_of_a_busy_machine, text,
+};
 
 /// Two systems and two rounds of a second each.
 const STUDY: &str = "\
@@ -22,28 +24,28 @@ trials: 2
 ";
 
 /// Starts a run and stops it by a signal once it has a trial.
-fn stopped_by(bench: &Bench, signal: Signal) -> (PathBuf, Ran) {
+fn stopped_by(bench: &Bench, signal: Signal) -> (PathBuf, CommandOutput) {
     let child = begun(bench);
     let run = bench.has_trials(1);
     kill_process(Pid::from_child(&child), signal).unwrap();
-    (run, Ran::from_output(child.wait_with_output().unwrap()))
+    (run, CommandOutput::from_output(child.wait_with_output().unwrap()))
 }
 
 fn begun(bench: &Bench) -> Child {
     bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn resume(run: &Path) -> Ran {
-    Ran::run(bakeoff().args(["run", "--json", "--resume"]).arg(run))
+fn resume(run: &Path) -> CommandOutput {
+    CommandOutput::run(bakeoff().args(["run", "--json", "--resume"]).arg(run))
 }
 
 /// Resumes a run whose record this test has changed.
-fn resume_changed(run: &Path) -> Ran {
-    Ran::run(bakeoff().args(["run", "--json", "--trust", "--resume"]).arg(run))
+fn resume_changed(run: &Path) -> CommandOutput {
+    CommandOutput::run(bakeoff().args(["run", "--json", "--trust", "--resume"]).arg(run))
 }
 
 /// Returns the trial numbers of a report, and whether it is complete.
-fn trials(ran: &Ran) -> (Vec<u64>, bool) {
+fn trials(ran: &CommandOutput) -> (Vec<u64>, bool) {
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     let of = |system: &Value| -> Vec<u64> {
         array(&system["trials"]).iter().map(|trial| trial["number"].as_u64().unwrap()).collect()
@@ -143,11 +145,12 @@ fn run_that_was_moved_to_another_disk_is_resumed_only_with_trust() {
     }
     let why = ["the file system was ", " and is tmpfs", "`--trust` mixes machines"];
     resume(&moved).ends_with(2).complains(&why);
-    let ran = Ran::run(bakeoff().args(["run", "--trust", "--json", "--resume"]).arg(&moved));
+    let ran =
+        CommandOutput::run(bakeoff().args(["run", "--trust", "--json", "--resume"]).arg(&moved));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert!(text(&report["findings"][0]).starts_with("this run mixes machines: "), "{report}");
-    let verified = Ran::run(bakeoff().arg("verify").arg(&moved)).ends_with(6);
+    let verified = CommandOutput::run(bakeoff().arg("verify").arg(&moved)).ends_with(6);
     assert!(verified.stdout.starts_with("fails"), "{}", verified.stdout);
 }
 
@@ -162,19 +165,21 @@ fn unreadable_record_is_not_resumed() {
     resume(&run).ends_with(2).complains(&["record.jsonl`: line 2: not a line of a record"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), spoilt);
     resume(Path::new("/nowhere")).ends_with(2).complains(&["/nowhere"]);
-    let both = Ran::run(bakeoff().args(["run", "demo", "--resume"]).arg(&run)).ends_with(2);
+    let both =
+        CommandOutput::run(bakeoff().args(["run", "demo", "--resume"]).arg(&run)).ends_with(2);
     both.complains(&["cannot be used with"]);
 }
 
 fn history(bench: &Bench) -> String {
-    Ran::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0).stdout
+    CommandOutput::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0).stdout
 }
 
 #[test]
 fn history_lists_runs_with_their_findings() {
     let bench = Bench::new(STUDY);
     let mut missing = bakeoff();
-    let missing = Ran::run(missing.arg("history").arg("--out").arg(bench.out())).ends_with(2);
+    let missing =
+        CommandOutput::run(missing.arg("history").arg("--out").arg(bench.out())).ends_with(2);
     missing.complains(&["of --out is not a folder"]);
     std::fs::create_dir(bench.out()).unwrap();
     assert!(history(&bench).starts_with("no runs in "));
@@ -186,7 +191,8 @@ fn history_lists_runs_with_their_findings() {
     resume(&run).ends_with(0);
     std::fs::create_dir_all(bench.out().join("spoilt")).unwrap();
     std::fs::write(bench.out().join("spoilt/record.jsonl"), "{}").unwrap();
-    let ran = Ran::run(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
+    let ran =
+        CommandOutput::run(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
     let ran = ran.ends_with(0).complains(&["spoilt`: not a record of a run"]);
     let runs: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(array(&runs).len(), 1);
@@ -200,12 +206,12 @@ fn history_lists_runs_with_their_findings() {
 #[test]
 fn history_prunes_logs_first_and_records_last() {
     let bench = Bench::new(STUDY);
-    Ran::run(bench.command().arg("--json")).ends_with(0);
+    CommandOutput::run(bench.command().arg("--json")).ends_with(0);
     let run = bench.runs().remove(0);
     let prune = |arguments: &[&str]| {
         let mut command = bakeoff();
         command.arg("history").arg("--out").arg(bench.out()).args(arguments);
-        Ran::run(&mut command).ends_with(0).stdout
+        CommandOutput::run(&mut command).ends_with(0).stdout
     };
     let dear = bench.path().join("dear");
     std::fs::create_dir(&dear).unwrap();
@@ -227,7 +233,7 @@ fn history_prunes_logs_first_and_records_last() {
 #[test]
 fn prune_deletes_neither_linked_runs_nor_files_of_others() {
     let bench = Bench::new(STUDY);
-    Ran::run(bench.command().arg("--json")).ends_with(0);
+    CommandOutput::run(bench.command().arg("--json")).ends_with(0);
     let run = bench.runs().remove(0);
     let elsewhere = bench.path().join("elsewhere");
     std::fs::rename(&run, &elsewhere).unwrap();
@@ -235,7 +241,8 @@ fn prune_deletes_neither_linked_runs_nor_files_of_others() {
     std::os::unix::fs::symlink(&elsewhere, &run).unwrap();
     let prune = |what: &str| {
         let mut command = bakeoff();
-        Ran::run(command.args(["history", "--prune", what, "--out"]).arg(bench.out())).ends_with(0)
+        CommandOutput::run(command.args(["history", "--prune", what, "--out"]).arg(bench.out()))
+            .ends_with(0)
     };
     for what in ["logs", "all"] {
         let ran = prune(what);
@@ -260,7 +267,7 @@ fn running_run_is_not_pruned() {
     let run = bench.has_trials(1);
     let mut command = bakeoff();
     command.args(["history", "--prune", "all", "--out"]).arg(bench.out());
-    assert!(Ran::run(&mut command).ends_with(0).stdout.contains("in 0 runs"));
+    assert!(CommandOutput::run(&mut command).ends_with(0).stdout.contains("in 0 runs"));
     assert!(run.join("record.jsonl").exists());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
@@ -268,7 +275,7 @@ fn running_run_is_not_pruned() {
 
 /// Returns a finished run whose record has a failed check in its first trial.
 fn spoilt(bench: &Bench, check: &str) -> PathBuf {
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let run = bench.runs().pop().expect("it left a run");
     let mut lines = record(&run);
     let checks = lines[1]["checks"].as_array_mut().unwrap();
@@ -305,7 +312,7 @@ fn disturbed_round_is_repeated_on_resume() {
     let again = resume_changed(&run).ends_with(0);
     assert_eq!(record(&run), lines, "the round was repeated already");
     again.complains(&["no trials are missing in "]);
-    let verified = Ran::run(bakeoff().arg("verify").arg(&run));
+    let verified = CommandOutput::run(bakeoff().arg("verify").arg(&run));
     assert!(verified.stdout.contains("6 of 6 trials"), "{verified:?}");
 }
 
@@ -328,7 +335,7 @@ fn clear() -> String {
 #[test]
 fn run_stops_once_its_question_is_answered() {
     let bench = Bench::new(&clear());
-    let ran = Ran::run(bench.command().args(["--json", "--shared-machine"]));
+    let ran = CommandOutput::run(bench.command().args(["--json", "--shared-machine"]));
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     let rounds = report["rounds"]["answered_after"].as_u64();
     let (numbers, complete) = trials(&ran);
@@ -342,7 +349,7 @@ fn run_stops_once_its_question_is_answered() {
     assert_eq!(numbers, Vec::from_iter(1..=2 * rounds), "two systems a round");
     let ran = ran.complains(&[&format!("stopping after {rounds} of up to 5 rounds")]);
     let run = bench.has_trials(6);
-    Ran::run(bakeoff().arg("verify").arg(&run)).ends_with(0);
+    CommandOutput::run(bakeoff().arg("verify").arg(&run)).ends_with(0);
     let before = record(&run);
     resume(&run).ends_with(ran.code.unwrap_or_default()).complains(&["no trials are missing in "]);
     assert_eq!(record(&run), before);
@@ -351,7 +358,8 @@ fn run_stops_once_its_question_is_answered() {
 #[test]
 fn number_of_trials_that_is_given_is_run() {
     let bench = Bench::new(&clear());
-    let ran = Ran::run(bench.command().args(["--json", "--shared-machine", "--trials", "4"]));
+    let ran =
+        CommandOutput::run(bench.command().args(["--json", "--shared-machine", "--trials", "4"]));
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     assert_eq!(report["rounds"]["count"], "fixed");
     assert_eq!(trials(&ran).0.len(), 8, "{}", ran.stderr);

@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use crate::support::canary::Canary;
-use crate::support::{Bench, Ran, array, decode, text};
+use crate::support::{Bench, CommandOutput, array, decode, text};
 
 const LAG_MS: f64 = 300.0;
 
@@ -19,7 +19,7 @@ fn trial(system: &str, workload: &str, load: &str) -> Value {
         "title: A canary\nsystems: {{canary: {{kind: canary, {system}}}}}\n\
          workloads: {{work: {workload}}}\nloads: {{load: {load}}}\ntrials: 1\n"
     ));
-    let ran = Ran::run(bench.command().args(["--threads", "2"]));
+    let ran = CommandOutput::run(bench.command().args(["--threads", "2"]));
     // 1 means not valid; the tests check the relevant parts.
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     bench.record()[1].clone()

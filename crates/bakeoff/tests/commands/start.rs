@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, array, bakeoff, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, text};
 
 const STUDY: &str = "title: t
 systems:
@@ -97,7 +97,8 @@ fn system_runs_with_its_parts_until_a_signal() {
         assert_eq!(json["token_file"], Value::Null);
         // Other tools load the same service as studies.
         let url = format!("{}/health", text(&client["url"]));
-        let ran = Ran::run(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
+        let ran =
+            CommandOutput::run(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"]["200"], 50, "{}", ran.stderr);
         let p50 = result["response"]["p50_us"].as_f64().unwrap();
@@ -114,7 +115,7 @@ fn system_runs_with_its_parts_until_a_signal() {
 fn stops_after_its_time() {
     let bench = Bench::new(STUDY);
     let began = Instant::now();
-    let ran = Ran::run(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
+    let ran = CommandOutput::run(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
     assert!(began.elapsed() >= Duration::from_secs(1) && began.elapsed() < Duration::from_secs(20));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("plain is ready after "), "{lines:?}");
@@ -171,7 +172,7 @@ fn killed_server_is_reported_and_restarted_on_request() {
 #[test]
 fn last_server_that_ends_stops_everything() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::run(&mut start(&bench, &["mortal"])).ends_with(4);
+    let ran = CommandOutput::run(&mut start(&bench, &["mortal"])).ends_with(4);
     ran.complains(&["`mortal-1` ended with exit code", "bakeoff stopped everything else"]);
     crate::support::nothing_runs_in(bench.path());
 }
@@ -180,7 +181,7 @@ fn last_server_that_ends_stops_everything() {
 fn refuses_systems_that_cannot_be_started() {
     let bench = Bench::new(STUDY);
     let refused = |arguments: &[&str], output: &[&str]| {
-        Ran::run(&mut start(&bench, arguments)).ends_with(2).complains(output);
+        CommandOutput::run(&mut start(&bench, arguments)).ends_with(2).complains(output);
     };
     refused(&["plan"], &["has no system `plan`", "did you mean `plain`?"]);
     refused(&[], &["has several systems", "plain, gated, mortal, far"]);

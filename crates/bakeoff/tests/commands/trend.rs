@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, array, bakeoff};
+use crate::support::{Bench, CommandOutput, array, bakeoff};
 
 /// Returns the record of a short run whose trials are all valid.
 fn template() -> Record {
@@ -25,7 +25,7 @@ fn template() -> Record {
              loads:\n  load: {clients: 4, warmup: 0s, stop: {after: 400ms}}\n\
              trials: 3\n",
         );
-        Ran::run(bench.command().arg("--json")).ends_with(0);
+        CommandOutput::run(bench.command().arg("--json")).ends_with(0);
         let run = bench.runs().pop().expect("it left a run");
         std::fs::read_to_string(run.join("record.jsonl")).expect("a run has a record")
     });
@@ -84,10 +84,10 @@ impl History {
         self
     }
 
-    fn trend(&self, arguments: &[&str]) -> Ran {
+    fn trend(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = bakeoff();
         command.args(["history", "--trend", "study", "--out"]).arg(self.dir.path());
-        Ran::run(command.args(arguments))
+        CommandOutput::run(command.args(arguments))
     }
 
     fn json(&self) -> Value {
@@ -283,20 +283,20 @@ fn bad_input_is_refused_with_a_hint_and_nothing_is_overwritten() {
     let history = History::new().steady(2, 1000.0);
     let out = history.dir.path().to_str().unwrap();
     let ran = |study: &str, out: &str| {
-        Ran::run(bakeoff().args(["history", "--trend", study, "--out", out])).ends_with(2)
+        CommandOutput::run(bakeoff().args(["history", "--trend", study, "--out", out])).ends_with(2)
     };
     ran("none", out).complains(&["has no run of study `none`", "it has runs of `study`"]);
     ran("study", "/nowhere/at/all").complains(&["`/nowhere/at/all` of --out is not a folder"]);
     // A study may be given by its file, which need not exist.
     let by_file = ["history", "--trend", "some/study.yaml", "--out", out];
-    Ran::run(bakeoff().args(by_file)).ends_with(0);
+    CommandOutput::run(bakeoff().args(by_file)).ends_with(0);
     let kept = history.dir.path().join("kept.html");
     std::fs::write(&kept, "mine").unwrap();
     let write = |file: &Path| history.trend(&["-o", file.to_str().unwrap()]);
     write(&kept).ends_with(2).complains(&["exists, and is not overwritten", "name another file"]);
     assert_eq!(std::fs::read(&kept).unwrap(), b"mine");
     write(Path::new("trend.pdf")).ends_with(2).complains(&["selects no format", "use .html"]);
-    let refused = Ran::run(bakeoff().args(["history", "--format", "html", "--out", out]));
+    let refused = CommandOutput::run(bakeoff().args(["history", "--format", "html", "--out", out]));
     refused.ends_with(2).complains(&["--trend"]);
     let mut broken = History::new();
     broken.push(1000.0, |record| record.trials.clear());

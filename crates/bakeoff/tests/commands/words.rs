@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use crate::outputs::Recorder;
 use crate::support::canary::Canary;
 use crate::support::schema::Schemas;
-use crate::support::{Ran, bakeoff};
+use crate::support::{CommandOutput, bakeoff};
 
 #[test]
 fn words_differ_between_requests() {
     let recorder = Recorder::start();
     let url = format!("http://{}/a/{{sequence}}?by={{client}}&as={{{{client}}}}", recorder.address);
     let words = ["-n", "3", "-c", "1", "-H", "X-Id: n{sequence}", "--body", "{\"n\":{sequence}}"];
-    Ran::run(bakeoff().args(["load", &url]).args(words)).ends_with(0);
+    CommandOutput::run(bakeoff().args(["load", &url]).args(words)).ends_with(0);
     let messages = recorder.messages();
     for number in 0..3 {
         let line = format!("POST /a/{number}?by=0&as={{client}} HTTP/1.1\\r");
@@ -31,7 +31,7 @@ fn random_words_depend_on_the_seed() {
     let url = format!("http://{}/{{random:12}}", recorder.address);
     let sent = |seed: &str| -> BTreeSet<String> {
         let load = ["load", &url, "-n", "20", "-c", "2", "--seed", seed];
-        let ran = Ran::run(bakeoff().args(load)).ends_with(0);
+        let ran = CommandOutput::run(bakeoff().args(load)).ends_with(0);
         assert!(ran.stdout.contains(&format!("seed {seed}")), "{}", ran.stdout);
         let messages = recorder.messages();
         messages.lines().filter(|line| line.starts_with("GET /")).map(str::to_owned).collect()
@@ -47,7 +47,7 @@ fn unknown_words_in_braces_are_sent_with_a_warning() {
     let recorder = Recorder::start();
     let url = format!("http://{}/{{id}}/{{{{name}}}}", recorder.address);
     let load = ["load", &url, "-n", "2", "-c", "1", "--body", "{viewer{login}}"];
-    Ran::run(bakeoff().args(load)).ends_with(0).complains(&[
+    CommandOutput::run(bakeoff().args(load)).ends_with(0).complains(&[
         "warning: `{id}` in the URL is an unknown word and is sent unchanged",
         "`{sequence}`, `{client}` and `{random:8}`",
     ]);
@@ -63,7 +63,8 @@ fn words_of_a_targets_file_are_filled_in() {
     let text = format!("GET http://{}/{{sequence}}\nX-Client: c{{client}}\n", recorder.address);
     std::fs::write(file.path(), text).unwrap();
     let targets = file.path().to_str().unwrap();
-    Ran::run(bakeoff().args(["load", "--targets", targets, "-n", "2", "-c", "1"])).ends_with(0);
+    CommandOutput::run(bakeoff().args(["load", "--targets", targets, "-n", "2", "-c", "1"]))
+        .ends_with(0);
     let messages = recorder.messages();
     assert!(messages.contains("GET /0 ") && messages.contains("GET /1 "), "{messages}");
     assert!(messages.contains("X-Client: c0\\r"), "{messages}");
@@ -78,7 +79,7 @@ fn rows_take_turns_and_are_escaped() {
     let url = format!("http://{}/{{user}}", recorder.address);
     let load = |more: &[&str]| {
         let words = ["load", &url, "--rows", rows, "-n", "2", "-c", "1"];
-        Ran::run(bakeoff().args(words).args(more))
+        CommandOutput::run(bakeoff().args(words).args(more))
     };
     let ran = load(&["--body", "{\"user\": \"{user:json}\"}", "--json"]).ends_with(0);
     let messages = recorder.messages();
@@ -100,7 +101,7 @@ fn rows_take_turns_and_are_escaped() {
 #[test]
 fn load_that_cannot_begin_prints_no_json() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(); // closed again
-    let ran = Ran::run(bakeoff().args(["load", &format!("http://{address}/"), "--json"]));
+    let ran = CommandOutput::run(bakeoff().args(["load", &format!("http://{address}/"), "--json"]));
     let ran = ran.ends_with(4).complains(&["could not connect to `http://", "hint: "]);
     assert_eq!(ran.stdout, "");
 }
@@ -111,7 +112,7 @@ fn load_with_more_clients_than_open_files_ends_with_5() {
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -n 64; exec \"$0\" load \"$@\""]).arg(bakeoff().get_program());
     limited.args([&canary.url("/health"), "-c", "100", "--json"]).stdin(Stdio::null());
-    let ran = Ran::run(&mut limited).ends_with(5).complains(&[
+    let ran = CommandOutput::run(&mut limited).ends_with(5).complains(&[
         "100 clients need 150 open files, and this process may have 64",
         "hint: raise the limit (`ulimit -Hn`), or use fewer clients",
     ]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::canary::{Canary, alone};
-use crate::support::{Ran, bakeoff, close_for_all, listener_apart};
+use crate::support::{CommandOutput, bakeoff, close_for_all, listener_apart};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn script(name: &str) -> PathBuf {
@@ -57,7 +57,7 @@ fn plain_run_prints_only_wrks_lines() {
     let _alone = alone();
     let canary = Canary::start("");
     let url = canary.url("/stats");
-    let ran = Ran::run(wrk("-t2 -c4 -d1s --latency").arg(&url)).ends_with(0);
+    let ran = CommandOutput::run(wrk("-t2 -c4 -d1s --latency").arg(&url)).ends_with(0);
     let lines: Vec<String> = ran.stdout.lines().map(shape).collect();
     let within = |line: &String| line.rsplit_once(' ').unwrap().0.to_owned();
     assert_eq!(
@@ -98,7 +98,7 @@ fn script_callbacks_run_in_order() {
     let canary = Canary::start("");
     let mut command = wrk("-t2 -c2 -d1 -s");
     command.arg(script("items.lua")).arg(canary.url("/")).args(["--", "two"]);
-    let ran = Ran::run(&mut command).ends_with(0);
+    let ran = CommandOutput::run(&mut command).ends_with(0);
     let out: Vec<&str> = ran.stdout.lines().collect();
     let address = canary.address;
     assert_eq!(out[0], format!("thread 1 of two, against {address}"));
@@ -118,7 +118,8 @@ fn pipelined_requests_are_counted_one_by_one() {
     let _alone = alone();
     let canary = Canary::start("");
     let mut command = wrk("-t1 -c2 -d1 -s");
-    let ran = Ran::run(command.arg(script("batch.lua")).arg(canary.url("/"))).ends_with(0);
+    let ran =
+        CommandOutput::run(command.arg(script("batch.lua")).arg(canary.url("/"))).ends_with(0);
     let count = requests(&ran.stdout);
     assert!(count > 30.0 && !ran.stdout.contains("Socket errors"), "{}", ran.stdout);
     let answers = number_after(&ran.stdout, "batches: ");
@@ -129,7 +130,7 @@ fn pipelined_requests_are_counted_one_by_one() {
 fn failures_count_in_wrks_lines_and_a_note_has_successes() {
     let _alone = alone();
     let canary = Canary::start("--error 50%");
-    let ran = Ran::run(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
+    let ran = CommandOutput::run(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
     // Half of them fail, the other half does not find the key.
     assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0, "{}", ran.stdout);
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
@@ -141,7 +142,8 @@ fn failures_count_in_wrks_lines_and_a_note_has_successes() {
 fn late_answers_are_timeouts() {
     let canary = Canary::start("--stall 10s --stall-after 300ms");
     let begun = Instant::now();
-    let ran = Ran::run(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);
+    let ran =
+        CommandOutput::run(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);
     assert!(begun.elapsed() < Duration::from_secs(6), "it does not wait for ever");
     assert_eq!(number_after(&ran.stdout, "timeout "), 3.0, "{}", ran.stdout);
     assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0);
@@ -152,7 +154,8 @@ fn late_answers_are_timeouts() {
 fn open_load_keeps_its_rate_and_prints_wrk2s_lines() {
     let _alone = alone();
     let canary = Canary::start("");
-    let ran = Ran::run(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
+    let ran =
+        CommandOutput::run(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
     assert!((199.0..=200.0).contains(&requests(&ran.stdout)), "{}", ran.stdout);
     for line in [
         "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%",
@@ -172,7 +175,7 @@ fn script_error_during_the_run_keeps_the_figures() {
         let begun = Instant::now();
         let mut command = wrk("-t2 -c2 -s");
         command.arg(script("tired.lua")).args(more.split(' ')).arg(canary.url("/"));
-        let ran = Ran::run(&mut command).ends_with(2);
+        let ran = CommandOutput::run(&mut command).ends_with(2);
         assert!(begun.elapsed() < Duration::from_secs(4), "the run ends when the script does");
         let count = requests(&ran.stdout);
         assert!((39.0..=80.0).contains(&count), "{}", ran.stdout);
@@ -203,7 +206,7 @@ fn broken_scripts_end_before_the_load() {
     ] {
         let (_dir, path) = small_script(text);
         let begun = Instant::now();
-        let ran = Ran::run(wrk("-d20 -s").arg(path).arg(canary.url("/"))).ends_with(2);
+        let ran = CommandOutput::run(wrk("-d20 -s").arg(path).arg(canary.url("/"))).ends_with(2);
         assert!(begun.elapsed() < Duration::from_secs(10), "{text}");
         assert!(!ran.stdout.contains("Running"), "{text}");
         if !text.starts_with("\nerror") {
@@ -219,7 +222,8 @@ fn script_may_end_the_program() {
     let _alone = alone();
     let canary = Canary::start("");
     let (_dir, path) = small_script("function done() io.write('bye') os.exit(7) end");
-    let ran = Ran::run(wrk("-t1 -c1 -d1 -s").arg(path).arg(canary.url("/stats"))).ends_with(7);
+    let ran =
+        CommandOutput::run(wrk("-t1 -c1 -d1 -s").arg(path).arg(canary.url("/stats"))).ends_with(7);
     assert!(ran.stdout.ends_with("bye"), "{}", ran.stdout);
 }
 
@@ -229,7 +233,7 @@ fn threads_may_have_their_own_servers() {
     let (one, two) = (Canary::start(""), Canary::start("--error 100%"));
     let mut command = wrk("-t2 -c4 -d1 -s");
     command.arg(script("two.lua")).env("SECOND_PORT", two.address.port().to_string());
-    let ran = Ran::run(command.arg(one.url("/kv/x"))).ends_with(0);
+    let ran = CommandOutput::run(command.arg(one.url("/kv/x"))).ends_with(0);
     assert!(ran.stdout.starts_with(&format!("to {}\nto {}\n", one.address, two.address)));
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
     assert!(bad > 0.0 && bad < requests(&ran.stdout), "{}", ran.stdout);
@@ -244,13 +248,13 @@ fn bad_command_lines_print_the_usage_and_end_with_2() {
         ("", "the URL is missing"),
         ("-s /nowhere/x.lua http://127.0.0.1:1/", "`/nowhere/x.lua` cannot be read"),
     ] {
-        let ran = Ran::run(&mut wrk(options)).ends_with(2);
+        let ran = CommandOutput::run(&mut wrk(options)).ends_with(2);
         let usage = ran.stdout.starts_with("Usage: wrk <options> <url>");
         assert_eq!(usage, !options.starts_with("-s"), "{}", ran.stdout);
         ran.complains(&[output]);
     }
     for options in ["-h", "--help", "-v"] {
-        Ran::run(&mut wrk(options)).ends_with(0);
+        CommandOutput::run(&mut wrk(options)).ends_with(0);
     }
 }
 
@@ -259,9 +263,9 @@ fn reports_a_missing_server() {
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     close_for_all(listener);
-    let ran = Ran::run(&mut wrk(&format!("http://{address}/"))).ends_with(4);
+    let ran = CommandOutput::run(&mut wrk(&format!("http://{address}/"))).ends_with(4);
     ran.complains(&[&format!("unable to connect to {address}: Connection refused")]);
-    let ran = Ran::run(&mut wrk("http://nosuch.invalid/")).ends_with(4);
+    let ran = CommandOutput::run(&mut wrk("http://nosuch.invalid/")).ends_with(4);
     ran.complains(&["error: unable to resolve nosuch.invalid:http "]);
 }
 
@@ -274,6 +278,6 @@ fn interrupted_wrk_run_prints_its_figures() {
     let child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    let ran = CommandOutput::from_output(child.wait_with_output().unwrap()).ends_with(130);
     assert!(requests(&ran.stdout) > 0.0 && ran.stdout.contains("Requests/sec:"), "{}", ran.stdout);
 }

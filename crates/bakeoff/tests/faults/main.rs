@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use matrix::{COURSE, ELSEWHERE, ExpectedFinding, FaultInjection, READS, ROWS, Row, Scene};
 use support::semaphore::Semaphore;
-use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
+use support::{AUDITS, Bench, CommandOutput, OF_THE_MACHINE, array, figure, text};
 use surroundings::{Disturbance, StagedCommand, stage};
 
 /// All checks of every trial.
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 
 /// Runs a study as a user would.
 fn run(bench: &Bench, command: &mut std::process::Command) -> FaultRun {
-    let ran = Ran::run(command.arg("--json"));
+    let ran = CommandOutput::run(command.arg("--json"));
     support::nothing_runs_in(bench.path());
     // Even after failures, the record is consistent.
     bench.verifies();

@@ -133,7 +133,7 @@ const fn canary(
 }
 
 /// A fault outside of a run, with its own test.
-pub(crate) struct Elsewhere {
+pub(crate) struct SeparateTest {
     pub(crate) fault: &'static str,
     pub(crate) by: &'static str,
     pub(crate) follows: &'static str,
@@ -142,8 +142,8 @@ pub(crate) struct Elsewhere {
 }
 
 /// Faults outside of trials.
-pub(crate) static ELSEWHERE: &[Elsewhere] = &[
-    Elsewhere {
+pub(crate) static ELSEWHERE: &[SeparateTest] = &[
+    SeparateTest {
         fault: "stale read, lost update, read of a refused write, reordered writes, split brain, deleted value that is read again",
         by: "canaries with `stale`, `lose`, `dirty`, `reorder` or `split-after`, under `audit: {linearizability: true}`",
         follows: "check `linearizability`: the fewest operations that show it; honest canaries pass",
@@ -152,7 +152,7 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
             "each_violation_is_caught_beside_honest_canaries",
         ),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "`kill -9` in the midst of a cache write",
         by: "`bakeoff install redis`, killed at three moments after it began to work",
         follows: "nothing that looks whole; the next one fetches it anew and leaves nothing besides",
@@ -161,13 +161,13 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
             "program_is_whole_after_kill_9_in_the_midst_of_fetching",
         ),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "two bakeoffs on one cache",
         by: "two `bakeoff install redis` at once",
         follows: "both get the same program, fetched once",
         test: ("bakeoff/tests/servers/cache.rs", "two_bakeoffs_at_once_share_a_cache"),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "two versions of bakeoff on one cache",
         by: "two recipes that build the same version of other ingredients",
         follows: "each finds its own program, and neither replaces the other's",
@@ -176,13 +176,13 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
             "go_library_is_rebuilt_when_its_main_package_changes",
         ),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "a program of the cache is changed",
         by: "a file, a library and a link put into its folder",
         follows: "it is fetched anew; in the midst of a run the trial fails",
         test: ("bakeoff-install/src/tests.rs", "added_files_and_links_count_as_damage"),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "another process takes a port first",
         by: "a server that finds its address in use once",
         follows: "it is started again on another port, unless the user chose it",
@@ -191,19 +191,19 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
             "taken_port_restarts_the_command_on_another",
         ),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "links in a run's folder",
         by: "a link in place of `report.html`, and of `trials`",
         follows: "the report is written beside it; the run is not resumed",
         test: ("bakeoff/tests/commands/hostile_runs.rs", "report_does_not_write_through_a_link"),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "a record was altered",
         by: "a count, a verdict, a seed, a line taken away, a report edited, a history that lost lines or is missing",
         follows: "`bakeoff verify` ends with 6 and names what does not hold",
         test: ("bakeoff/tests/commands/hostile_runs.rs", "altered_record_does_not_verify"),
     },
-    Elsewhere {
+    SeparateTest {
         fault: "answers without an end",
         by: "eight connections that are sent bodies of 900 MB",
         follows: "bodies are counted and dropped; one that is compared ends its connection at its limit",

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::support::case::{Case, Part, cached, case, install, part, with};
 use crate::support::certificates::Certificates;
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
+use crate::support::{Bench, CommandOutput, Run, array, audit, decode, figure, folders, text};
 
 const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
 const GATE: Case = Case {
@@ -280,7 +280,7 @@ fn cannot_work(_: &Case) {
             &format!("mix: {{request: 1}}, {REQUEST}"),
             "clients: 1, stop: {operations: 1}",
         );
-        let ran = Ran::run(&mut bench.command());
+        let ran = CommandOutput::run(&mut bench.command());
         let named = ["system `own` cannot be loaded", "the connector", "own-1", words, "hint: "];
         ran.ends_with(4).complains(&named);
         let log = std::fs::read_to_string(logs(&bench).join("own-1.log")).unwrap();
@@ -402,7 +402,11 @@ impl GatewayRun {
         let stderr = self.output();
         let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}\n{stderr}"));
         crate::support::nothing_runs_in(&self.bench.out());
-        Run { report, ran: Ran { code: status.code(), stdout, stderr }, bench: self.bench }
+        Run {
+            report,
+            ran: CommandOutput { code: status.code(), stdout, stderr },
+            bench: self.bench,
+        }
     }
 }
 
@@ -442,13 +446,13 @@ fn slow_resource(_: &Case) {
 }
 
 /// An NGINX started by the test.
-struct Own {
+struct OwnNginx {
     child: Child,
     dir: tempfile::TempDir,
     port: u16,
 }
 
-impl Drop for Own {
+impl Drop for OwnNginx {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
@@ -456,7 +460,7 @@ impl Drop for Own {
     }
 }
 
-fn nginx(certificates: &Certificates) -> Own {
+fn nginx(certificates: &Certificates) -> OwnNginx {
     let dir = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
@@ -472,7 +476,7 @@ fn nginx(certificates: &Certificates) -> Own {
     let mut command = Command::new(cached("nginx"));
     command.args(["-p", "./", "-c", "nginx.conf"]).current_dir(dir.path());
     let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let own = Own { child, dir, port };
+    let own = OwnNginx { child, dir, port };
     crate::support::wait_for("NGINX", Duration::from_secs(10), || {
         TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
@@ -496,7 +500,7 @@ fn certificates(_: &Case) {
     };
     let good = study("ca.pem").run().ended_well();
     assert_eq!(good.figure("requests_verified"), 50.0);
-    let refused = Ran::run(&mut study("other.pem").command());
+    let refused = CommandOutput::run(&mut study("other.pem").command());
     refused.ends_with(4).complains(&["certificate", "127.0.0.1", "hint: "]);
 }
 
@@ -534,7 +538,8 @@ fn for_other_tools(_: &Case) {
     for (session, status) in [("session-4", "200"), ("session-5", "403")] {
         let cookie = format!("Cookie: session={session}");
         let args = ["load", &url, "-n", "20", "-c", "2", "-H", &cookie, "--json", "--ca"];
-        let ran = Ran::run(crate::support::bakeoff().args(args).arg(text(&json["ca_file"])));
+        let ran =
+            CommandOutput::run(crate::support::bakeoff().args(args).arg(text(&json["ca_file"])));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"][status], 20, "{session}: {}", ran.stderr);
     }
@@ -550,7 +555,7 @@ fn refused(_: &Case) {
             &format!("mix: {{{mix}}}, {REQUEST}"),
             "clients: 1, stop: {operations: 1}",
         );
-        Ran::run(&mut bench.command()).ends_with(2).complains(named);
+        CommandOutput::run(&mut bench.command()).ends_with(2).complains(named);
     };
     let open = "own: {kind: access-gateway, options: {connector: none}, parts: {protected: {kind: nginx}}}";
     refused(

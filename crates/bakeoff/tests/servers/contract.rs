@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::support::case::{Also, Case, CaseTests, Contract, case, contracts, with};
+use crate::support::case::{Case, CaseTests, Contract, ExtraTest, case, contracts, with};
 use crate::support::skip::SkippedTests;
-use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
+use crate::support::{AUDITS, Bench, CommandOutput, Run, array, audit, bakeoff, figure, text};
 
 /// Case for tests of loads, running servers and TLS.
 pub(super) const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
@@ -29,15 +29,15 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             tests.push(with(kept, case, skipped, keeps_its_contract));
             for more in also {
                 let (name, test): (_, fn(&Case)) = match more {
-                    Also::FreshReads => (
+                    ExtraTest::FreshReads => (
                         "reads_are_as_fresh_as_asked_for_from_leader_and_followers",
                         reads_are_as_fresh_as_asked_for,
                     ),
-                    Also::CompareAndSet => (
+                    ExtraTest::CompareAndSet => (
                         "compare_and_set_loses_no_update_of_short_keys_and_values",
                         compares_and_sets,
                     ),
-                    Also::SessionsAndInserts => (
+                    ExtraTest::SessionsAndInserts => (
                         "sessions_are_let_pass_or_refused_and_keys_are_inserted",
                         checks_and_inserts,
                     ),
@@ -61,7 +61,7 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
 fn every_system_has_a_contract_case() {
     let contracts = contracts();
     let covered: BTreeSet<&str> = contracts.iter().map(|contract| contract.kind).collect();
-    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = CommandOutput::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let listed: BTreeSet<&str> =
         systems.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
     assert_eq!(listed, covered, "`bakeoff systems` lists what the contract covers");
@@ -218,7 +218,7 @@ fn reads(case: &Case) -> String {
 }
 
 fn operations_of(kind: &str) -> Vec<String> {
-    let shown = Ran::run(bakeoff().args(["systems", kind])).ends_with(0).stdout;
+    let shown = CommandOutput::run(bakeoff().args(["systems", kind])).ends_with(0).stdout;
     let row = shown.lines().find_map(|line| line.trim().strip_prefix("operations "));
     row.unwrap_or_default().split(',').map(|operation| operation.trim().to_owned()).collect()
 }

@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 
 use crate::support::case::{Case, case, with};
 use crate::support::skip::SkippedTests;
-use crate::support::{AUDITS, Ran, array, bakeoff, text};
+use crate::support::{AUDITS, CommandOutput, array, bakeoff, text};
 
 const STORES: Case = case("zookeeper", "", 1);
 
@@ -62,14 +62,14 @@ fn configuration(machine: &str, benchmark: &str) -> String {
 }
 
 /// `bakeoff dbtester COMMAND --config c.yaml` in a folder that holds the configuration.
-fn dbtester(dir: &Path, arguments: &[&str]) -> Ran {
+fn dbtester(dir: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = bakeoff();
     command.current_dir(dir).arg("dbtester").args(arguments).args(["--config", "c.yaml"]);
     if arguments[0] == "control" {
         // Absolute, because the test uses printed paths from another folder.
         command.arg("--out").arg(dir.join("runs"));
     }
-    Ran::run(&mut command)
+    CommandOutput::run(&mut command)
 }
 
 fn lines(path: &Path) -> Vec<String> {
@@ -127,7 +127,7 @@ fn both_databases_leave_files(_: &Case) {
         .args(from)
         .arg("latest")
         .args(["--config", "c.yaml"]);
-    Ran::run(&mut command).ends_with(0);
+    CommandOutput::run(&mut command).ends_with(0);
     let name = "result/etcd-tip-go1.8.0-client-latency-throughput-timeseries.csv";
     assert_eq!(
         lines(&again.join(name)),
@@ -240,6 +240,6 @@ fn others_are_refused(_: &Case) {
     ]);
     let mut agent = bakeoff();
     agent.args(["dbtester", "agent", "--network-interface", "eth0", "--agent-port", ":3500"]);
-    let agent = Ran::run(&mut agent).ends_with(0);
+    let agent = CommandOutput::run(&mut agent).ends_with(0);
     assert!(agent.stdout.starts_with("There is no agent to start"), "{}", agent.stdout);
 }

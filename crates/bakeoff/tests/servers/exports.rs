@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::support::go_tool::{GoMain, GoTool};
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Bench, Ran, array, close_for_all, listener_apart, text, wait_for};
+use crate::support::{Bench, CommandOutput, array, close_for_all, listener_apart, text, wait_for};
 
 const PROMETHEUS: GoTool = GoTool {
     name: "prometheus",
@@ -213,7 +213,7 @@ fn collector() -> Result<(), SkipReason> {
     let mut server = Server::start(&mut command, &bench.path().join("collector.log"));
     wait_for("the collector", Duration::from_secs(60), || TcpStream::connect(address).is_ok());
     let endpoint = format!("otlp=http://{address}");
-    let ran = Ran::run(bench.command().args(["--trials", "1", "--export", &endpoint]));
+    let ran = CommandOutput::run(bench.command().args(["--trials", "1", "--export", &endpoint]));
     assert!(!ran.stderr.contains("export"), "{}", ran.stderr);
     // It writes what it holds when it ends.
     kill_process(Pid::from_child(&server.0), Signal::TERM).unwrap();

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::case::{Case, Part, case, part, with};
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Bench, Ran, Run, array, bakeoff, figure, text};
+use crate::support::{Bench, CommandOutput, Run, array, bakeoff, figure, text};
 
 const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
 const CONSUL: Part = Part { needs: &["go"], ..part("control-plane", "consul") };
@@ -255,9 +255,9 @@ fn reconfigured(_: &Case) {
 }
 
 /// Runs a study that cannot start, and returns its output.
-fn cannot_start(systems: &str) -> Ran {
+fn cannot_start(systems: &str) -> CommandOutput {
     let bench = bench(systems, "clients: 1, stop: {operations: 1}");
-    let ran = Ran::run(&mut bench.command());
+    let ran = CommandOutput::run(&mut bench.command());
     assert_eq!(ran.code, Some(4), "{}\n{}", ran.stdout, ran.stderr);
     crate::support::nothing_runs_in(bench.path());
     ran
@@ -325,11 +325,12 @@ fn slow(_: &Case) {
     assert_eq!(figure(run.trial(), "errors"), 0.0, "{}", run.ran.stderr);
     let p50 = figure(run.trial(), "response_p50_ms");
     assert!((40.0..120.0).contains(&p50), "{p50}");
-    let ran =
-        Ran::run(bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")));
+    let ran = CommandOutput::run(
+        bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")),
+    );
     let ran = ran.ends_with(0);
     assert!(ran.stdout.contains("m/README.md") && ran.stdout.contains("m/study.yaml"), "{ran:?}");
     let again =
         bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")).output();
-    Ran::from_output(again.unwrap()).ends_with(2).complains(&["is not empty"]);
+    CommandOutput::from_output(again.unwrap()).ends_with(2).complains(&["is not empty"]);
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::{
-    BASELINE_FOR, BRIEFLY, FAULTY_ETCD, Ran, SMALL_ETCD, array, proven_faults, record, text,
-    wait_for,
+    BASELINE_FOR, BRIEFLY, CommandOutput, FAULTY_ETCD, SMALL_ETCD, array, proven_faults, record,
+    text, wait_for,
 };
 
 pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
@@ -189,10 +189,10 @@ fn begin(cluster: &Cluster, dir: &Path, study: &str, places: &str) -> Child {
 }
 
 /// Waits for a run, and returns it with its output.
-fn end(dir: &Path, running: Child) -> Ran {
+fn end(dir: &Path, running: Child) -> CommandOutput {
     let output = running.wait_with_output().unwrap();
     let stderr = std::fs::read(dir.join("stderr")).unwrap();
-    Ran::from_output(Output { stderr, ..output })
+    CommandOutput::from_output(Output { stderr, ..output })
 }
 
 /// Returns the namespaces of runs in a cluster.
@@ -261,7 +261,7 @@ fn faults_are_proven(cluster: &Cluster) {
 }
 
 /// Runs a study on pods that never start and leave room for others, and returns the output.
-fn fails(cluster: &Cluster, places: &str) -> Ran {
+fn fails(cluster: &Cluster, places: &str) -> CommandOutput {
     let places = places.replace("cpu: 600m, memory: 1Gi", "cpu: 10m, memory: 16Mi");
     let dir = tempfile::tempdir().unwrap();
     end(dir.path(), begin(cluster, dir.path(), SMALL_ETCD, &places)).ends_with(4)
@@ -395,7 +395,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), SkipReason> {
     // New pods may be on other nodes.
     resume.args(["run", "--shared-machine", "--trust", "--resume"]).arg(&run);
     let on = dir.path().join("places.yaml");
-    let ran = Ran::from_output(resume.arg("--on").arg(on).output().unwrap());
+    let ran = CommandOutput::from_output(resume.arg("--on").arg(on).output().unwrap());
     let lines = record(&run);
     let trials = lines.iter().filter(|line| line["line"] == "trial");
     let outcomes: Vec<&str> = trials.map(|line| text(&line["outcome"]["ended"])).collect();
@@ -486,7 +486,7 @@ fn missing_rights_are_reported(cluster: &Cluster) {
         let on = dir.path().join("places.yaml");
         std::fs::write(&on, places).unwrap();
         let ran = bakeoff(cluster).args(["doctor", "demo", "--on"]).arg(on).output().unwrap();
-        Ran::from_output(ran).ends_with(code).stdout
+        CommandOutput::from_output(ran).ends_with(code).stdout
     };
     let output = doctor(&places, 3);
     assert!(

@@ -20,7 +20,9 @@ use crate::support::held::hold_so;
 use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::under_way::{LONG, UnderWay};
 use crate::support::watched::{self, check, trial};
-use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
+use crate::support::{
+    Bench, CommandOutput, array, bakeoff, figure, folders, has, record, text, wait_for,
+};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
 const ETCD_3_4: Case = Case { needs: &["go"], ..case("etcd", "3.4", 1) };
@@ -78,7 +80,7 @@ fn kill_9_leaves_no_etcd(_: &Case) {
     run.bakeoff.kill().unwrap();
     run.bakeoff.wait().unwrap();
     crate::support::nothing_runs_in(run.bench.path());
-    let ran = Ran::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+    let ran = CommandOutput::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
     assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
 }
 
@@ -97,7 +99,7 @@ fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
     let gate = |arguments: &[&OsStr]| {
         let mut command = bakeoff();
         command.arg("gate").arg(bench.study()).arg("--out").arg(bench.out()).args(["--seed", "7"]);
-        Ran::run(command.args(arguments).current_dir(bench.path()))
+        CommandOutput::run(command.args(arguments).current_dir(bench.path()))
     };
     let text_of = |text: &'static str| OsStr::new(text);
     let ran = gate(&[
@@ -155,7 +157,7 @@ fn full_disk_is_refused_before_a_server_starts() -> Result<(), SkipReason> {
     let bench = quick("{kind: canary}");
     let mut command = bakeoff();
     command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
-    let ran = Ran::run(&mut command).ends_with(5);
+    let ran = CommandOutput::run(&mut command).ends_with(5);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     ran.complains(&["error: only 1", "needed: at least", "hint: `--out DIR`"]);
     Ok(())
@@ -173,7 +175,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), SkipReason> {
     let mut command = bakeoff();
     command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
     fill(2 << 20);
-    Ran::run(&mut command).ends_with(5).complains(&[
+    CommandOutput::run(&mut command).ends_with(5).complains(&[
         "error: ",
         "No space left",
         "hint: the disk is full",
@@ -186,7 +188,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), SkipReason> {
             std::fs::remove_dir_all(run).unwrap();
         }
         fill((1 << 20) - room * page);
-        let ran = Ran::run(&mut command);
+        let ran = CommandOutput::run(&mut command);
         if ran.code != Some(0) {
             ran.ends_with(5).complains(&[
                 "error: cannot",
@@ -201,7 +203,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), SkipReason> {
 fn cpu_limit_of_a_study_holds() -> Result<(), SkipReason> {
     let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
     let bench = watched::bench(", limits: {cpu: 0.05}", load);
-    let ran = Ran::run(&mut bench.command());
+    let ran = CommandOutput::run(&mut bench.command());
     let trial = trial(&bench);
     let limits = check(&trial, "limits");
     if limits["verdict"] == "not-checked" {
@@ -340,7 +342,7 @@ func main() {
     for arguments in
         [&["mod", "init", "reads"][..], &["get", "github.com/HdrHistogram/hdrhistogram-go@v1.1.2"]]
     {
-        let ran = Ran::from_output(go(arguments).wait_with_output().unwrap());
+        let ran = CommandOutput::from_output(go(arguments).wait_with_output().unwrap());
         if ran.code != Some(0) {
             assert_eq!(arguments[0], "get", "{}", ran.stderr);
             let why = format!("the Go library is not available: {}", ran.stderr);
@@ -352,9 +354,9 @@ func main() {
     let out = tempfile::tempdir().unwrap();
     let mut demo = bakeoff();
     demo.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
-    Ran::run(&mut demo).ends_with(0);
+    CommandOutput::run(&mut demo).ends_with(0);
     let run = &folders(out.path())[0];
-    let ran = Ran::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
+    let ran = CommandOutput::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     let mut ours = Vec::new();
     for system in array(&report["comparisons"][0]["systems"]) {
@@ -375,7 +377,7 @@ func main() {
     let mut child = go(&["run", "."]);
     let input: String = hdrs.iter().map(|(_, hdr)| format!("{hdr}\n")).collect();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let theirs = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0).stdout;
+    let theirs = CommandOutput::from_output(child.wait_with_output().unwrap()).ends_with(0).stdout;
     assert_eq!(theirs.lines().count(), 2);
     for ((number, hdr), line) in hdrs.iter().zip(theirs.lines()) {
         assert!(base64::engine::general_purpose::STANDARD.decode(hdr).is_ok());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::case::cached;
 use crate::support::hosts::Hosts;
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{BASELINE_FOR, Ran, SMALL_ETCD, bakeoff};
+use crate::support::{BASELINE_FOR, CommandOutput, SMALL_ETCD, bakeoff};
 
 mod bad_input;
 mod exactness;
@@ -89,7 +89,7 @@ fn three_and_two() -> Result<(), SkipReason> {
     let mut command = command(&hosts, SMALL_ETCD, &places);
     command.env_remove(BASELINE_FOR);
     // The program on PATH is sent to the cache of hosts that lack it.
-    Ran::run(bakeoff().args(["install", "etcd"])).ends_with(0);
+    CommandOutput::run(bakeoff().args(["install", "etcd"])).ends_with(0);
     let etcd = cached("etcd").parent().unwrap().to_owned();
     let set = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
     let path = format!("{}:{}", etcd.display(), set.unwrap().display());

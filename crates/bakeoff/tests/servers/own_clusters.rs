@@ -17,7 +17,7 @@ use super::contract::{ETCD_ALONE, all_is_well, bench, run};
 use crate::support::case::{Case, cached, case, with};
 use crate::support::certificates::Certificates;
 use crate::support::skip::SkippedTests;
-use crate::support::{AUDITS, Bench, Ran, array, audit, bakeoff, text, wait_for};
+use crate::support::{AUDITS, Bench, CommandOutput, array, audit, bakeoff, text, wait_for};
 
 const CONSUL: Case = Case { needs: &["go"], ..case("consul", "", 1) };
 const ZOOKEEPER: Case = case("zookeeper", "3.9", 1);
@@ -270,7 +270,7 @@ pub(super) fn refused(system: &str, code: i32, parts: &[&str]) {
 pub(super) fn refused_with(system: &str, environment: &[(&str, &str)], code: i32, parts: &[&str]) {
     let bench = Bench::new(&study(system));
     let began = Instant::now();
-    let ran = Ran::run(bench.command().envs(environment.iter().copied()));
+    let ran = CommandOutput::run(bench.command().envs(environment.iter().copied()));
     assert!(began.elapsed() < Duration::from_secs(9), "nothing was waited for: {}", ran.stderr);
     let ran = ran.ends_with(code).complains(parts);
     for (_, secret) in environment {
@@ -283,7 +283,7 @@ pub(super) fn refused_with(system: &str, environment: &[(&str, &str)], code: i32
 #[track_caller]
 pub(super) fn does_well(system: &str, environment: &[(&str, &str)], authentication: &str) {
     let bench = Bench::new(&study(system));
-    let ran = Ran::run(bench.command().envs(environment.iter().copied())).ends_with(0);
+    let ran = CommandOutput::run(bench.command().envs(environment.iter().copied())).ends_with(0);
     let folder = bench.has_trials(1);
     let record = crate::support::record(&folder);
     assert_eq!(record[0]["systems"][0]["authentication"], authentication);
@@ -427,7 +427,7 @@ fn consul_takes_a_token(_: &Case) {
     let strange = mine(", credentials: {token: $TOKEN_OF_CONSUL}");
     refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
     let many = bench(&strange, &[SMALL], &["many: {clients: 30, stop: {operations: 300}}"]);
-    Ran::run(many.command().envs(secrets)).ends_with(4).complains(&[
+    CommandOutput::run(many.command().envs(secrets)).ends_with(4).complains(&[
         "accepts 20 connections from one address (`limits.http_max_conns_per_client`), but load `many` has 30 clients",
         "hint: use fewer `clients`, or raise `limits.http_max_conns_per_client`",
     ]);
@@ -475,7 +475,7 @@ fn zookeeper_keeps_a_node(case: &Case) {
     close_to_others(&address, "me:17JbYaGUtOEL0LEzzD/h6moTwg0=");
     let mine = format!("mine: {{kind: zookeeper, endpoints: [\"{address}\"]}}");
     let bench = Bench::new(&study(&mine));
-    Ran::run(&mut bench.command()).ends_with(0);
+    CommandOutput::run(&mut bench.command()).ends_with(0);
     let content = ask([ints(&[2, 4]), path.clone(), vec![0]].concat());
     assert_eq!(content[12..24], [ints(&[0, 4]), b"mine".to_vec()].concat());
     let children = ask([ints(&[3, 8]), path, vec![0]].concat());

@@ -15,7 +15,7 @@ use crate::contract::ETCD_ALONE;
 use crate::support::case::{Case, case, with};
 use crate::support::go_tool::{GoMain, GoTool};
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Bench, Ran, text};
+use crate::support::{Bench, CommandOutput, text};
 
 const PORCUPINE: GoTool = GoTool {
     name: "porcupine",
@@ -44,14 +44,14 @@ fn compared(systems: &str, mix: &str, load: &str) -> Result<Vec<Value>, SkipReas
          values: {{size: 64}}, fill: false}}}}\nloads: {{load: {load}}}\n\
          audit: {{kill: at-rest, linearizability: true, history: true}}\ntrials: 1\n"
     ));
-    let ran = Ran::run(bench.command().args(["--threads", "2"]));
+    let ran = CommandOutput::run(bench.command().args(["--threads", "2"]));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let trials: Vec<Value> =
         bench.record().into_iter().filter(|line| line["line"] == "trial").collect();
     for trial in &trials {
         let judged = &trial["linearizability"];
         let file = bench.runs()[0].join(text(&judged["file"]));
-        let theirs = Ran::run(Command::new(&porcupine).arg(&file)).ends_with(0).stdout;
+        let theirs = CommandOutput::run(Command::new(&porcupine).arg(&file)).ends_with(0).stdout;
         let count = |verdict: &str| {
             theirs.lines().filter(|line| line.split(' ').next() == Some(verdict)).count() as u64
         };

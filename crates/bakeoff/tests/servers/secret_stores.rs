@@ -15,7 +15,7 @@ use crate::support::case::{Case, Part, case, part, with};
 use crate::support::certificates::Certificates;
 use crate::support::skip::SkippedTests;
 use crate::support::vault::{Vault, ask};
-use crate::support::{AUDITS, Bench, Ran, Run, array, audit, figure, folders, text};
+use crate::support::{AUDITS, Bench, CommandOutput, Run, array, audit, figure, folders, text};
 
 const VAULT: Case = Case { needs: &["go"], ..case("vault", "1.21", 1) };
 const POSTGRESQL: Part = Part { needs: &["apt-get", "dpkg-deb"], ..part("database", "postgresql") };
@@ -172,7 +172,7 @@ fn stored_or_not(_: &Case) {
     let puts = ["puts: {mix: {put: 1}, keys: {count: 10}}"];
     let load = ["l: {clients: 2, stop: {operations: 20}}"];
     let bench = bench(&attached(vault.port), &puts, &load, "");
-    let ran = Ran::run(bench.command().env("VAULT_TOKEN", &token));
+    let ran = CommandOutput::run(bench.command().env("VAULT_TOKEN", &token));
     ran.complains(&[
         "path is already in use at bakeoff-kv/",
         "hint: `bakeoff-kv` is not marked as made by bakeoff",
@@ -314,7 +314,7 @@ fn refused(system: &str, token: Option<&str>, parts: &[&str]) {
         command.env("VAULT_TOKEN", token);
     }
     let began = Instant::now();
-    let ran = Ran::run(&mut command).ends_with(4).complains(parts);
+    let ran = CommandOutput::run(&mut command).ends_with(4).complains(parts);
     assert!(began.elapsed() < Duration::from_secs(5), "it waited for {:?}", began.elapsed());
     let token = token.filter(|token| !token.is_empty());
     assert!(token.is_none_or(|token| !ran.stderr.contains(token)), "{}", ran.stderr);
@@ -344,7 +344,7 @@ fn refuses_unloadable_clusters(_: &Case) {
     // With valid credentials it is loaded, and left unchanged.
     let before = vault.made(&token);
     let bench = bench(&system, &[SMALL], &[SHORT], "");
-    let ran = Ran::run(bench.command().arg("--json").env("VAULT_TOKEN", &token));
+    let ran = CommandOutput::run(bench.command().arg("--json").env("VAULT_TOKEN", &token));
     let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     let run = Run { report, ran, bench };
     all_is_well(&run, 60.0);
@@ -369,9 +369,9 @@ fn tls_is_verified(_: &Case) {
         )
     };
     let good = bench(&trusting("ca.pem"), &[SMALL], &[SHORT], "");
-    Ran::run(good.command().env("VAULT_TOKEN", &token)).ends_with(0);
+    CommandOutput::run(good.command().env("VAULT_TOKEN", &token)).ends_with(0);
     let bad = bench(&trusting("other.pem"), &[SMALL], &[SHORT], "");
-    Ran::run(bad.command().env("VAULT_TOKEN", &token)).ends_with(4).complains(&[
+    CommandOutput::run(bad.command().env("VAULT_TOKEN", &token)).ends_with(4).complains(&[
         "error: ",
         "certificate",
         "127.0.0.1",
@@ -456,7 +456,8 @@ fn a_leader_dies(case: &Case) {
     crate::support::nothing_runs_in(bench.path());
     let run = folders(&bench.out()).remove(0);
     let report =
-        Ran::run(crate::support::bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+        CommandOutput::run(crate::support::bakeoff().arg("report").arg(&run).arg("--json"))
+            .ends_with(0);
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
     let killed = dir.file_name().unwrap().to_str().unwrap();

@@ -23,7 +23,7 @@ use server::{Plain, Process, dev, free_ports, initialise, plain, shared, three};
 
 use crate::support::certificates::Certificates;
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Ran, bakeoff, has, text, wait_for};
+use crate::support::{CommandOutput, bakeoff, has, text, wait_for};
 
 /// Must not appear in any output.
 const TOKEN: &str = "the-root-of-a-test";
@@ -39,7 +39,7 @@ struct FoundProgram {
 
 impl FoundProgram {
     fn find(system: &'static str, version: &str, needs: &'static [&'static str]) -> Self {
-        let ran = Ran::run(bakeoff().args(["install", &format!("{system}@{version}")]));
+        let ran = CommandOutput::run(bakeoff().args(["install", &format!("{system}@{version}")]));
         let program = match ran.code {
             Some(0) => Ok(program(system)),
             code => {
@@ -55,7 +55,7 @@ impl FoundProgram {
 
 /// Returns a system's path from `bakeoff systems`.
 fn program(system: &str) -> PathBuf {
-    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = CommandOutput::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with(&format!("{system}\n")));
     let runs = block.unwrap().lines().find_map(|line| line.trim().strip_prefix("runs "));
     PathBuf::from(runs.expect("it was installed").trim())
@@ -159,14 +159,14 @@ fn command(dir: &Path, address: &str, token: &str, file: &str, options: &[&str])
 
 /// Returns the output after checking that it does not contain the token.
 #[track_caller]
-fn quiet(output: Output) -> Ran {
-    let ran = Ran::from_output(output);
+fn quiet(output: Output) -> CommandOutput {
+    let ran = CommandOutput::from_output(output);
     assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "the token is printed");
     ran
 }
 
 #[track_caller]
-fn run(server: &Plain, file: &str, options: &[&str]) -> Ran {
+fn run(server: &Plain, file: &str, options: &[&str]) -> CommandOutput {
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(dir.path(), &server.url(), &server.token, file, options);
     quiet(command.output().unwrap())
@@ -174,7 +174,7 @@ fn run(server: &Plain, file: &str, options: &[&str]) -> Ran {
 
 /// Runs a file, and returns the JSON report and the output. Asserts the exit code.
 #[track_caller]
-fn report(server: &Plain, file: &str, options: &[&str], code: i32) -> (Value, Ran) {
+fn report(server: &Plain, file: &str, options: &[&str], code: i32) -> (Value, CommandOutput) {
     let ran = run(server, file, &[options, &["-report_mode=json"]].concat()).ends_with(code);
     (serde_json::from_str(&ran.stdout).expect("a JSON report"), ran)
 }
@@ -263,7 +263,7 @@ fn reports_hold_together(program: &Path) {
     let review = |mode: &str| {
         let file = format!("-results_file={}", file.display());
         let arguments = ["vault-benchmark", "review", &file, &format!("-report_mode={mode}")];
-        Ran::run(bakeoff().args(arguments)).ends_with(0).stdout
+        CommandOutput::run(bakeoff().args(arguments)).ends_with(0).stdout
     };
     let terse = review("terse");
     let counts = terse_counts(&terse);
@@ -315,7 +315,7 @@ impl BenchmarkRun {
     }
 
     #[track_caller]
-    fn end(mut self) -> Ran {
+    fn end(mut self) -> CommandOutput {
         self.stderr.read_to_string(&mut self.seen).unwrap();
         let mut output = self.child.wait_with_output().unwrap();
         output.stderr = self.seen.into_bytes();

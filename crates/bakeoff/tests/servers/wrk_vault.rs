@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::debian::{DebianProgram, FetchProblem, library_folders};
 use crate::support::skip::{SkipReason, SkippedTests};
-use crate::support::{Bench, Ran, array, bakeoff, has, text};
+use crate::support::{Bench, CommandOutput, array, bakeoff, has, text};
 
 const TOKEN: &str = "a-token-of-this-test";
 const PASSWORD: &str = "a \"word\" to\\pass";
@@ -108,7 +108,7 @@ pub(crate) struct Vault {
 impl Vault {
     /// Starts the installed Vault. The error is the reason why there is none.
     fn start() -> Result<Self, String> {
-        let ran = Ran::run(bakeoff().args(["install", "vault"]));
+        let ran = CommandOutput::run(bakeoff().args(["install", "vault"]));
         if ran.code != Some(0) {
             let why: Vec<&str> =
                 ran.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -181,7 +181,7 @@ impl Vault {
     }
 
     /// Runs a script in this tool with valid secrets.
-    fn load(&self, tool: Tool, options: &str, script: &str, arguments: &str) -> Ran {
+    fn load(&self, tool: Tool, options: &str, script: &str, arguments: &str) -> CommandOutput {
         self.load_with(tool, TOKEN, PASSWORD, options, script, arguments)
     }
 
@@ -193,7 +193,7 @@ impl Vault {
         options: &str,
         script: &str,
         arguments: &str,
-    ) -> Ran {
+    ) -> CommandOutput {
         let mut command = tool.command();
         command.env("VAULT_TOKEN", token).env("VAULT_PASSWORD", password);
         command
@@ -202,7 +202,7 @@ impl Vault {
             .arg("-s")
             .arg(examples().join(script));
         command.arg(self.url()).arg("--").args(arguments.split_whitespace());
-        Ran::run(&mut command).ends_with(0)
+        CommandOutput::run(&mut command).ends_with(0)
     }
 }
 
@@ -241,12 +241,13 @@ fn a_started_store_is_loaded(_: &Vault) {
     let url = text(&started["clients"][0]["url"]).to_owned();
     let mut wrk = bakeoff();
     wrk.env("TOKEN_FILE", file).args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url);
-    let ran = Ran::run(&mut wrk).ends_with(0);
+    let ran = CommandOutput::run(&mut wrk).ends_with(0);
     assert!(!ran.stdout.contains("Non-2xx"), "{}", ran.stdout);
     assert!(!ran.stdout.contains(&token) && !ran.stderr.contains(&token));
     std::fs::write(&script, "wrk.path = '/v1/auth/token/lookup-self'").unwrap();
-    let without =
-        Ran::run(bakeoff().args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url));
+    let without = CommandOutput::run(
+        bakeoff().args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url),
+    );
     assert!(without.stdout.contains("Non-2xx"), "{}", without.stdout);
     kill_process(Pid::from_child(&process), Signal::INT).unwrap();
     process.wait().unwrap();
@@ -255,7 +256,7 @@ fn a_started_store_is_loaded(_: &Vault) {
 
 /// Returns Vault's path from `bakeoff systems`.
 fn program() -> PathBuf {
-    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = CommandOutput::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with("vault\n")).unwrap();
     let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
     PathBuf::from(runs.expect("vault was installed").trim())
@@ -311,14 +312,14 @@ fn wrk() -> Result<Command, FetchProblem> {
 }
 
 /// Returns a script's answer counts by status.
-fn answers(ran: &Ran) -> Vec<(u64, u64)> {
+fn answers(ran: &CommandOutput) -> Vec<(u64, u64)> {
     let lines = ran.stdout.lines().filter_map(|line| line.split_once(" answers with status "));
     lines.map(|(count, status)| (status.parse().unwrap(), count.trim().parse().unwrap())).collect()
 }
 
 /// Returns the number of answers, all of which must have this status.
 #[track_caller]
-fn all_with(ran: &Ran, status: u64) -> u64 {
+fn all_with(ran: &CommandOutput, status: u64) -> u64 {
     match answers(ran).as_slice() {
         [(only, count)] if *only == status && *count > 0 => *count,
         others => panic!("{others:?} are not all {status}:\n{}{}", ran.stdout, ran.stderr),
@@ -326,7 +327,7 @@ fn all_with(ran: &Ran, status: u64) -> u64 {
 }
 
 #[track_caller]
-fn says(ran: &Ran, words: &str) {
+fn says(ran: &CommandOutput, words: &str) {
     assert!(ran.stdout.contains(words), "`{words}` is not in:\n{}", ran.stdout);
 }
 
@@ -345,7 +346,7 @@ fn a_secret_is_asked_for() {
         command.env_remove("VAULT_TOKEN").env("VAULT_PASSWORD", "");
         command.args(["-t1", "-c1", "-d1s", "-s"]).arg(examples().join(script)).arg(&url);
         let secret = if script == "vault-login.lua" { "VAULT_PASSWORD" } else { "VAULT_TOKEN" };
-        Ran::run(&mut command).ends_with(2).complains(&[&format!("{secret} is not set")]);
+        CommandOutput::run(&mut command).ends_with(2).complains(&[&format!("{secret} is not set")]);
     }
 }
 

@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use serde::Deserialize;
 
 use super::skip::{SkipReason, SkippedTests};
-use super::{Ran, bakeoff, has};
+use super::{CommandOutput, bakeoff, has};
 
 /// A system under test.
 #[derive(Debug, Clone, Copy)]
@@ -57,13 +57,13 @@ pub(crate) struct Contract {
 /// A case and its tests besides those of every system.
 pub(crate) struct CaseTests {
     pub(crate) case: Case,
-    pub(crate) also: Vec<Also>,
+    pub(crate) also: Vec<ExtraTest>,
 }
 
 /// A test for some systems only.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Also {
+pub(crate) enum ExtraTest {
     /// Reads of the leader and of followers have their freshness.
     FreshReads,
     /// Compare-and-sets of few keys, and short values, keep acknowledged writes.
@@ -110,7 +110,7 @@ struct WrittenCase {
     #[serde(default)]
     needs: Vec<String>,
     #[serde(default)]
-    also: Vec<Also>,
+    also: Vec<ExtraTest>,
 }
 
 #[derive(Deserialize)]
@@ -249,7 +249,7 @@ impl Case {
 }
 
 pub(crate) fn install(what: &str) -> Result<(), String> {
-    let ran = Ran::run(bakeoff().args(["install", what]));
+    let ran = CommandOutput::run(bakeoff().args(["install", what]));
     if ran.code == Some(0) && ran.stdout.contains("is part of bakeoff") {
         return Ok(());
     }
@@ -264,7 +264,7 @@ pub(crate) fn install(what: &str) -> Result<(), String> {
 
 /// Returns the path of a kind's program from `bakeoff systems`.
 pub(crate) fn cached(kind: &str) -> PathBuf {
-    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = CommandOutput::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let blocks = systems.split("\n\n");
     let block = blocks.filter(|block| block.lines().next() == Some(kind)).last().unwrap();
     let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));

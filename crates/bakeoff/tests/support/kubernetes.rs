@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::Ran;
+use super::CommandOutput;
 use super::skip::SkipReason;
 
 /// A cluster or the place for one, separate from other clusters on this machine.
@@ -57,8 +57,8 @@ impl Cluster {
     }
 
     /// Runs `cargo xtask cluster WORDS`.
-    pub(crate) fn xtask(&self, words: &[&str]) -> Ran {
-        Ran::run(self.command(words).stdin(Stdio::null()))
+    pub(crate) fn xtask(&self, words: &[&str]) -> CommandOutput {
+        CommandOutput::run(self.command(words).stdin(Stdio::null()))
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -89,13 +89,13 @@ impl Cluster {
     }
 
     /// Runs `kubectl` with an input.
-    pub(crate) fn kubectl(&self, arguments: &[&str], input: &str) -> Ran {
+    pub(crate) fn kubectl(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = Command::new(self.bin().join("kubectl"));
         command.args(arguments).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // If it does not read its input, its exit tells the result.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        Ran::from_output(child.wait_with_output().unwrap())
+        CommandOutput::from_output(child.wait_with_output().unwrap())
     }
 }
 
@@ -130,7 +130,7 @@ fn xtask() -> &'static Path {
                 cargo.env_remove(name);
             }
         }
-        let ran = Ran::run(cargo.stdin(Stdio::null())).ends_with(0);
+        let ran = CommandOutput::run(cargo.stdin(Stdio::null())).ends_with(0);
         let messages = ran.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
         let executable = |message: Value| {
             (message["target"]["name"] == "xtask" && message["target"]["kind"][0] == "bin")

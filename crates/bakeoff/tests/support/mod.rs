@@ -156,13 +156,13 @@ pub(crate) fn can_refuse_namespaces(kind: &str) -> Result<(), String> {
 
 /// Output and exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     pub(crate) fn run(command: &mut Command) -> Self {
         Self::from_output(command.output().expect("bakeoff can be started"))
     }
@@ -269,7 +269,7 @@ impl Bench {
 
     /// Runs the study to its end by a command that takes bakeoff's arguments.
     pub(crate) fn run_by(self, mut command: Command) -> Run {
-        let ran = Ran::run(command.arg("--json"));
+        let ran = CommandOutput::run(command.arg("--json"));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });
@@ -287,7 +287,7 @@ impl Bench {
     #[track_caller]
     pub(crate) fn verifies(&self) {
         for run in self.runs() {
-            let verified = Ran::run(bakeoff().arg("verify").arg(&run));
+            let verified = CommandOutput::run(bakeoff().arg("verify").arg(&run));
             assert_eq!(verified.code, Some(0), "{}\n{}", verified.stdout, verified.stderr);
         }
     }
@@ -335,7 +335,7 @@ pub(crate) fn record(run: &Path) -> Vec<Value> {
 /// A finished run.
 pub(crate) struct Run {
     pub(crate) report: Value,
-    pub(crate) ran: Ran,
+    pub(crate) ran: CommandOutput,
     pub(crate) bench: Bench,
 }
 
@@ -344,7 +344,7 @@ impl Run {
         trials(&self.report)
     }
 
-    /// Fails the test unless the run succeeded, as in [`Ran::ends_with`].
+    /// Fails the test unless the run succeeded, as in [`CommandOutput::ends_with`].
     #[track_caller]
     pub(crate) fn ended_well(self) -> Self {
         Self { ran: self.ran.ends_with(0), ..self }

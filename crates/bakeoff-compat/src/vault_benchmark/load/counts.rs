@@ -21,14 +21,14 @@ pub(super) struct TestCounts {
 
 /// Counts of one worker, added to the total when it ends.
 pub(super) struct Counts {
-    own: Vec<Own>,
+    own: Vec<WorkerCounts>,
     start: Option<Instant>,
     all: Arc<Mutex<Vec<TestCounts>>>,
 }
 
 /// Counts of one worker for one test.
 #[derive(Clone)]
-struct Own {
+struct WorkerCounts {
     counts: TestCounts,
     /// Answers by status, in a table that needs no search.
     statuses: Box<[u64; 1000]>,
@@ -36,7 +36,7 @@ struct Own {
 
 impl Counts {
     pub(super) fn new(tests: usize, all: &Arc<Mutex<Vec<TestCounts>>>) -> Self {
-        let own = Own { counts: TestCounts::default(), statuses: Box::new([0; 1000]) };
+        let own = WorkerCounts { counts: TestCounts::default(), statuses: Box::new([0; 1000]) };
         Self { own: vec![own; tests], start: None, all: all.clone() }
     }
 

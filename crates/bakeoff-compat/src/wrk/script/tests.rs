@@ -136,17 +136,22 @@ fn another_request_function_takes_over_at_once() {
 #[test]
 fn wants_only_the_parameters_of_response() {
     let wants = |source: &str| begun(&case(source)).unwrap().wants().unwrap();
-    assert_eq!(wants(""), Wants::default());
-    assert_eq!(wants("function response() end"), Wants::first(0));
-    assert_eq!(wants("function response(status) end"), Wants::first(1));
-    assert_eq!(wants("function response(status, headers) end"), Wants::first(2));
-    assert_eq!(wants("function response(s, h, b) end"), Wants::first(3));
-    assert_eq!(wants("function response(s, ...) end"), Wants::first(3));
-    assert_eq!(wants("response = print"), Wants::first(3), "a function in C may take all");
+    assert_eq!(wants(""), ResponseParts::default());
+    assert_eq!(wants("function response() end"), ResponseParts::first(0));
+    assert_eq!(wants("function response(status) end"), ResponseParts::first(1));
+    assert_eq!(wants("function response(status, headers) end"), ResponseParts::first(2));
+    assert_eq!(wants("function response(s, h, b) end"), ResponseParts::first(3));
+    assert_eq!(wants("function response(s, ...) end"), ResponseParts::first(3));
+    assert_eq!(wants("response = print"), ResponseParts::first(3), "a function in C may take all");
 }
 
 /// Passes a response with this head to the script.
-fn answer(script: &mut Script, head: &str, body: &[u8], wants: Wants) -> Result<bool, ScriptError> {
+fn answer(
+    script: &mut Script,
+    head: &str,
+    body: &[u8],
+    wants: ResponseParts,
+) -> Result<bool, ScriptError> {
     let mut connection = Connection::new(Limits::default());
     connection.expect(false, 1).unwrap();
     let mut bytes =
@@ -169,12 +174,12 @@ fn passes_the_wanted_parts_and_detects_a_replaced_response() {
     );
     let mut script = begun(&case).unwrap();
     let mut respond = |wants| answer(&mut script, "X-A: 1\r\n", b"body", wants).unwrap();
-    assert!(respond(Wants::default()), "the first is new, too");
-    assert!(!respond(Wants::first(3)));
-    assert!(respond(Wants::first(3)));
-    assert!(!respond(Wants::first(1)));
+    assert!(respond(ResponseParts::default()), "the first is new, too");
+    assert!(!respond(ResponseParts::first(3)));
+    assert!(respond(ResponseParts::first(3)));
+    assert!(!respond(ResponseParts::first(1)));
     assert_eq!(script.request().unwrap().to_string_lossy(), "then 200");
-    assert_eq!(script.wants().unwrap(), Wants::first(1));
+    assert_eq!(script.wants().unwrap(), ResponseParts::first(1));
     let seen = script.lua.load("return seen").eval::<String>().unwrap();
     assert_eq!(seen, "then 200");
 }
@@ -193,7 +198,7 @@ fn repeated_headers_equal_the_received_ones() {
          function request() return table.concat(seen, '; ') end",
     );
     let mut script = begun(&case).unwrap();
-    let wants = Wants::first(3);
+    let wants = ResponseParts::first(3);
     assert!(answer(&mut script, "A: 1\r\n", b"", wants).unwrap());
     for head in
         ["A: 1\r\n", "A: 1\r\n", "A: 1\r\n", "A: \"2\\\r\n", "A: \"2\\\r\n", "A: 1\r\nA: 3\r\n"]
@@ -310,8 +315,8 @@ fn errors_name_file_line_callback_and_thread() {
         let failed = begun(&case).and_then(|mut script| {
             script.request()?;
             script.delay()?;
-            answer(&mut script, "", b"", Wants::first(1))?;
-            answer(&mut script, "", b"", Wants::first(1))
+            answer(&mut script, "", b"", ResponseParts::first(1))?;
+            answer(&mut script, "", b"", ResponseParts::first(1))
         });
         let error = failed.expect_err(source);
         let text = error.to_string();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stats::judge::{Scale, Trials, alone};
-use crate::stats::rounds::{self, Better, Rounds, Yield};
+use crate::stats::rounds::{self, Preference, Rounds, Yield};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -336,8 +336,8 @@ proptest! {
             let trials = Trials::ByRound(of.valid());
             let answer = alone(&trials, Scale::Ratio, 0.05).ok_or(NotCompared::TooFew)?;
             let medians = rounds::medians(&of.valid()).ok_or(NotCompared::TooFew)?;
-            let withheld = of.withheld(&answer, Scale::Ratio, Better::More);
-            let worst = of.worst_medians(Better::More);
+            let withheld = of.withheld(&answer, Scale::Ratio, Preference::More);
+            let worst = of.worst_medians(Preference::More);
             let comparing = comparing(answer, of.valid().len(), medians);
             Ok(ThroughputJudgement { withheld, worst, ..comparing })
         };

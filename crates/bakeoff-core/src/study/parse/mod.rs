@@ -24,7 +24,7 @@ pub(in crate::study) mod tests;
 
 use std::time::Duration;
 
-pub use surroundings::{Elsewhere, Surroundings, TableError, TableFile};
+pub use surroundings::{Surroundings, TableError, TableFile, UncheckedSurroundings};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
@@ -42,7 +42,7 @@ use crate::units::{count_text, duration_text, shown};
 /// # Errors
 /// Reports every fault with its place, in the order of the text.
 pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
-    parse_within(name, file, text, kinds, &Elsewhere)
+    parse_within(name, file, text, kinds, &UncheckedSurroundings)
 }
 
 /// Parses a study like [`parse`], and checks that `surroundings` have the files and variables that it refers to.

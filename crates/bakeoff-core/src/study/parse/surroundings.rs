@@ -53,9 +53,9 @@ pub trait Surroundings {
 
 /// Checks nothing, for a study that will run on another machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Elsewhere;
+pub struct UncheckedSurroundings;
 
-impl Surroundings for Elsewhere {
+impl Surroundings for UncheckedSurroundings {
     fn table(&self, _: &str) -> Result<Option<TableFile>, TableError> {
         Ok(None)
     }

@@ -7,7 +7,9 @@ use crate::study::field::Form;
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, unit, whole};
 use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
-use crate::study::{Kind, Limits, Misspelt, OptionForm, Process, ProcessText, Servers, System};
+use crate::study::{
+    Kind, Limits, OptionForm, Process, ProcessText, Servers, System, UnknownPlaceholder,
+};
 use crate::suggest::{list, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
@@ -73,7 +75,7 @@ fn is_sound(
     system: &System,
 ) -> bool {
     let misspelt = (kind.misspelt)(system);
-    for Misspelt { within, word, what, hint } in &misspelt {
+    for UnknownPlaceholder { within, word, what, hint } in &misspelt {
         let text = fields.node("process").and_then(|process| text_of(process, within));
         let at = text.map_or(fields.at.clone(), |text| sink.piece(&text.at, word));
         sink.hint(&at, format!("{}: {what}", fields.what), hint);

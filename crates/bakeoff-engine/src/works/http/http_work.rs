@@ -25,19 +25,19 @@ use crate::{Connections, Drive};
 pub(crate) struct HttpSession {
     node: usize,
     drops_bodies: bool,
-    speaks: Speaks,
+    speaks: ProtocolConnection,
 }
 
 /// Selects the protocol. The large variant is boxed to keep clients of HTTP/1.1 small.
 #[allow(clippy::large_enum_variant, reason = "a box would cost each request of HTTP/1.1 a load")]
-enum Speaks {
+enum ProtocolConnection {
     One(OneConnection),
     Two(Box<Streams>),
 }
 
 impl Session for HttpSession {
     fn open(&mut self, out: &mut Vec<u8>) {
-        if let Speaks::Two(streams) = &mut self.speaks {
+        if let ProtocolConnection::Two(streams) = &mut self.speaks {
             streams.open(out);
         }
     }
@@ -45,8 +45,8 @@ impl Session for HttpSession {
     /// Waits for the server's limit on concurrent requests before the first request.
     fn is_open(&self) -> bool {
         match &self.speaks {
-            Speaks::One(_) => true,
-            Speaks::Two(streams) => streams.is_settled(),
+            ProtocolConnection::One(_) => true,
+            ProtocolConnection::Two(streams) => streams.is_settled(),
         }
     }
 
@@ -58,15 +58,15 @@ impl Session for HttpSession {
     #[inline]
     fn is_ending(&self) -> bool {
         match &self.speaks {
-            Speaks::One(one) => one.ending,
-            Speaks::Two(streams) => streams.is_ending(),
+            ProtocolConnection::One(one) => one.ending,
+            ProtocolConnection::Two(streams) => streams.is_ending(),
         }
     }
 
     fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
         match &mut self.speaks {
-            Speaks::One(_) => false,
-            Speaks::Two(streams) => streams.abandon(tag, out),
+            ProtocolConnection::One(_) => false,
+            ProtocolConnection::Two(streams) => streams.abandon(tag, out),
         }
     }
 }
@@ -210,11 +210,11 @@ impl Work for HttpWork {
     fn session(&mut self, _: u32, node: usize) -> Box<HttpSession> {
         let reads = self.source.reads_bodies();
         let speaks = match self.protocol {
-            Protocol::One => Speaks::One(OneConnection::new(reads)),
+            Protocol::One => ProtocolConnection::One(OneConnection::new(reads)),
             Protocol::Two => {
                 let lists = self.source.header_lists(node);
                 let streams = Streams::new(self.in_flight, &lists, self.keep_alive, reads);
-                Speaks::Two(Box::new(streams))
+                ProtocolConnection::Two(Box::new(streams))
             }
         };
         Box::new(HttpSession { node, drops_bodies: !reads, speaks })
@@ -230,11 +230,11 @@ impl Work for HttpWork {
         out: &mut Vec<u8>,
     ) -> Result<IssuedOperation<IdleClose>, NotIssued> {
         match &mut session.speaks {
-            Speaks::One(one) => {
+            ProtocolConnection::One(one) => {
                 one.issue(&mut *self.source, client, session.node, tag, ticket, out)
             }
-            Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
-            Speaks::Two(streams) => {
+            ProtocolConnection::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
+            ProtocolConnection::Two(streams) => {
                 let stream = self.source.stream(client, session.node, ticket)?;
                 let (operation, pending) = (stream.operation, stream.idle_close);
                 streams.send(tag, &stream, out)?;
@@ -258,7 +258,7 @@ impl Work for HttpWork {
     ) -> Result<(), ProtocolError> {
         self.received(input.len());
         match &mut session.speaks {
-            Speaks::One(one) => {
+            ProtocolConnection::One(one) => {
                 let to = self.receiving();
                 let (connection, mut delivery) = one.delivery(to, pendings, done);
                 connection.receive(input, out, &mut |response| delivery.take(&response))?;
@@ -269,7 +269,7 @@ impl Work for HttpWork {
                 }
                 Ok(())
             }
-            Speaks::Two(streams) => {
+            ProtocolConnection::Two(streams) => {
                 let Self { source, is_timed, tally, fresh, .. } = self;
                 streams.receive(input, out, &mut |tag, operation, ended| {
                     let (status, bytes, result) = match ended {
@@ -306,12 +306,12 @@ impl Work for HttpWork {
     ) -> Result<(), ProtocolError> {
         self.received(0);
         match &mut session.speaks {
-            Speaks::One(one) => {
+            ProtocolConnection::One(one) => {
                 let to = self.receiving();
                 let (connection, mut delivery) = one.delivery(to, pendings, done);
                 connection.closed(&mut |response| delivery.take(&response))
             }
-            Speaks::Two(_) => Ok(()),
+            ProtocolConnection::Two(_) => Ok(()),
         }
     }
 }

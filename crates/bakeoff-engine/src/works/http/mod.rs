@@ -50,7 +50,7 @@ use crate::start_barrier::StartBarrier;
 use crate::tls::TlsOptions;
 use crate::turns::Turns;
 use crate::work::IdleClose;
-use crate::{Connections, Drive, EngineError, Live, LoadError};
+use crate::{Connections, Drive, EngineError, LoadError, LoadProgress};
 use fixed_requests::{FixedRequests, Order, Requests, deal};
 use http_work::HttpWork;
 use template_requests::TemplateRequests;
@@ -218,7 +218,7 @@ impl Ready {
         &self,
         drive: &Drive,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<HttpOutcome, LoadError> {
         self.drive_together(drive, None, interrupted, progress)
     }
@@ -229,7 +229,7 @@ impl Ready {
         drive: &Drive,
         barrier: Option<&StartBarrier>,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<HttpOutcome, LoadError> {
         let is_open = drive.arrivals.is_some();
         if is_open {
@@ -259,7 +259,7 @@ impl Ready {
         barrier: Option<&StartBarrier>,
         source: &dyn Fn(LoadShare) -> Box<dyn Source>,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
         let cycle = self.requests.order.len() as u64;
@@ -307,7 +307,7 @@ pub fn drive_sources(
     barrier: Option<&StartBarrier>,
     sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,
     interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let work = &mut |share, answers| HttpWork::new(sources(share), protocol, drive, 0, answers);
     drive_works(peers, drive, barrier, work, interrupted, progress)
@@ -320,7 +320,7 @@ fn drive_works(
     barrier: Option<&StartBarrier>,
     works: &mut dyn FnMut(LoadShare, Arc<Mutex<AllAnswers>>) -> HttpWork,
     interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let all = Arc::new(Mutex::new(AllAnswers::default()));
     let work = |share| works(share, all.clone());

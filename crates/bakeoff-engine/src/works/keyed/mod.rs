@@ -39,14 +39,14 @@ use self::leases::Leases;
 pub use self::shared::{KeyedState, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
-use self::two_step::{Half, Halves, Step};
+use self::two_step::{Halves, RequestHalf, Step};
 use crate::peer::Peer;
 use crate::start_barrier::StartBarrier;
 use crate::work::{
     Completion, Course, Failure, IdleClose, IssuedOperation, NotIssued, Outline, Pendings, Session,
     Success, Tag, Tickets, Work,
 };
-use crate::{Drive, EngineError, Live};
+use crate::{Drive, EngineError, LoadProgress};
 
 /// Describes one operation for a system's session.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +167,7 @@ pub struct KvWork {
     key: Vec<u8>,
     value: Vec<u8>,
     /// Operations whose next request must be written.
-    goes_on: Vec<(Tag, PendingOperation, Half)>,
+    goes_on: Vec<(Tag, PendingOperation, RequestHalf)>,
     /// Records operations for the linearizability check; `None` without that check.
     history: Option<HistoryRecorder>,
     /// Renewals of its clients' leases.
@@ -184,7 +184,7 @@ pub fn drive(
     barrier: Option<&StartBarrier>,
     works: &mut dyn FnMut(LoadShare) -> KvWork,
     interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
+    progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<(Measurement, u64), EngineError> {
     crate::drive(peers, drive, barrier, works, interrupted, progress)
 }
@@ -318,7 +318,7 @@ impl Work for KvWork {
             renewed,
             halves,
         };
-        let first = Half::first(operation, self.source.creates());
+        let first = RequestHalf::first(operation, self.source.creates());
         if self.request(session, tag, &mut pending, first, out) {
             Ok(IssuedOperation { operation: place, pending })
         } else {

@@ -39,14 +39,14 @@ pub(super) enum Halves {
 
 /// Describes one request of an operation to the session.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Half {
+pub(super) struct RequestHalf {
     operation: Operation,
     compare: Compare,
     /// True if a `put` probably creates its key.
     creates: bool,
 }
 
-impl Half {
+impl RequestHalf {
     /// Returns the first request of an operation. Most operations have only this one.
     pub(super) fn first(operation: Operation, creates: bool) -> Self {
         let operation = match operation {
@@ -91,7 +91,7 @@ impl Half {
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(super) enum Step {
     Done(Result<Success, Failure>),
-    GoesOn(PendingOperation, Half),
+    GoesOn(PendingOperation, RequestHalf),
 }
 
 /// Returns the failure of an operation whose second request could not be sent.
@@ -172,7 +172,7 @@ impl KvWork {
                     return Step::Done(Err(Failure::new(ErrorKind::Status, what)));
                 }
                 pending.halves = Halves::Reading { tries: tries + 1 };
-                let again = Half::first(pending.operation, false);
+                let again = RequestHalf::first(pending.operation, false);
                 Step::GoesOn(pending, again)
             }
             (Halves::Writing { replaced, hit, .. }, Answer::Done) => {
@@ -229,7 +229,7 @@ impl KvWork {
         let stamp = stamp.filter(|_| compares && self.keyed.ledger.history(pending.key).is_some());
         let replaced = stamp.map_or(0, |stamp| u32::try_from(stamp.sequence).unwrap_or(0));
         pending.halves = Halves::Writing { tries, replaced, hit };
-        let write = Half::write(pending.operation, version, !hit);
+        let write = RequestHalf::write(pending.operation, version, !hit);
         Step::GoesOn(pending, write)
     }
 
@@ -239,7 +239,7 @@ impl KvWork {
         session: &mut dyn KvSession,
         tag: Tag,
         mut pending: PendingOperation,
-        half: Half,
+        half: RequestHalf,
         out: &mut Vec<u8>,
     ) -> Result<PendingOperation, Failure> {
         if self.request(session, tag, &mut pending, half, out) {
@@ -255,7 +255,7 @@ impl KvWork {
         session: &mut dyn KvSession,
         tag: Tag,
         pending: &mut PendingOperation,
-        half: Half,
+        half: RequestHalf,
         out: &mut Vec<u8>,
     ) -> bool {
         self.note_begin(pending, half);
@@ -284,7 +284,7 @@ impl KvWork {
 
     /// Records the start of a read or a write in the ledger, and its time for a history. Other requests have no
     /// history, and would only contend for the lock of key 0.
-    fn note_begin(&self, pending: &mut PendingOperation, half: Half) {
+    fn note_begin(&self, pending: &mut PendingOperation, half: RequestHalf) {
         let ledger = &self.keyed.ledger;
         if half.writes() {
             let is_put = half.operation != Operation::Delete;

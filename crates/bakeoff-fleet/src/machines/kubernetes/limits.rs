@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
-use bakeoff_core::places::{Kubernetes, Machine, Takes};
+use bakeoff_core::places::{Kubernetes, Machine, ServerSelection};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::{self, Limits, Study};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl Amounts {
     /// Returns the amounts of a machine. A second container beside other servers has none.
     pub(super) fn for_machine(wanted: &Kubernetes, machine: &Machine) -> Self {
         match machine.servers {
-            Takes::Beside(_) => Self::default(),
+            ServerSelection::Beside(_) => Self::default(),
             _ => Self::wanted(wanted),
         }
     }

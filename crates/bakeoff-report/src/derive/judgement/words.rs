@@ -3,7 +3,7 @@
 //! Not here: judging (`judgement`), the sentence about a whole load (`bakeoff_core::stats`).
 
 use bakeoff_core::stats::judge::TestResult;
-use bakeoff_core::stats::rounds::{Better, Withheld};
+use bakeoff_core::stats::rounds::{Preference, WithheldReason};
 use bakeoff_core::stats::{
     Tail, TailFound, and, interval_text, least_text, min_detectable_text, ratio_text, times_text,
 };
@@ -76,14 +76,15 @@ impl Judgement {
                 )
             }
             (JudgedAs::Withheld { higher, why }, Some(answer)) => {
-                let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
+                let better =
+                    if *higher == (better(self.quantity) == Preference::More) { a } else { b };
                 let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
                 let why = match why {
-                    Withheld::Failed(1) => "1 trial failed because of the system".to_owned(),
-                    Withheld::Failed(trials) => {
+                    WithheldReason::Failed(1) => "1 trial failed because of the system".to_owned(),
+                    WithheldReason::Failed(trials) => {
                         format!("{trials} trials failed because of the system")
                     }
-                    Withheld::Unclear(_) => {
+                    WithheldReason::Unclear(_) => {
                         "with the figures of the trials that were not steady, it is not shown"
                             .to_owned()
                     }

@@ -13,7 +13,7 @@ use crate::document::report::Report;
 use crate::document::{verified, words};
 
 use super::page::escape;
-use super::strip::{Across, ROW, Strip};
+use super::strip::{ROW, RowWidth, Strip};
 use super::svg::{LOOKS, short};
 
 /// Size of the image.
@@ -148,7 +148,7 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
     let rows = &of.rows[..of.rows.len().min(SYSTEMS)];
     let height = (ROWS.1 - ROWS.0) / rows.len().max(1) as f64;
     let scale = SCALE.min(height / ROW);
-    let strip = Strip::new(of, Across::Units { left, width, scale });
+    let strip = Strip::new(of, RowWidth::Units { left, width, scale });
     let log = if strip.is_log() { " (log)" } else { "" };
     let title = fitted(&format!("{}{log}", of.title), width + VALUES, BOLD);
     let _ =

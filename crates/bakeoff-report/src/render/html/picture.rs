@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 
 use crate::document::picture::{Panel, Picture, number};
 
 use super::page::{escape, paragraph};
-use super::strip::{Across, ROW, Strip};
+use super::strip::{ROW, RowWidth, Strip};
 use super::svg::{LOOKS, outline};
 
 /// Returns the picture with its heading. `level`: 2 on the first screen, 3 in a section.
@@ -33,10 +33,10 @@ pub(super) fn picture(of: &Picture, level: u8) -> String {
 }
 
 fn panel(of: &Panel) -> String {
-    let strip = Strip::new(of, Across::Page);
+    let strip = Strip::new(of, RowWidth::Page);
     let better = match of.better {
-        Better::More => "more is better",
-        Better::Less => "less is better",
+        Preference::More => "more is better",
+        Preference::Less => "less is better",
     };
     let log = if strip.is_log() { ", logarithmic" } else { "" };
     let limit = of.limit.as_ref().map_or_else(String::new, |limit| {

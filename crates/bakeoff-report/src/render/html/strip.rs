@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 
 use crate::document::picture::{Panel, Row, number};
 
@@ -28,7 +28,7 @@ const TOUCH: f64 = 0.024;
 
 /// Where a row is drawn.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Across {
+pub(super) enum RowWidth {
     /// Across the whole width of the page's column.
     Page,
     /// From `left` over `width` units, `scale` times as large as on the page.
@@ -39,16 +39,16 @@ pub(super) enum Across {
 pub(super) struct Strip<'a> {
     panel: &'a Panel,
     axis: Axis,
-    across: Across,
+    across: RowWidth,
     /// Position of the machine's limit, as a share.
     cap: Option<f64>,
 }
 
 impl<'a> Strip<'a> {
-    pub(super) fn new(panel: &'a Panel, across: Across) -> Self {
+    pub(super) fn new(panel: &'a Panel, across: RowWidth) -> Self {
         let mut values: Vec<f64> =
             panel.rows.iter().flat_map(|row| &row.dots).map(|dot| dot.value).collect();
-        let unit = if panel.better == Better::More { Unit::Count } else { Unit::Number };
+        let unit = if panel.better == Preference::More { Unit::Count } else { Unit::Number };
         let fits = Axis::fitting(unit, &values, 4);
         let limit = panel.limit.as_ref().map(|limit| limit.per_second);
         let near = limit.filter(|limit| *limit <= fits.high() * NEAR);
@@ -77,19 +77,19 @@ impl<'a> Strip<'a> {
     /// Formats a position.
     fn x(&self, share: f64) -> String {
         match self.across {
-            Across::Page => {
+            RowWidth::Page => {
                 let text = format!("{:.2}", share * 100.0);
                 format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
             }
-            Across::Units { left, width, .. } => short(left + share * width),
+            RowWidth::Units { left, width, .. } => short(left + share * width),
         }
     }
 
     /// Scales a length of the page.
     fn long(&self, length: f64) -> f64 {
         match self.across {
-            Across::Page => length,
-            Across::Units { scale, .. } => length * scale,
+            RowWidth::Page => length,
+            RowWidth::Units { scale, .. } => length * scale,
         }
     }
 
@@ -104,10 +104,10 @@ impl<'a> Strip<'a> {
     fn at(&self, to: &mut String, share: f64, y: f64, shape: &str) {
         let (x, y) = (self.x(share), short(self.long(y)));
         let _ = match self.across {
-            Across::Page => {
+            RowWidth::Page => {
                 write!(to, "<svg x=\"{x}\" y=\"{y}\" overflow=\"visible\">{shape}</svg>")
             }
-            Across::Units { scale, .. } => {
+            RowWidth::Units { scale, .. } => {
                 let scale = short(scale);
                 write!(to, "<g transform=\"translate({x} {y}) scale({scale})\">{shape}</g>")
             }

@@ -126,7 +126,7 @@ fn waits_while_no_node_is_active() {
 #[test]
 fn waits_until_every_started_node_has_a_vote() {
     let memory = with_token();
-    memory.keep(Ours);
+    memory.keep(OwnCluster);
     let servers = |voters: &[bool]| {
         let servers: Vec<Value> = voters.iter().map(|voter| json!({ "voter": voter })).collect();
         ("sys/storage/raft/configuration", 200, json!({"data": {"config": {"servers": servers}}}))
@@ -145,7 +145,7 @@ fn waits_until_every_started_node_has_a_vote() {
 #[test]
 fn key_is_sent_once_to_a_node_that_joins() {
     let memory = with_token();
-    memory.keep(Ours);
+    memory.keep(OwnCluster);
     let sealed = |progress: u64| json!({"initialized": true, "sealed": true, "progress": progress});
     let joins =
         node(&memory, &[("sys/seal-status", 200, sealed(0)), ("sys/unseal", 200, sealed(0))]);
@@ -164,7 +164,7 @@ fn key_is_sent_once_to_a_node_that_joins() {
 #[test]
 fn killed_inmem_storage_never_opens() {
     let memory = with_token();
-    memory.keep(Ours);
+    memory.keep(OwnCluster);
     let empty = |storage: &str| {
         let status = json!({"initialized": false, "sealed": true, "storage_type": storage});
         [node(&memory, &[("sys/seal-status", 200, status)])]

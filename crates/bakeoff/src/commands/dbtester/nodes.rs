@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use bakeoff_compat::dbtester::Group;
-use bakeoff_core::places::{Machine, Places, Takes};
+use bakeoff_core::places::{Machine, Places, ServerSelection};
 use bakeoff_core::study::{DiagnosticSink, Endpoint, Servers};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn on(group: &Group, places: &Places, sink: &mut DiagnosticSink<'_>) -> Option<V
                 format!("no machine of the places file has the address `{}`", node.host),
                 "set `address` of its machine to it, and `servers: true`",
             ),
-            Some(place) if places.machines[place].servers == Takes::Nothing => (
+            Some(place) if places.machines[place].servers == ServerSelection::Nothing => (
                 format!(
                     "`{}` is the address of `{}`, which takes no servers",
                     node.host, places.machines[place].name
@@ -118,9 +118,11 @@ pub(super) fn in_order<'a>(
         return None;
     }
     let servers = order.iter().map(|&place| &places.machines[place]);
-    let servers = servers.map(|machine| Machine { servers: Takes::Any, ..machine.clone() });
+    let servers =
+        servers.map(|machine| Machine { servers: ServerSelection::Any, ..machine.clone() });
     let others = places.machines.iter().enumerate();
     let others = others.filter(|(place, machine)| machine.generator && !order.contains(place));
-    let others = others.map(|(_, machine)| Machine { servers: Takes::Nothing, ..machine.clone() });
+    let others =
+        others.map(|(_, machine)| Machine { servers: ServerSelection::Nothing, ..machine.clone() });
     Some(Places { machines: servers.chain(others).collect(), ..places.clone() })
 }

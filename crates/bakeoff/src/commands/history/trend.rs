@@ -10,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{RecordLine, chain};
-use bakeoff_core::stats::rounds::Better;
+use bakeoff_core::stats::rounds::Preference;
 use bakeoff_files as files;
 use bakeoff_report::compare::{LeftOut, Trend, TrendRun};
 use bakeoff_report::{Style, trend, trend_page};
@@ -83,8 +83,8 @@ fn text(of: &Trend, format: TrendFormat, style: &Style) -> String {
         TrendFormat::Json => json(trend::json(of)),
         TrendFormat::Html => trend_page(of),
         TrendFormat::Bencher => json(trend::bencher(of)),
-        TrendFormat::GithubBigger => json(trend::github_action_benchmark(of, Better::More)),
-        TrendFormat::GithubSmaller => json(trend::github_action_benchmark(of, Better::Less)),
+        TrendFormat::GithubBigger => json(trend::github_action_benchmark(of, Preference::More)),
+        TrendFormat::GithubSmaller => json(trend::github_action_benchmark(of, Preference::Less)),
         TrendFormat::Openmetrics => trend::openmetrics(of),
     }
 }

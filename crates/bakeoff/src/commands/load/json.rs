@@ -7,7 +7,7 @@ use std::time::Duration;
 use bakeoff_core::ranked::{Percentile, RankedLatencies};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::harmless;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use serde_json::{Map, Value, json};
 
 use super::generator_parts::{self, GeneratorShown};
@@ -262,7 +262,7 @@ fn micros(latency: Option<Duration>) -> Value {
 }
 
 /// Returns the figures of one second, without histograms.
-fn second(live: &Live) -> Value {
+fn second(live: &LoadProgress) -> Value {
     let mut object = Map::new();
     object.insert("second".into(), live.second.into());
     object.insert("verified".into(), live.verified.into());

@@ -14,7 +14,7 @@ use bakeoff_core::record::TrialRecord;
 use bakeoff_core::search;
 use bakeoff_core::study::{ERRORS_MAX, Study};
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::{Live, Seconds};
+use bakeoff_engine::{LoadProgress, Seconds};
 use bakeoff_trial::cluster::contenders::PreparedSystem;
 use bakeoff_trial::event::{Event, Reporter, TrialStarted};
 use bakeoff_trial::run::progress::Progress;
@@ -50,7 +50,7 @@ pub(super) struct Loader<'a> {
 pub(super) struct LoadOutcome {
     pub(super) record: TrialRecord,
     /// Progress reports of each stage, one for each second.
-    pub(super) seconds: Vec<Vec<Live>>,
+    pub(super) seconds: Vec<Vec<LoadProgress>>,
     /// Reason for an early end.
     pub(super) failure: Option<Failure>,
 }
@@ -164,7 +164,7 @@ impl Loader<'_> {
 }
 
 /// Moves the figures of each stage out of a record.
-pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Part> {
+pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<LoadProgress>>) -> Vec<Part> {
     let mut seconds = seconds.into_iter();
     let stages = std::mem::take(&mut record.stages).into_iter().enumerate();
     let parts = stages.map(|(place, stage)| {
@@ -186,8 +186,8 @@ pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Pa
 
 /// Drops empty seconds after the measured window of `window` seconds. Empty seconds within the window stay, because
 /// they are stalls.
-fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
-    let is_behind = |live: &mut Live| {
+fn measured(mut seconds: Vec<LoadProgress>, window: f64) -> Vec<LoadProgress> {
+    let is_behind = |live: &mut LoadProgress| {
         let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
         is_empty && f64::from(live.second) >= window.ceil()
     };
@@ -200,7 +200,7 @@ struct Listener<'a> {
     messages: &'a mut Messages,
     watchers: &'a mut Watchers,
     label: &'a str,
-    seconds: Vec<Vec<Live>>,
+    seconds: Vec<Vec<LoadProgress>>,
 }
 
 impl Reporter for Listener<'_> {

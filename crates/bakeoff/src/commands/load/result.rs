@@ -9,7 +9,7 @@ use std::time::Duration;
 use bakeoff_core::condition::{Condition, ConditionResult, Figures};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::Live;
+use bakeoff_engine::LoadProgress;
 use bakeoff_report::ci::{Case, CaseOutcome};
 
 use super::generator_parts::{self, GeneratorShown};
@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub(super) rate: Option<f64>,
     pub(super) measurement: Measurement,
     /// Progress reports, one for each second.
-    pub(super) seconds: Vec<Live>,
+    pub(super) seconds: Vec<LoadProgress>,
     /// Reasons why the figures are not valid; empty if they are valid.
     pub(super) reasons: Vec<String>,
     /// Each generator's share of the load, with `--on`.
@@ -36,7 +36,10 @@ impl Part {
         self.measurement.append(&later.measurement);
         let offset = self.seconds.last().map_or(0, |last| last.second + 1);
         self.seconds.extend(
-            later.seconds.iter().map(|live| Live { second: live.second + offset, ..live.clone() }),
+            later
+                .seconds
+                .iter()
+                .map(|live| LoadProgress { second: live.second + offset, ..live.clone() }),
         );
         generator_parts::append(&mut self.generators, &later.generators);
     }

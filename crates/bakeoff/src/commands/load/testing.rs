@@ -11,7 +11,7 @@ use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{self, FoundRate, TriedRate};
 use bakeoff_core::study::{ERRORS_MAX, Stop};
-use bakeoff_engine::{Drive, Live};
+use bakeoff_engine::{Drive, LoadProgress};
 
 use super::result::{Gate, LoadResult, Part};
 use super::search_result::{SearchResult, Try};
@@ -57,7 +57,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
     Part {
         rate: Some(rate),
         measurement,
-        seconds: vec![Live {
+        seconds: vec![LoadProgress {
             second: 0,
             verified: count,
             errors: 0,

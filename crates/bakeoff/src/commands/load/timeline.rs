@@ -182,7 +182,7 @@ impl From<Percentile> for Height {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_engine::Live;
+    use bakeoff_engine::LoadProgress;
     use bakeoff_report::Style;
 
     use super::super::testing::{part, result};
@@ -202,7 +202,7 @@ mod tests {
                     0 => Percentile::Nothing,
                     _ => Percentile::At(Duration::from_millis(slowest)),
                 };
-                Live { second, verified, p99: latency, max: latency, ..one.clone() }
+                LoadProgress { second, verified, p99: latency, max: latency, ..one.clone() }
             })
             .collect();
         result(whole, &[])

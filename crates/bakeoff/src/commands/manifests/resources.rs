@@ -4,7 +4,7 @@
 
 use bakeoff_core::study::{Limits, System};
 use bakeoff_systems as systems;
-use bakeoff_systems::declaration::{Does, InKubernetes, Plane};
+use bakeoff_systems::declaration::{InKubernetes, KubernetesRole, Plane};
 use serde_json::{Value, json};
 
 /// Port of all services inside the cluster.
@@ -43,14 +43,16 @@ impl<'a> PreparedSystem<'a> {
         let part = |role: &str| system.parts.get(role);
         let does = |system: &System| in_kubernetes(system).map(|one| one.does);
         let (application, plane) = match does(system)? {
-            Does::Answers => (system, None),
-            Does::PassesOn => {
-                let Does::Controls(plane) = does(part("control-plane")?)? else { return None };
+            KubernetesRole::Answers => (system, None),
+            KubernetesRole::PassesOn => {
+                let KubernetesRole::Controls(plane) = does(part("control-plane")?)? else {
+                    return None;
+                };
                 // Other kinds have no known container.
-                let answers = |part: &&System| does(part) == Some(Does::Answers);
+                let answers = |part: &&System| does(part) == Some(KubernetesRole::Answers);
                 (part("application").filter(answers)?, Some(plane))
             }
-            Does::Controls(_) => return None,
+            KubernetesRole::Controls(_) => return None,
         };
         let size = application.options.get("size").and_then(|size| size.parse().ok());
         Some(Self {

@@ -67,7 +67,7 @@ fn words_are_parsed_in_path_headers_and_body() {
     let rows = read.workloads[0].request().unwrap().rows.clone().unwrap();
     assert_eq!((rows.file.as_str(), rows.sha256), ("users.csv", Some("ab".repeat(32))));
     // If files are not checked, columns and hash are unknown.
-    let elsewhere = study(words, &crate::study::Elsewhere).unwrap();
+    let elsewhere = study(words, &crate::study::UncheckedSurroundings).unwrap();
     assert_eq!(elsewhere.workloads[0].request().unwrap().rows.as_ref().unwrap().sha256, None);
 }
 
