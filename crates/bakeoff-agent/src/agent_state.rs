@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bakeoff_clock::{self as clock, Moment, wall};
-use bakeoff_core::observed::{PhaseName, TrialSamples};
+use bakeoff_core::trial_samples::{PhaseName, TrialSamples};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};

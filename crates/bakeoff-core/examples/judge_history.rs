@@ -12,7 +12,7 @@ use std::time::Instant;
 use bakeoff_core::linearizability::history::{
     History, OperationOrigin, RecordedAction, RecordedOperation,
 };
-use bakeoff_core::linearizability::judged::OperationOutcome;
+use bakeoff_core::linearizability::judged_history::OperationOutcome;
 use bakeoff_core::workload::mix64;
 
 fn main() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::histogram::Latencies;
 use crate::lateness::is_bound;
 use crate::measurement::{Measurement, SILENCE_MIN};
-use crate::ranked::{Percentile, RankedLatencies, sample_min};
+use crate::ranked_latencies::{Percentile, RankedLatencies, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \

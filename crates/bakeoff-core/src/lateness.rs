@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crate::measurement::Measurement;
-use crate::ranked::{TAILS, sample_min};
+use crate::ranked_latencies::{TAILS, sample_min};
 use crate::units::{latency_text, share_text};
 
 /// Largest share of a percentile that the generator may have added to one that is reported without reserve. Beyond it the

@@ -15,7 +15,7 @@
 //!
 //! Not here: sharing a ledger between threads (the engine).
 
-pub mod audited;
+pub mod audit_keys;
 
 use std::time::Duration;
 

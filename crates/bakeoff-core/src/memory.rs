@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::observed::{Column, Series};
+use crate::trial_samples::{Column, Series};
 
 /// Names a measure of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

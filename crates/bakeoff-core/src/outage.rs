@@ -19,7 +19,7 @@ use crate::measurement::{
     ErrorKind, LoadPart, Measurement, PartSilences, STALL_TIMES, STEP, STEPS_MAX, Second,
     StepCounts,
 };
-use crate::ranked::{self, RankedLatencies};
+use crate::ranked_latencies::{self, RankedLatencies};
 use crate::record::Injection;
 use crate::stats::clusters::BoundedFigure;
 use crate::stats::middle;
@@ -399,7 +399,7 @@ pub fn tail_before(injection: &Injection) -> TailPercentile {
     let from = injection.from().unwrap_or(0.0);
     let count = |second: &Second| second.responses().map_or(0, |all| all.count());
     let counts = seconds_before(&injection.stage.measurement, from).map(count);
-    ranked::tail(counts.min().unwrap_or(0))
+    ranked_latencies::tail(counts.min().unwrap_or(0))
 }
 
 /// Returns the response time above which a success after `from` is delayed; `None` if no earlier second has a p99.

@@ -16,7 +16,7 @@ use bakeoff_core::measurement::{
     Second, SecondFigures, Silence, StepCounts, StepSeries, TargetFigures, UsedAddress,
     longest_stalls,
 };
-use bakeoff_core::ranked::{Percentile, RankedLatencies};
+use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies};
 use bakeoff_core::staleness::Staleness;
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::observed::BusyBy;
+use bakeoff_core::trial_samples::BusyBy;
 
 /// Source of the machine's busy time.
 #[derive(Debug, Clone, PartialEq, Eq)]

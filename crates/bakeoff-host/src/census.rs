@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 
-use bakeoff_core::observed::Column;
+use bakeoff_core::trial_samples::Column;
 
 use super::procfs::{self, OfThread, ProcessUsage, Proportional, Stat};
 

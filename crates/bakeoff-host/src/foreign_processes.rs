@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bakeoff_core::observed::{Command, ForeignCpu};
+use bakeoff_core::trial_samples::{Command, ForeignCpu};
 
 use super::machine;
 use super::procfs::{self, Stat};

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::observed::{BusyBy, Column};
+use bakeoff_core::trial_samples::{BusyBy, Column};
 
 use super::busy_time::BusyTimeSource;
 use super::procfs;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
-use bakeoff_core::observed::{
+use bakeoff_core::trial_samples::{
     Column, ConnectionCount, ForeignCpu, GENERATOR, NodeSample, Phase, PhaseName, Series,
     TrialSamples, Turnover,
 };

@@ -3,8 +3,8 @@
 //! Not here: sampling (`observe`).
 
 use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
-use bakeoff_core::observed::{Column, GENERATOR, MeteredSeries, Series, TrialSamples};
 use bakeoff_core::record::Usage;
+use bakeoff_core::trial_samples::{Column, GENERATOR, MeteredSeries, Series, TrialSamples};
 
 /// Shortest time for a share of CPU, in seconds; samples may come a little early. The kernel counts in ticks of
 /// commonly 10 ms, so shorter times give coarse figures.
@@ -188,7 +188,7 @@ fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::MetricsSubject;
+    use bakeoff_core::trial_samples::MetricsSubject;
 
     use super::*;
 

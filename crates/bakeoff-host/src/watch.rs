@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock::Moment;
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{NodeSample, PhaseName, TrialSamples};
+use bakeoff_core::trial_samples::{NodeSample, PhaseName, TrialSamples};
 
 use super::Process;
 use super::listening;

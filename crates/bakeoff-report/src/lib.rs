@@ -25,7 +25,7 @@ pub use derive::comparison::is_answered;
 pub use derive::{fairness, machine_baseline, method};
 pub use document::linearizability::history_text;
 pub use document::report::Report;
-pub use render::compared;
+pub use render::comparison;
 pub use render::csv::csv;
 pub use render::html::card::card;
 pub use render::html::site;

@@ -1,6 +1,6 @@
 //! Describes how clients reach a running node, and stores values for its cluster.
 //!
-//! Not here: access from generators on other machines (`carried`).
+//! Not here: access from generators on other machines (`carried_access`).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

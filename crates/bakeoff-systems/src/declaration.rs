@@ -15,7 +15,7 @@ use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency};
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_install::Recipe;
 
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::exchange::Patience;
 use super::route_change::RouteChange;
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};

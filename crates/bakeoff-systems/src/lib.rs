@@ -15,16 +15,15 @@
 //! Not here: clusters and their machines, trials, commands (the crate `bakeoff`).
 
 mod access;
-pub mod carried;
+pub mod carried_access;
 pub mod cleanup;
 #[cfg(test)]
 mod consistency;
 pub mod declaration;
 mod describe_context;
 mod description;
-mod distant;
 #[cfg(test)]
-mod documented;
+mod documented_studies;
 mod error;
 pub mod exchange;
 #[cfg(test)]
@@ -36,6 +35,7 @@ mod kinds_file;
 mod load;
 mod mesh;
 pub mod own_servers;
+mod remote_service;
 #[cfg(test)]
 pub(crate) mod replay;
 pub mod route_change;
@@ -43,8 +43,8 @@ pub mod rows;
 #[cfg(test)]
 mod running_system;
 #[cfg(test)]
-mod seated;
-pub mod seating;
+mod seat_addresses;
+pub mod seat_plan;
 mod status;
 #[cfg(test)]
 mod table;

@@ -3,7 +3,8 @@
 //! Linux has all of 127.0.0.0/8 on loopback. Nodes at 127.0.0.2 to 127.0.0.4 behave almost like nodes on separate
 //! machines, because nothing answers at 127.0.0.1. The cases are under `seated` in the `contract.json` of each kind.
 //!
-//! Not here: the check of the nodes' configuration (`seated`), servers in the tests of a folder (`running_system`).
+//! Not here: the check of the nodes' configuration (`seat_addresses`), servers in the tests of a folder
+//! (`running_system`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ use bakeoff_install::{self as install, Cache, InstalledProgram, Program};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::seating::Seating;
+use super::seat_plan::SeatPlan;
 use super::topology::{self, Component};
 use super::{COMPOSITE, System, by_kind, kinds};
 
@@ -58,9 +59,9 @@ fn on_path(program: &str) -> bool {
 pub(crate) const ADDRESSES: [[u8; 4]; 3] = [[127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 4]];
 
 /// Seats nodes at the three addresses in rotation.
-pub fn three_seats() -> Seating {
+pub fn three_seats() -> SeatPlan {
     let seats = ADDRESSES.map(|address| Seat { address: address.into(), ..Seat::HERE });
-    Seating::spread(seats.to_vec())
+    SeatPlan::spread(seats.to_vec())
 }
 
 /// The entry `seated` of a kind's `contract.json`.

@@ -13,7 +13,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, Seat, Upgrade};
 use bakeoff_install::{InstalledProgram, Seal};
 
-use super::seating::Seating;
+use super::seat_plan::SeatPlan;
 use super::{Access, DescribeContext, Description, Neighbour, System};
 
 /// A system or one of its parts, with its program.
@@ -57,7 +57,7 @@ pub fn compose<'a>(
     components: &'a [Component<'a>],
     dir: &Path,
     seed: u64,
-    seating: &Seating,
+    seating: &SeatPlan,
     ports: &mut Allocator,
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
@@ -105,7 +105,7 @@ pub fn compose<'a>(
 ///
 /// Nodes get seats in rotation across all components, so that they spread over the machines. A component that must be
 /// on another's machine takes that one's seats: a sidecar runs beside its application.
-fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
+fn deal<'a>(seating: &SeatPlan, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
     let mut turn = 0;
     let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
     for component in components {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn nodes_rotate_over_seats_and_a_sidecar_joins_its_application() {
         let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
-        let dealt = |seating: &Seating, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
+        let dealt = |seating: &SeatPlan, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
             let all: Vec<_> =
                 of.iter().map(|(_, kind, nodes)| study_system(kind, *nodes, &[])).collect();
             let component = |((role, kind, _), study_system)| {
@@ -186,7 +186,7 @@ mod tests {
             let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
             deal(seating, &components).into_iter().map(|(_, seats)| seats).collect()
         };
-        let three = Seating::spread(vec![seat(2), seat(3), seat(4)]);
+        let three = SeatPlan::spread(vec![seat(2), seat(3), seat(4)]);
         assert_eq!(
             dealt(&three, &[("storage", "consul", 2), ("system", "vault", 3)]),
             [vec![seat(2), seat(3)], vec![seat(4), seat(2), seat(3)]]
@@ -203,14 +203,14 @@ mod tests {
         );
         let place =
             move |place: usize, last: u8| Seat { machine: MachineId::Place(place), ..seat(last) };
-        let with_besides = Seating::spread(vec![place(0, 2), place(1, 3)])
+        let with_besides = SeatPlan::spread(vec![place(0, 2), place(1, 3)])
             .with_besides(move |seat| if seat == place(0, 2) { place(5, 2) } else { seat });
         assert_eq!(
             dealt(&with_besides, &mesh),
             [vec![place(0, 2)], vec![place(1, 3)], vec![place(5, 2)]],
             "in a container of its own at its application's address"
         );
-        assert_eq!(dealt(&Seating::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
+        assert_eq!(dealt(&SeatPlan::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
     }
 
     #[test]

@@ -7,12 +7,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bakeoff_core::observed::NodeSample;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Gate, RepeatedRound, TrialRecord};
 use bakeoff_core::search::TriedRate;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::{Fault, Study};
+use bakeoff_core::trial_samples::NodeSample;
 use bakeoff_engine::LoadProgress;
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::observed::{BusyBy, Column, ForeignCpu, Series, TrialSamples};
 use crate::record::GeneratorPart;
 use crate::stats::and;
 use crate::study::Study;
+use crate::trial_samples::{BusyBy, Column, ForeignCpu, Series, TrialSamples};
 use crate::units::figure_text;
 use crate::verdict::Verdict;
 
@@ -248,7 +248,7 @@ pub fn clock(step: f64) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::Command;
+    use crate::trial_samples::Command;
 
     fn machine(column: Column, values: &[f64]) -> Series {
         Series {

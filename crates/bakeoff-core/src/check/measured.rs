@@ -9,12 +9,12 @@
 //! Not here: samples of the machine, audits, injections that do not count (`crate::outage::left_out`).
 
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
-use crate::observed::{Column, Series, TrialSamples};
 use crate::outage;
 use crate::plan;
 use crate::record::{Injection, StageRecord, TrialRecord};
 use crate::search::{FoundRate, TriedRate};
 use crate::study::Load;
+use crate::trial_samples::{Column, Series, TrialSamples};
 use crate::units::{count_text, figure_text, plural, rate_text, share_text};
 use crate::validity::{
     answers_waited, gave_out, generator_busy, generator_stalled, generator_throttled,

@@ -5,9 +5,9 @@
 
 mod advice;
 pub mod causes;
-pub mod explained;
 pub mod machine;
 mod measured;
+pub mod node_causes;
 mod stationary;
 
 pub use advice::advice;

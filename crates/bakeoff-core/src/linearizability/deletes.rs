@@ -11,7 +11,7 @@
 //! Not here: judging (`linearizability`), witnesses of systems (their sessions).
 
 use super::history::{RecordedAction, RecordedOperation, Witness};
-use super::judged::OperationOutcome;
+use super::judged_history::OperationOutcome;
 use super::{KeyAction, KeyEnd, KeyOperation, Linearizability};
 
 /// Value of the first delete. Numbers of writes are smaller.

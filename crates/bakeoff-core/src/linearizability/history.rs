@@ -3,13 +3,13 @@
 //! A load records millions of operations, so one takes 40 bytes. Only the operations that show a violation become
 //! [`ShownOperation`]s.
 //!
-//! Not here: recording (the engine), judging one key (`linearizability`), the verdict in a record (`judged`).
+//! Not here: recording (the engine), judging one key (`linearizability`), the verdict in a record (`judged_history`).
 
 use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
 use super::deletes::{Deletes, Doubts};
-use super::judged::{
+use super::judged_history::{
     HistoryLine, HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction,
     ShownOperation, ShownViolation,
 };

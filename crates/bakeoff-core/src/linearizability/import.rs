@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::history::{HISTORY_MAX, History, OperationOrigin, RecordedAction, RecordedOperation};
-use super::judged::{HistoryLine, OperationOutcome, ShownAction};
+use super::judged_history::{HistoryLine, OperationOutcome, ShownAction};
 use crate::units::count_text;
 
 /// Longest line that is read, in bytes.
@@ -208,7 +208,7 @@ impl HistoryReader {
 
 impl ReadHistory {
     /// Judges all keys.
-    pub fn judge(&mut self) -> super::judged::JudgedHistory {
+    pub fn judge(&mut self) -> super::judged_history::JudgedHistory {
         let name = |key: u32| self.keys.get(key as usize).cloned().unwrap_or_default();
         self.history.judge(&name).concluded()
     }

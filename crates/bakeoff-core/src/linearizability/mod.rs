@@ -9,7 +9,7 @@
 //! - A failed write must not be read.
 //! - One operation precedes another if it ended strictly before the other started. One clock measures both.
 //!
-//! `history` judges all keys of a load with it, and `judged` holds the verdict.
+//! `history` judges all keys of a load with it, and `judged_history` holds the verdict.
 //!
 //! If several writes have the same value, as in histories of other tools, `search` decides instead.
 //!
@@ -19,7 +19,7 @@
 mod deletes;
 pub mod history;
 pub mod import;
-pub mod judged;
+pub mod judged_history;
 mod search;
 
 use std::collections::BTreeMap;

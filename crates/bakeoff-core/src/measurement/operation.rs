@@ -1,6 +1,6 @@
 //! Holds the figures of one operation, over a load and in each second.
 //!
-//! Not here: adding up a load (`Measurement`), ranking failures (`crate::ranked`).
+//! Not here: adding up a load (`Measurement`), ranking failures (`crate::ranked_latencies`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EXAMPLES_MAX, ErrorKind, Errors, Example};
 use crate::histogram::{HistogramError, Latencies, PackedLatencies};
-use crate::ranked::RankedLatencies;
+use crate::ranked_latencies::RankedLatencies;
 use crate::units;
 
 /// Holds the figures of one operation.

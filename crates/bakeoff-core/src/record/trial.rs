@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{BaselineAppends, Durability, Injection};
-use crate::linearizability::judged::JudgedHistory;
+use crate::linearizability::judged_history::JudgedHistory;
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::memory::NodesMemory;
-use crate::observed::{MetricsSubject, TrialSamples};
 use crate::plan::Trial;
 use crate::search::{FoundRate, TriedRate};
+use crate::trial_samples::{MetricsSubject, TrialSamples};
 use crate::units;
 use crate::verdict::{Audit, Cause, Check, Verdict};
 

@@ -13,11 +13,11 @@
 //!
 //! The total time of all tries is bounded: see [`LONGEST`].
 //!
-//! Not here: running a try (the binary), judging it (`tried`).
+//! Not here: running a try (the binary), judging it (`tried_rate`).
 
-mod tried;
+mod tried_rate;
 
-pub use tried::{ABRUPT, TriedRate, far_below, invalid_because};
+pub use tried_rate::{ABRUPT, TriedRate, far_below, invalid_because};
 
 pub use crate::condition::least_rate;
 

@@ -23,7 +23,7 @@ pub use sentence::{
 use std::fmt;
 
 use self::judge::TestResult;
-use crate::ranked::too_few_text;
+use crate::ranked_latencies::too_few_text;
 use crate::units::{figure_text, share_text};
 
 /// Minimum number of valid trials of a system for a finding. With fewer, a figure is only an observation.

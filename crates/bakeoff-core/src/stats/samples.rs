@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::ranked::RankedLatencies;
+use crate::ranked_latencies::RankedLatencies;
 
 /// Anderson–Darling statistic above which gaps are not exponential, at a level of 1 %, for an exponential
 /// distribution whose mean is estimated from the sample (Stephens, JASA 69(347), 1974).

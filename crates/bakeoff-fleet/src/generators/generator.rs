@@ -1,6 +1,6 @@
 //! The interface of one generator, its orders and its answers.
 //!
-//! Not here: the generator in this process (`local`), behind a pipe (`remote`), all of a trial (`all`).
+//! Not here: the generator in this process (`local`), behind a pipe (`remote`), all of a trial (`all_generators`).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use bakeoff_core::linearizability::judged::JudgedHistory;
+use bakeoff_core::linearizability::judged_history::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::record::GeneratorPart;

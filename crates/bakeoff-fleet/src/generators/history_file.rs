@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use bakeoff_core::linearizability::judged::KeptHistory;
+use bakeoff_core::linearizability::judged_history::KeptHistory;
 use sha2::{Digest as _, Sha256};
 
 /// A history file under way.

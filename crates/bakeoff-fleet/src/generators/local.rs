@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bakeoff_core::ledger::audited;
+use bakeoff_core::ledger::audit_keys;
 use bakeoff_core::linearizability::history::History;
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
+use bakeoff_core::linearizability::judged_history::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::read_write_split;
@@ -188,15 +188,15 @@ impl LocalGenerator {
         Ok(())
     }
 
-    /// Reads back each of its acknowledged keys, or the `keys_max` chosen by [`audited::choose`]. A key whose read fails
-    /// is read again, as long as others can be read.
+    /// Reads back each of its acknowledged keys, or the `keys_max` chosen by [`audit_keys::choose`]. A key whose read
+    /// fails is read again, as long as others can be read.
     pub(super) fn read_keys(
         &self,
         ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, EngineError> {
         let ledger = &self.keyed.ledger;
-        let keys = audited::choose(ledger.acknowledged(), ask.keys_max, ask.seed);
+        let keys = audit_keys::choose(ledger.acknowledged(), ask.keys_max, ask.seed);
         let read = ReadBack {
             asked: keys.len() as u64,
             claimed: ledger.claiming_fully(&keys),

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use bakeoff_agent::{Agent, Exchange, IncomingFrame, LoadLine, Offset, read_json};
 use bakeoff_clock as clock;
-use bakeoff_core::linearizability::judged::JudgedHistory;
+use bakeoff_core::linearizability::judged_history::JudgedHistory;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::LoadProgress;
 use bakeoff_systems::Access;
-use bakeoff_systems::carried::CarriedAccess;
+use bakeoff_systems::carried_access::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{

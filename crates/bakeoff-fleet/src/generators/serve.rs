@@ -2,7 +2,7 @@
 //!
 //! It decodes orders and calls the local generator. Only the start time comes from the coordinator instead.
 //!
-//! Not here: the pipe (`bakeoff_agent`), driving (`local`), the sum of all shares (`all`).
+//! Not here: the pipe (`bakeoff_agent`), driving (`local`), the sum of all shares (`all_generators`).
 
 use std::io::{self, BufWriter, Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -19,9 +19,9 @@ use bakeoff_install::VersionRequest;
 use bakeoff_systems::{self as systems, Access, System};
 use serde_json::Value;
 
-use super::begin::{LoadStart, hearing, send_second, start_on_signal, to_json, until_stopped};
 use super::error::GeneratorError;
 use super::generator::{Fill, ReadBackRequest, StageRequest, StageTarget};
+use super::load_start::{LoadStart, hearing, send_second, start_on_signal, to_json, until_stopped};
 use super::local::LocalGenerator;
 use crate::environment;
 use crate::machines::affinity::{Affinity, GeneratorCpus};

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
 use bakeoff_core::read_write_split::SplitHalf;
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, Stop};

@@ -16,7 +16,7 @@ use bakeoff_engine::open_files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Host, HostError, NodeSpec, Process, volatile_disk_support};
 use bakeoff_install::InstalledProgram;
-use bakeoff_systems::seating::Seating;
+use bakeoff_systems::seat_plan::SeatPlan;
 
 use super::baseline::{self, BaselineEvent, BaselineOrder};
 use super::{Machines, NodesOf, Rehearsal, record};
@@ -45,8 +45,8 @@ impl Fleet {
     }
 
     /// Returns the seats for nodes.
-    pub fn seating(&self) -> Seating {
-        self.placed().map_or_else(Seating::here, |machines| machines.seating())
+    pub fn seating(&self) -> SeatPlan {
+        self.placed().map_or_else(SeatPlan::here, |machines| machines.seating())
     }
 
     /// Returns an allocator of ports for nodes, from `base` if the user chose it.

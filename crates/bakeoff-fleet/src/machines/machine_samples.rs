@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use bakeoff_core::check::{self, Verdict};
-use bakeoff_core::observed::{Column, Series, TrialSamples};
 use bakeoff_core::record::{MachineTrial, Usage};
+use bakeoff_core::trial_samples::{Column, Series, TrialSamples};
 use bakeoff_host::{machine, usage};
 
 /// The samples of a machine with servers or generators.

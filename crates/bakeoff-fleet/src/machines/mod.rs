@@ -28,7 +28,7 @@ use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::network::Network;
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
-use bakeoff_systems::seating::Seating;
+use bakeoff_systems::seat_plan::SeatPlan;
 
 use crate::error::FleetError;
 use kubernetes::Pods;
@@ -432,7 +432,7 @@ impl Machines {
     }
 
     /// Returns the seats for a system's nodes.
-    pub(crate) fn seating(&self) -> Seating {
+    pub(crate) fn seating(&self) -> SeatPlan {
         let addresses = self.places.machines.iter().map(|one| (one.address, one.relayed_to()));
         let addresses: Vec<_> = addresses.collect();
         let seat = move |place: usize| Seat {
@@ -449,7 +449,7 @@ impl Machines {
             MachineId::Place(place) => Seat { machine: MachineId::Place(besides[place]), ..seat },
             MachineId::Here => seat,
         };
-        Seating::by_role_and_kind(seats).with_besides(beside)
+        SeatPlan::by_role_and_kind(seats).with_besides(beside)
     }
 
     /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.

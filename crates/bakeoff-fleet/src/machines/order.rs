@@ -17,7 +17,7 @@ use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use bakeoff_host::disk;
 use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
-use bakeoff_systems::carried::CarriedAccess;
+use bakeoff_systems::carried_access::CarriedAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

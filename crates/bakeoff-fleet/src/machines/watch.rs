@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use bakeoff_agent::{AgentError, ClockReading, IncomingFrame, Offset, Request, WatchRequest};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::{MachineClock, MachineTrial};
+use bakeoff_core::trial_samples::{GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_engine::Window;
 use bakeoff_host::watch::Watch;
 use bakeoff_host::{MachineId, Process};

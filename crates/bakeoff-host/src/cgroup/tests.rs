@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bakeoff_clock as clock;
-use bakeoff_core::observed::{Column, Series, TrialSamples};
 use bakeoff_core::study::Limits;
+use bakeoff_core::trial_samples::{Column, Series, TrialSamples};
 use bakeoff_core::units::ByteCount;
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: sampling (`observe`).
 
-use bakeoff_core::observed::{Column, Series};
+use bakeoff_core::trial_samples::{Column, Series};
 
 /// Adds a sample. Missing columns hold NaN until the series is [settled](settle).
 pub(super) fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {

@@ -3,8 +3,8 @@
 
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
-use bakeoff_report::compared;
-use bakeoff_report::compare::{RunComparison};
+use bakeoff_report::compare::RunComparison;
+use bakeoff_report::comparison;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report, Style, verify};
 use libfuzzer_sys::fuzz_target;
@@ -23,6 +23,6 @@ fuzz_target!(|input: &[u8]| {
     verify::verify(&record::chain::check(input), &record, &complaints);
     Reproduction::new(&record, &record).text();
     let compared = RunComparison::new(&record, &record, &[], &[]);
-    compared::terminal(&compared, &PLAIN);
-    compared::markdown(&compared);
+    comparison::terminal(&compared, &PLAIN);
+    comparison::markdown(&compared);
 });

@@ -8,12 +8,12 @@
 //! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), many runs (`trend`), the spread between
 //! runs (`runs`), texts of reasons (`not_judged`), rendering (`render::compared`), the statistics (`stats::judge`).
 
+mod differences;
 pub(crate) mod fail_if;
 mod gate;
 pub(crate) mod not_judged;
 mod runs;
 pub(crate) mod trend;
-mod unlike;
 
 use bakeoff_core::record::{Gate, Record, RunHeader};
 use bakeoff_core::stats::gate::{Shortfall, SlowTrials};
@@ -35,10 +35,10 @@ pub use gate::{GateError, GateOutcome};
 pub use runs::{is_of_the_same_study, is_same_machine};
 pub use trend::{LeftOut, Trend, TrendRun};
 
+use differences::unlike;
 use fail_if::signed;
 use not_judged::{NotJudged, Side, UnprovenReason};
 use runs::{FigureQuery, RunSpread};
-use unlike::unlike;
 
 /// Two compared runs.
 #[derive(Debug, Clone)]

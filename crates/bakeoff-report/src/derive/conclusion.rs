@@ -3,7 +3,7 @@
 //!
 //! Each line follows from the record by a rule. Nothing is said that the figures do not show.
 //!
-//! Not here: the verdict (`headline`), the published order (`published`).
+//! Not here: the verdict (`headline`), the published order (`published_figures`).
 
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::units::share_text;

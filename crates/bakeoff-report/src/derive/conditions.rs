@@ -12,7 +12,7 @@ use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
 use serde_json::{Value, json};
 
-use crate::derive::acknowledged::{acknowledged_words, medium, of_majority};
+use crate::derive::ack_locations::{acknowledged_words, medium, of_majority};
 use crate::derive::fairness::survives;
 use crate::model::contender::{AuditCoverage, Contender};
 use crate::model::contest::Contest;

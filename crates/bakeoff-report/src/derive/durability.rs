@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::record::{Durability, Record, SystemRecord, TrialRecord};
 
-use super::acknowledged::{acknowledged_words, claim_words};
+use super::ack_locations::{acknowledged_words, claim_words};
 use super::findings::{Cause, Finding};
 
 /// Returns the record, with the disk claims that any trial contradicted lowered.

@@ -15,7 +15,7 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::{ByteCount, count_text, share_text};
 
-use crate::derive::acknowledged::{acknowledged_words, medium};
+use crate::derive::ack_locations::{acknowledged_words, medium};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 

@@ -14,7 +14,7 @@ use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
 use super::outages;
 use super::power_cuts::{self, PowerLosses};
-use super::published;
+use super::published_figures;
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::contest::Contest;
@@ -52,7 +52,7 @@ pub(crate) fn headline(of: &[Comparison], has_question: bool, scale: Option<Stri
         }
         _ => of_several(&run),
     };
-    if let Some(order) = run.first().and_then(|one| published::order(one)) {
+    if let Some(order) = run.first().and_then(|one| published_figures::order(one)) {
         let line = match order.is_reversed {
             true => std::mem::replace(&mut found.verdict, order.sentence),
             false => order.sentence,

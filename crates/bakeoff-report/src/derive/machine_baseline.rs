@@ -19,7 +19,7 @@ use bakeoff_core::study::Load;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, rate_text};
 use serde::Serialize;
 
-use crate::derive::acknowledged::acknowledged_words;
+use crate::derive::ack_locations::acknowledged_words;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;

@@ -7,7 +7,7 @@
 //! Not here: the checks (`check`), tests of samples (`stats::samples`).
 
 use bakeoff_core::check::{AuditSubject, CheckName, Verdict};
-use bakeoff_core::ranked::RankedLatencies;
+use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::record::{Record, StageRecord, TrialRecord};
 use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::stats::samples::{

@@ -2,7 +2,7 @@
 //!
 //! Not here: measurements (`model`), tables and texts of a document (`document`).
 
-pub(crate) mod acknowledged;
+pub(crate) mod ack_locations;
 pub(crate) mod anomalies;
 pub(crate) mod churn;
 pub(crate) mod comparison;
@@ -23,6 +23,6 @@ pub(crate) mod not_comparable;
 pub(crate) mod outages;
 pub(crate) mod position;
 pub(crate) mod power_cuts;
-pub(crate) mod published;
+pub(crate) mod published_figures;
 pub(crate) mod ranking;
 pub(crate) mod staleness;

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::check::CheckName;
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::observed::MetricsSubject;
 use bakeoff_core::stats::{self, Figure};
+use bakeoff_core::trial_samples::MetricsSubject;
 use bakeoff_core::units::{figure_text, trials_text};
 
 use super::not_comparable::NotComparable;

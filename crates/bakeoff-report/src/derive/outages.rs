@@ -15,7 +15,7 @@ use bakeoff_core::outage::{
     Outage, PartOutage, StepOutage, TailPercentile, left_out, length, outage_by, part_outages,
     step_outages, tail_before,
 };
-use bakeoff_core::ranked::TAILS;
+use bakeoff_core::ranked_latencies::TAILS;
 use bakeoff_core::record::{FaultHit, Injection, Record, TrialRecord};
 use bakeoff_core::stats::clusters::{self, BoundedFigure};
 use bakeoff_core::stats::judge::{Correction, Finding, Question, Scale, TestResult, judge_at};

@@ -5,7 +5,7 @@
 //!
 //! Not here: the measurement (`bakeoff_core::staleness`), the table (`document::staleness`).
 
-use bakeoff_core::ranked::sample_min;
+use bakeoff_core::ranked_latencies::sample_min;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::units::{count_text, latency_text, share_text};
 use serde_json::{Value, json};

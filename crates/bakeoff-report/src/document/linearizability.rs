@@ -2,7 +2,7 @@
 //!
 //! Not here: judging (`bakeoff_core::linearizability`), histories that were not judged (`words::unchecked`).
 
-use bakeoff_core::linearizability::judged::{
+use bakeoff_core::linearizability::judged_history::{
     HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction, ShownOperation,
     ShownViolation,
 };

@@ -11,7 +11,7 @@ pub(crate) mod linearizability;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod picture;
-pub(crate) mod published;
+pub(crate) mod published_figures;
 pub(crate) mod report;
 pub(crate) mod sentences;
 pub(crate) mod sheet;
@@ -19,7 +19,7 @@ pub(crate) mod side_questions;
 pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
-pub(crate) mod verified;
+pub(crate) mod verification;
 pub(crate) mod words;
 
 use bakeoff_core::units::plural;
@@ -119,7 +119,7 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
         blocks.push(Block::Fold("findings for each load".to_owned(), found));
     }
     if !run.is_empty() {
-        let facts = verified::verified(report).into_iter();
+        let facts = verification::verified(report).into_iter();
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
         blocks.push(Block::Text(Tone::Faint, format!("{}.", facts.join("; "))));
     }
@@ -167,7 +167,7 @@ pub(crate) fn side_questions(report: &Report) -> Vec<SideQuestion> {
 /// Returns the published figures of the deciding workload and load, and the differences of the conditions.
 pub(crate) fn published(report: &Report) -> Option<(Table, String)> {
     let of = report.deciding()?;
-    Some((published::table(of)?, published::conditions(report, of)))
+    Some((published_figures::table(of)?, published_figures::conditions(report, of)))
 }
 
 /// Returns the notes below these tables of key figures.

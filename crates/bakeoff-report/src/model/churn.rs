@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use bakeoff_core::observed::{Column, GENERATOR, TrialSamples, Turnover};
 use bakeoff_core::record::TrialRecord;
+use bakeoff_core::trial_samples::{Column, GENERATOR, TrialSamples, Turnover};
 use bakeoff_core::units::{count_text, share_text};
 
 use crate::model::figures;
@@ -144,7 +144,7 @@ fn began(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bakeoff_core::observed::{ConnectionCount, Series};
+    use bakeoff_core::trial_samples::{ConnectionCount, Series};
 
     fn link(by: Option<&str>, to: &str, seen: u64) -> ConnectionCount {
         ConnectionCount { by: by.map(str::to_owned), to: to.to_owned(), seen }

@@ -16,7 +16,7 @@ use bakeoff_core::stats::{self, Figure, Summary};
 use bakeoff_core::study::{Load, Operation, Workload};
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
-use crate::model::contradicted;
+use crate::model::contradictions;
 use crate::model::guarantees::{self, BrokenGuarantees};
 use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
@@ -291,7 +291,7 @@ pub(super) fn contender(
         look,
         on_shared_machine: record.header.environment.shared_machine,
         broken: guarantees::broken(record, system),
-        contradicted: contradicted::by(record, system, workload, load),
+        contradicted: contradictions::by(record, system, workload, load),
         far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),
         trials: record

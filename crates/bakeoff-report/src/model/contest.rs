@@ -3,7 +3,7 @@
 //! Not here: one system (`contender`), the comparison (`derive::comparison`), texts (`words`), tables (`tables`).
 
 use bakeoff_core::plan;
-use bakeoff_core::ranked;
+use bakeoff_core::ranked_latencies;
 use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::Record;
 use bakeoff_core::stats;
@@ -85,7 +85,7 @@ impl Contest {
     /// operations. It depends on the number of operations and never on their latencies.
     pub(crate) fn tail(&self, stage: Option<usize>) -> Point {
         let fewest = self.contenders.iter().filter_map(|one| one.operations_min(stage)).min();
-        let name = fewest.map_or("p99", |operations| ranked::tail(operations).0);
+        let name = fewest.map_or("p99", |operations| ranked_latencies::tail(operations).0);
         Point::ALL.into_iter().find(|point| point.name() == name).unwrap_or(Point::P99)
     }
 

@@ -11,10 +11,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bakeoff_core::measurement::{Measurement, Second};
-use bakeoff_core::observed::{Column, PhaseName, Series};
-use bakeoff_core::ranked::{BEYOND_MIN, Percentile, RankedLatencies, sample_min};
+use bakeoff_core::ranked_latencies::{BEYOND_MIN, Percentile, RankedLatencies, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 use bakeoff_core::study::Fault;
+use bakeoff_core::trial_samples::{Column, PhaseName, Series};
 
 use super::events::{Event, events, planned_ends};
 

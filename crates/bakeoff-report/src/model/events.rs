@@ -5,9 +5,9 @@
 //!
 //! Not here: drawing (`html`), the cause of a node's exit (the check `servers`).
 
-use bakeoff_core::observed::{Column, GENERATOR, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::Injection;
 use bakeoff_core::study::Fault;
+use bakeoff_core::trial_samples::{Column, GENERATOR, PhaseName, Series, TrialSamples};
 
 /// An event of a trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +135,7 @@ fn ends_of(node: &Series) -> impl Iterator<Item = End> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bakeoff_core::observed::Phase;
+    use bakeoff_core::trial_samples::Phase;
 
     use super::*;
 

@@ -11,15 +11,15 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::lateness;
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
-use bakeoff_core::observed::Column;
-use bakeoff_core::observed::GENERATOR;
-use bakeoff_core::ranked::{RankedLatencies, sample_min};
+use bakeoff_core::ranked_latencies::{RankedLatencies, sample_min};
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::{StageRecord, TrialRecord, Usage};
 use bakeoff_core::search::FoundRate;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Workload;
+use bakeoff_core::trial_samples::Column;
+use bakeoff_core::trial_samples::GENERATOR;
 
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;

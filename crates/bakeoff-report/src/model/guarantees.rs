@@ -7,7 +7,9 @@
 //! Not here: the sentence about power cuts (`derive::power_cuts`), the heading (`derive::headline`).
 
 use bakeoff_core::check::{Audit, AuditSubject};
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory, ShownViolation};
+use bakeoff_core::linearizability::judged_history::{
+    HistoryVerdict, JudgedHistory, ShownViolation,
+};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{Record, TrialRecord};
 use bakeoff_core::stats::and;

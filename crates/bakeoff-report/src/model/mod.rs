@@ -7,7 +7,7 @@ pub(crate) mod changed_keys;
 pub(crate) mod churn;
 pub(crate) mod contender;
 pub(crate) mod contest;
-pub(crate) mod contradicted;
+pub(crate) mod contradictions;
 pub(crate) mod curves;
 pub(crate) mod events;
 pub(crate) mod figures;

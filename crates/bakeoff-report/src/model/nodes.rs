@@ -5,9 +5,9 @@
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::memory::MemoryOf;
-use bakeoff_core::observed::{GENERATOR, MetricsSubject};
 use bakeoff_core::record::{TrialRecord, Usage};
 use bakeoff_core::study::System;
+use bakeoff_core::trial_samples::{GENERATOR, MetricsSubject};
 use serde::Serialize;
 
 use crate::model::figures;

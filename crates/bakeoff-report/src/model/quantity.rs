@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::ranked::{Percentile, RankedLatencies, too_few_text};
+use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies, too_few_text};
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;

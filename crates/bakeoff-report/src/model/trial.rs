@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audit, Cause};
-use bakeoff_core::linearizability::judged::JudgedHistory;
+use bakeoff_core::linearizability::judged_history::JudgedHistory;
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{DelayedAcks, ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::memory::MemoryOf;

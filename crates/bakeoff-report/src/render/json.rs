@@ -17,7 +17,7 @@ use crate::derive::leader::{Leader, leader, rankings_text};
 use crate::derive::method::Assessment;
 use crate::derive::outages::{FaultOutages, InjectionFigures, SystemOutages};
 use crate::derive::position::Position;
-use crate::derive::published::{self, PublishedFigure};
+use crate::derive::published_figures::{self, PublishedFigure};
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::report::Report;
 use crate::document::{sentences, words};
@@ -72,7 +72,7 @@ pub fn json(report: &Report) -> Value {
 
 /// Renders the deciding workload's published figures, each with the run's own; `None` without any.
 fn published(of: &Comparison) -> Option<Value> {
-    let order = published::order(of);
+    let order = published_figures::order(of);
     let figure = |one: &PublishedFigure<'_>| {
         json!({
             "system": one.system.system,
@@ -83,7 +83,7 @@ fn published(of: &Comparison) -> Option<Value> {
             "ratio": one.ratio(),
         })
     };
-    let figures = published::figures(of);
+    let figures = published_figures::figures(of);
     (!figures.is_empty()).then(|| {
         json!({
             "workload": of.workload.name,

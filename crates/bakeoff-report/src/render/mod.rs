@@ -3,7 +3,7 @@
 //! Not here: the content of a report (`document`), computations (`derive`).
 
 mod bars;
-pub mod compared;
+pub mod comparison;
 pub(crate) mod csv;
 pub(crate) mod html;
 pub(crate) mod json;

@@ -13,7 +13,7 @@ use crate::document::linearizability::Drawing;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
 use crate::document::words::shortened;
-use crate::document::{self, Block, Item, Warnings, verified, words};
+use crate::document::{self, Block, Item, Warnings, verification, words};
 
 use super::bars::bars;
 
@@ -221,7 +221,7 @@ impl Page {
         let used = self.text.lines().count();
         let room = lines_max.saturating_sub(used + 1).max(1);
         self.remarks(&remarks, room, line_max);
-        let facts = verified::verified(report).into_iter().take(FACTS);
+        let facts = verification::verified(report).into_iter().take(FACTS);
         let facts: Vec<String> = facts.map(|(label, value)| format!("{label}: {value}")).collect();
         let all = "`--all` shows everything";
         let facts = shortened(&facts.join("; "), line_max.saturating_sub(all.len() + 2));

@@ -12,7 +12,7 @@ use std::process::Command;
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
 use bakeoff_report::compare::RunComparison;
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report, verify};
 use rand::{RngExt as _, SeedableRng as _};
@@ -95,8 +95,8 @@ fn render(text: &str) -> bool {
     assert!(!harmful(&page_of(&record).replace('\t', "")));
     report::json(&read);
     let compared = RunComparison::new(&record, &record, &[], &[]);
-    compared::terminal(&compared, &NARROW);
-    compared::markdown(&compared);
+    comparison::terminal(&compared, &NARROW);
+    comparison::markdown(&compared);
     true
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::memory::{MemoryOf, NodesMemory};
-use bakeoff_core::observed::MetricsSubject;
 use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
+use bakeoff_core::trial_samples::MetricsSubject;
 use bakeoff_report::compare::{FailIf, FailIfOutcome, RunComparison, Trend, TrendRun};
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
 
@@ -218,16 +218,17 @@ fn nothing_is_proven_between_two_runs_alone() {
     assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
     // The change is shown without a verdict.
     let compared = RunComparison::new(&base, &new, &[], &[]);
-    let json = compared::json(&compared);
+    let json = comparison::json(&compared);
     let change = &json["comparisons"][0]["changes"][0];
     assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
     assert!(change["change"].as_f64().is_some_and(|change| change < -0.4), "{change}");
     assert!(
-        compared::terminal(&compared, &PLAIN)
+        comparison::terminal(&compared, &PLAIN)
             .contains("nothing can be proven: the spread between runs")
     );
     assert!(
-        compared::markdown(&compared).contains("**nothing can be proven: the spread between runs")
+        comparison::markdown(&compared)
+            .contains("**nothing can be proven: the spread between runs")
     );
 }
 
@@ -243,7 +244,7 @@ fn spread_between_runs_widens_the_interval() {
     }
     let far = asked(&base, &new, &far, "etcd: throughput < 0%");
     assert!(matches!(far, FailIfOutcome::CannotTell(_)), "{far:?}");
-    let known = compared::json(&RunComparison::new(&base, &new, &history(8), &[]));
+    let known = comparison::json(&RunComparison::new(&base, &new, &history(8), &[]));
     assert_eq!(known["runs_known"], 9);
 }
 
@@ -262,7 +263,7 @@ fn differences_of_two_runs_are_above_the_table() {
     new.header.systems[0].version = Some("3.6.2".to_owned());
     new.header.study.systems[1].name = "consul".to_owned();
     let compared = RunComparison::new(&base, &new, &history(5), &[]);
-    let text = compared::terminal(&compared, &PLAIN);
+    let text = comparison::terminal(&compared, &PLAIN);
     let above = text.split("create/steady, ").next().unwrap();
     for expected in [
         "! the machine differs: cpus: 2 -> 4",
@@ -274,8 +275,8 @@ fn differences_of_two_runs_are_above_the_table() {
         assert!(above.contains(expected), "{expected}\n{text}");
     }
     let same = RunComparison::new(&base, &base, &[], &[]);
-    assert_eq!(compared::json(&same)["differences"].as_array().map(Vec::len), Some(0));
-    for text in [text, compared::markdown(&compared)] {
+    assert_eq!(comparison::json(&same)["differences"].as_array().map(Vec::len), Some(0));
+    for text in [text, comparison::markdown(&compared)] {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 }
@@ -292,7 +293,7 @@ fn trials_on_the_same_servers_are_qualified() {
     let expected = "; each of etcd and zookeeper ran all its trials on the same servers: the figures \
                     describe these servers and may not represent the products";
     assert!(sentence.contains(expected), "{sentence}");
-    let json = compared::json(&RunComparison::new(&repeated(), &later(record), &[], &[]));
+    let json = comparison::json(&RunComparison::new(&repeated(), &later(record), &[], &[]));
     let differences = json["differences"].to_string();
     assert!(differences.contains("new run: each of etcd and zookeeper"), "{differences}");
     let mut record = repeated();
@@ -336,9 +337,9 @@ fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
 #[track_caller]
 fn gated(record: &Record, expected: bakeoff_report::compare::GateOutcome) -> String {
     let compared = RunComparison::gate(record).unwrap_or_else(|error| panic!("{error}"));
-    let text = compared::terminal(&compared, &PLAIN);
+    let text = comparison::terminal(&compared, &PLAIN);
     assert_eq!(compared.passed(), Some(expected), "{text}");
-    assert!(compared::markdown(&compared).starts_with("# Two builds of etcd\n"));
+    assert!(comparison::markdown(&compared).starts_with("# Two builds of etcd\n"));
     text
 }
 
@@ -396,7 +397,7 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
         "{text}"
     );
     assert_eq!(text.matches(slow).count(), 2, "the condition names it too: {text}");
-    let json = compared::json(&RunComparison::gate(&record).unwrap());
+    let json = comparison::json(&RunComparison::gate(&record).unwrap());
     assert_eq!(json["gate"]["slow_share_unseen"], Value::Null);
     assert_eq!(json["comparisons"][0]["changes"][0]["slow_trials"], 1);
     // Slow trials of both builds, or of the base alone, do not count against the new build.
@@ -472,7 +473,7 @@ fn runs_of_a_sweep_are_compared_stage_by_stage() {
     };
     let known: Vec<Record> = (1..9).map(|day| run(day, 5000)).collect();
     let (base, new) = (&known[0], run(20, 9000));
-    let compared = compared::json(&RunComparison::new(base, &new, &known, &[]));
+    let compared = comparison::json(&RunComparison::new(base, &new, &known, &[]));
     let changes = compared["comparisons"][0]["changes"].as_array().unwrap();
     let verdict = |quantity: &str, clients: Value| {
         let is_it = |one: &&Value| one["quantity"] == quantity && one["clients"] == clients;

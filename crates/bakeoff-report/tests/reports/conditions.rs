@@ -8,7 +8,7 @@ use bakeoff_core::measurement::{ErrorKind, Silence};
 use bakeoff_core::record::{AckLocation, Freshness, Gate, Record};
 use bakeoff_core::study::{HttpRequest, Operation, Payload, ReadConsistency, Stop};
 use bakeoff_report::compare::RunComparison;
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report};
 use serde_json::Value;
@@ -264,7 +264,7 @@ fn every_output_names_the_kind_of_load() {
     assert!(json["comparisons"][0]["judgements"][0]["words"].as_str().unwrap().contains(kind));
     let compared =
         RunComparison::new(&record, &record, &[], &["throughput < -5%".parse().unwrap()]);
-    let text = compared::terminal(&compared, &PLAIN);
+    let text = comparison::terminal(&compared, &PLAIN);
     assert!(text.contains(&format!("work/steady, {kind}; ")), "{text}");
 }
 
@@ -275,7 +275,7 @@ fn comparison_names_weaker_guarantees_of_the_new_run() {
     new.header.started = "2026-11-22T20:24:50Z".to_owned();
     new.header.systems[0].guarantees.acknowledged_in = Some(AckLocation::MajorityMemory);
     let text = |base: &Record, new: &Record| {
-        compared::terminal(&RunComparison::new(base, new, &[], &[]), &PLAIN)
+        comparison::terminal(&RunComparison::new(base, new, &[], &[]), &PLAIN)
     };
     let words = "! quick in the new run acknowledges writes before they are on disk";
     assert!(text(&base, &new).contains(words), "{}", text(&base, &new));
@@ -319,7 +319,7 @@ fn passing_gate_names_weaker_guarantees() {
     let system = "etcd".to_owned();
     record.header.gate = Some(Gate { system, fail_if, detect: 0.05, trials_max: None });
     let text = |record: &Record| {
-        compared::terminal(&RunComparison::gate(record).expect("it is a gate"), &PLAIN)
+        comparison::terminal(&RunComparison::gate(record).expect("it is a gate"), &PLAIN)
     };
     let words = "but the new build acknowledges writes before they are on disk";
     assert!(

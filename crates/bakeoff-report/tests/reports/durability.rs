@@ -6,7 +6,7 @@ use bakeoff_report::Report;
 use bakeoff_report::compare::RunComparison;
 use bakeoff_report::fairness::Weight;
 use bakeoff_report::reproduce::Reproduction;
-use bakeoff_report::{self as report, compared};
+use bakeoff_report::{self as report, comparison};
 
 use super::building::audit;
 use super::fairness::{check, row, texts};
@@ -77,7 +77,7 @@ fn comparisons_and_replications_use_observed_durability() {
     for trial in cheats.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
         trial.durability = probe(0, &[]);
     }
-    let compared = compared::terminal(&RunComparison::new(&honest, &cheats, &[], &[]), &PLAIN);
+    let compared = comparison::terminal(&RunComparison::new(&honest, &cheats, &[], &[]), &PLAIN);
     let words = "etcd in the new run acknowledges writes before they are on disk";
     assert!(compared.contains(words), "{compared}");
     let claim = &Reproduction::new(&cheats, &honest).claims[0].claim;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures, Second, SecondFigures};
-use bakeoff_core::observed::{Column, Phase, Series, TrialSamples};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, Check, MachineBaseline, Record};
 use bakeoff_core::study::{Arrivals, Load, Metric, Operation, Publication, PublishedValue, Stop};
+use bakeoff_core::trial_samples::{Column, Phase, Series, TrialSamples};
 
 use super::building::{Trials as _, closed, failing, record, study, workload};
 

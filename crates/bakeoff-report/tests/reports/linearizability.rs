@@ -2,7 +2,7 @@
 
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::linearizability::ViolationKind;
-use bakeoff_core::linearizability::judged::{
+use bakeoff_core::linearizability::judged_history::{
     HistoryVerdict, JudgedHistory, KeptHistory, LegalPrefix, OperationOutcome, ShownAction,
     ShownOperation, ShownViolation,
 };

@@ -6,7 +6,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::study::{Arrivals, Operation, Routing, Stop, Targets};
 use bakeoff_report::compare::{GateOutcome, RunComparison};
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_report::{Report, json};
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ fn gate(base: (u64, u64), new: (u64, u64), fail_if: &[&str]) -> Record {
 fn gate_stops_a_build_with_slower_writes_and_an_equal_sum() {
     let gated = |record: &Record| {
         let compared = RunComparison::gate(record).unwrap();
-        (compared.passed().unwrap(), compared::markdown(&compared))
+        (compared.passed().unwrap(), comparison::markdown(&compared))
     };
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &[]));
     assert_eq!(passed, GateOutcome::No, "{text}");
@@ -122,12 +122,12 @@ fn two_runs_are_compared_by_half() {
             .iter()
             .map(|one| one.parse().unwrap())
             .collect();
-    let json = compared::json(&RunComparison::new(&base, &new, &[], &conditions));
+    let json = comparison::json(&RunComparison::new(&base, &new, &[], &conditions));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     let of = |quantity: &str| changes.iter().find(|one| one["quantity"] == quantity).unwrap();
     assert!(of("writes_throughput_mean_per_second")["change"].is_number());
     assert!(of("throughput_mean_per_second")["change"].is_null());
-    let json = compared::json(&RunComparison::new(&base, &new, &[], &[]));
+    let json = comparison::json(&RunComparison::new(&base, &new, &[], &[]));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     assert!(changes.iter().all(|one| one["quantity"] != "throughput_mean_per_second"));
 }

@@ -4,7 +4,7 @@
 //! answers at once, from one machine and one thread, and does not sync its writes. `latency` puts a relay in front of
 //! it that delays each request. Clients then have to use the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`distant`), the contents of tables.
+//! Not here: the relay (`remote_service`), the contents of tables.
 
 pub(crate) mod recipe;
 #[cfg(test)]
@@ -19,8 +19,8 @@ use serde_json::json;
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{
-    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError, distant,
-    setting,
+    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError,
+    remote_service, setting,
 };
 
 /// Registry entry.
@@ -65,7 +65,7 @@ impl System for DynamoDbEmulator {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
-                    options: distant::OPTIONS,
+                    options: remote_service::OPTIONS,
                     emulates: Some("DynamoDB"),
                     ..Kind::new("dynamodb-emulator")
                 },
@@ -83,7 +83,7 @@ impl System for DynamoDbEmulator {
         let name = context.node_names().next().unwrap_or_default();
         let seat = context.seat(0);
         let port = ports.take_for(seat)?;
-        let relay = distant::relay(context, &name, port, ports)?;
+        let relay = remote_service::relay(context, &name, port, ports)?;
         let mut command = installed.command();
         let program = command.remove(0);
         let (host, own) = (seat.address.to_string(), port.to_string());
@@ -101,7 +101,7 @@ impl System for DynamoDbEmulator {
         };
         let why = "otherwise it keeps items in memory, and a kill would lose them";
         let mut settings = vec![setting("path", "items", why)];
-        settings.extend(distant::setting(context));
+        settings.extend(remote_service::setting(context));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }
@@ -120,5 +120,5 @@ impl System for DynamoDbEmulator {
 
 /// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    distant::guarantees("the newest write, at every consistency")
+    remote_service::guarantees("the newest write, at every consistency")
 }

@@ -40,7 +40,7 @@ fn stored_items_survive_a_kill_and_latency_delays_each_request() {
     let Some(program) = program(&DynamoDbEmulator, &[]) else { return };
     for latency in [None, Some("250ms")] {
         let options: Vec<_> =
-            latency.map(|latency| (distant::OPTION, latency)).into_iter().collect();
+            latency.map(|latency| (remote_service::OPTION, latency)).into_iter().collect();
         let asked_for = study_system("dynamodb-emulator", 1, &options);
         let running = running_system::start(&DynamoDbEmulator, &asked_for, Some(program.clone()));
         let nodes = running.ready.nodes.clone();

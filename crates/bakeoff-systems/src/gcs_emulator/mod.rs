@@ -4,7 +4,7 @@
 //! service it answers at once, from one machine, and does not sync its writes. `latency` puts a relay in front of it
 //! that delays each request. Clients then have to use the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`distant`).
+//! Not here: the relay (`remote_service`).
 
 pub(crate) mod recipe;
 #[cfg(test)]
@@ -18,8 +18,8 @@ use bakeoff_host::{HostError, NodeSpec};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{
-    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError, distant,
-    setting,
+    Access, ClusterStatus, DescribeContext, Description, NotReady, System, SystemError,
+    remote_service, setting,
 };
 
 /// Registry entry.
@@ -47,7 +47,7 @@ impl System for GcsEmulator {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
-                    options: distant::OPTIONS,
+                    options: remote_service::OPTIONS,
                     emulates: Some("Google Cloud Storage"),
                     ..Kind::new("gcs-emulator")
                 },
@@ -66,7 +66,7 @@ impl System for GcsEmulator {
         let seat = context.seat(0);
         let dir = context.dir.join(&name);
         let port = ports.take_for(seat)?;
-        let relay = distant::relay(context, &name, port, ports)?;
+        let relay = remote_service::relay(context, &name, port, ports)?;
         // Answers hold addresses of objects, which clients must be able to reach.
         let public = seat.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
         let args = [
@@ -103,7 +103,7 @@ impl System for GcsEmulator {
             setting("backend", "filesystem", "its default too; stored objects survive a kill"),
             setting("log-level", "warn", "its default writes a line for each request"),
         ];
-        settings.extend(distant::setting(context));
+        settings.extend(remote_service::setting(context));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }
@@ -122,5 +122,5 @@ impl System for GcsEmulator {
 
 /// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    distant::guarantees("the newest write")
+    remote_service::guarantees("the newest write")
 }

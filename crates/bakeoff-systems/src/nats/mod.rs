@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use self::bucket::Bucket;
 use self::greeting::{Greeting, connect};
 use self::session::{IN_FLIGHT_MAX, NatsSession};
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{

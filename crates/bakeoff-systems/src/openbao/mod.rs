@@ -10,7 +10,7 @@ pub(crate) mod recipe;
 use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::storage::Storage;
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config, load_secrets, maintenance};

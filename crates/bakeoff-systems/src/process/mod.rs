@@ -22,7 +22,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::InstalledProgram;
 
-use super::carried::ClientTrust;
+use super::carried_access::ClientTrust;
 use super::declaration::{Declaration, Origin};
 use super::exchange;
 use super::http_session::ask;

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::session::{RedisSession, sign_in};
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{

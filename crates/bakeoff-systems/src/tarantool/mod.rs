@@ -12,7 +12,7 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::iproto`), the code that nodes execute (`node.lua`), timing (`engine`).
 
-mod ask;
+mod function_calls;
 pub(crate) mod recipe;
 mod rights;
 mod session;
@@ -35,9 +35,9 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
 
-use self::ask::{NodeStatus, call};
+use self::function_calls::{NodeStatus, call};
 use self::session::TarantoolSession;
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
@@ -196,7 +196,8 @@ impl System for Tarantool {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            let NodeStatus { version: reply, status, both, trouble, .. } = ask::probe(node)?;
+            let NodeStatus { version: reply, status, both, trouble, .. } =
+                function_calls::probe(node)?;
             let name = &node.name;
             if status != "running" {
                 return Err(format!("`{name}` is {status}").into());
@@ -292,9 +293,11 @@ fn settle(nodes: &[Access]) -> Result<(), SystemError> {
     let deadline = clock::now() + SETTLED_WITHIN;
     loop {
         // A node that is busy with writes of others may not answer for a while.
-        let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
+        let came = nodes.iter().map(|node| Ok(function_calls::probe(node)?.came));
         let seen = match came.collect::<Result<Vec<_>, SystemError>>() {
-            Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
+            Ok(came) if came.iter().all(|one| *one == came[0]) => {
+                return function_calls::alike(nodes);
+            }
             Ok(_) => {
                 let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
                 format!("{} do not have each other's writes", names.join(" and "))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_wire::msgpack::Value;
 
-use super::ask::{call, calls};
+use super::function_calls::{call, calls};
 use crate::exchange::PATIENCE;
 use crate::{Access, SystemError};
 

@@ -32,7 +32,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
 use self::storage::{Storage, StorageGuarantees};
-use super::carried::CarriedMemory;
+use super::carried_access::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{
     Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System, SystemError,

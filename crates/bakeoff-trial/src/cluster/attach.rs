@@ -4,11 +4,11 @@
 
 use bakeoff_core::study;
 use bakeoff_engine::tls::{self, TlsOptions};
-use bakeoff_systems::carried::ClientTrust;
+use bakeoff_systems::carried_access::ClientTrust;
 use bakeoff_systems::{Access, Memory, System};
 
 use super::endpoints::{resolve_all, trust};
-use super::{ANSWER_WITHIN, LaunchedCluster, credentials, living, metrics};
+use super::{ANSWER_WITHIN, LaunchedCluster, credentials, live_nodes, metrics};
 use bakeoff_fleet::error::FleetError;
 
 /// Returns the nodes of a system that already runs.
@@ -39,7 +39,7 @@ pub(crate) fn attach(
                 endpoint.host, endpoint.port, study_system.name
             ))
         })?;
-        let mut targets = living::accepting(targets);
+        let mut targets = live_nodes::accepting(targets);
         if !system.kind().takes_requests() {
             targets.truncate(1); // one endpoint is one node
         }
@@ -60,7 +60,7 @@ pub(crate) fn attach(
     // A cluster works without a minority of its nodes. A service needs every endpoint.
     let (living, dead) = match system.kind().takes_requests() {
         true => (nodes.clone(), Vec::new()),
-        false => living::split(nodes.clone()),
+        false => live_nodes::split(nodes.clone()),
     };
     let works = living.len() > dead.len();
     let nodes = if works { living } else { nodes };

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use bakeoff_core::observed::{Column, MeteredSeries, MetricsSubject, Series};
 use bakeoff_core::study::{self, MetricsUrl};
+use bakeoff_core::trial_samples::{Column, MeteredSeries, MetricsSubject, Series};
 use bakeoff_core::units;
 use bakeoff_engine::blocking_http::{BlockingConnection, HttpReply};
 use bakeoff_engine::tls;

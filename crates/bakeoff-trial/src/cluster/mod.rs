@@ -11,7 +11,7 @@ mod credentials;
 pub(crate) mod damage;
 mod endpoints;
 mod error;
-mod living;
+mod live_nodes;
 pub(crate) mod metrics;
 pub(crate) mod power;
 pub(crate) mod syncs;
@@ -34,13 +34,13 @@ use bakeoff_host::{
 use bakeoff_install::Seal;
 use bakeoff_systems::declaration::Declaration;
 use bakeoff_systems::exchange;
-use bakeoff_systems::seating::Seating;
+use bakeoff_systems::seat_plan::SeatPlan;
 use bakeoff_systems::topology::{self, Component, Member};
 use bakeoff_systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 
 pub(crate) use self::attach::attach;
 pub use self::error::NoTargets;
-pub(crate) use self::living::clear;
+pub(crate) use self::live_nodes::clear;
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::NodesOf;
@@ -103,7 +103,7 @@ pub struct ClusterStart<'a> {
     /// Seed of names and secrets in the configuration.
     pub seed: u64,
     /// Seats of the nodes.
-    pub seating: &'a Seating,
+    pub seating: &'a SeatPlan,
     /// Machines of the run, and the owner of the data there.
     pub on: (&'a Fleet, NodesOf<'a>),
     /// File system of the nodes' directories.
@@ -408,7 +408,7 @@ impl ReadyCluster {
     /// connections.
     pub(crate) fn live_nodes(&self) -> Vec<Access> {
         if self.processes.is_empty() {
-            return living::split(self.nodes.clone()).0;
+            return live_nodes::split(self.nodes.clone()).0;
         }
         let dead: Vec<&str> = self
             .processes

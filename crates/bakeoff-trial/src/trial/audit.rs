@@ -11,7 +11,7 @@ use bakeoff_core::units::count_text;
 use bakeoff_systems::System;
 
 use crate::cluster::ReadyCluster;
-use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::all_generators::Generators;
 use bakeoff_fleet::generators::generator::{ReadBackRequest, StageTarget};
 use bakeoff_fleet::machines::order::ReadBack;
 

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::observed::PhaseName;
+use bakeoff_core::trial_samples::PhaseName;
 use bakeoff_core::workload::mix64;
 use bakeoff_host::{FlipIn, NodeDisk};
 
 use super::{Combination, TrialEnd, TrialRunner, audit};
 use crate::cluster::ReadyCluster;
-use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::all_generators::Generators;
 
 /// Moment of the audit in records.
 const WHEN: &str = "after a flipped bit of one node";

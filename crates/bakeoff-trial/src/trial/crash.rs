@@ -17,7 +17,7 @@ use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_systems::{Access, System};
 
-use bakeoff_fleet::generators::all::{Generators, StageCallbacks};
+use bakeoff_fleet::generators::all_generators::{Generators, StageCallbacks};
 use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_fleet::generators::generator::{StageRequest, StageTarget};
 use bakeoff_fleet::machines::order::NEWEST;

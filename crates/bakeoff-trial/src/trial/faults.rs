@@ -21,13 +21,13 @@ use bakeoff_clock as clock;
 use bakeoff_core::attribution::attribute;
 use bakeoff_core::check::{Audit, Cause, CheckName, Verdict};
 use bakeoff_core::measurement::DueTimes;
-use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
 use bakeoff_core::study::fault::{
     DiskBreak, Isolation, MaintenanceRun, NodeKill, NodeStop, Partition, Pause, Restart,
 };
 use bakeoff_core::study::{Fault, FaultAction, FaultNode, Maintenance};
+use bakeoff_core::trial_samples::PhaseName;
 use bakeoff_core::units::plural;
 use bakeoff_host::network::Network;
 use bakeoff_host::{Exit, Process, StopResult, kill_all, terminate_all};

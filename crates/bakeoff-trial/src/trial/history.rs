@@ -6,12 +6,12 @@
 //! Not here: recording (`bakeoff_engine`), judging (`bakeoff_core::linearizability`), reading keys back (`audit`).
 
 use bakeoff_core::check::{CheckName, Verdict};
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory, KeptHistory};
-use bakeoff_core::observed::PhaseName;
+use bakeoff_core::linearizability::judged_history::{HistoryVerdict, JudgedHistory, KeptHistory};
 use bakeoff_core::record::{Check, Freshness};
 use bakeoff_core::study::{LinearizabilityCheck, Operation, Study, Workload};
+use bakeoff_core::trial_samples::PhaseName;
 use bakeoff_core::units::{count_text, plural};
-use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::all_generators::Generators;
 use bakeoff_fleet::warnings;
 
 use super::TrialRunner;

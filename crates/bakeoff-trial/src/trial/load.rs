@@ -25,7 +25,7 @@ use super::{Combination, TrialContext, TrialEnd, TrialRunner, neighbours};
 use crate::cluster::ReadyCluster;
 use crate::cluster::contenders::PreparedSystem;
 use crate::event::{Event, Reporter};
-use bakeoff_fleet::generators::all::{Generators, StageCallbacks, StageTotal};
+use bakeoff_fleet::generators::all_generators::{Generators, StageCallbacks, StageTotal};
 use bakeoff_fleet::generators::generator::{Fill, StageRequest, StageTarget};
 use bakeoff_fleet::machines::requests::Requests;
 use bakeoff_systems::declaration::fitting_clients;

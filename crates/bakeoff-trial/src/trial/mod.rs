@@ -16,7 +16,7 @@ pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
 #[cfg(test)]
-mod seated;
+mod seat_addresses;
 mod trial_end;
 pub(crate) mod verdicts;
 
@@ -28,16 +28,16 @@ use std::time::Duration;
 
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{Audit, CheckName, KilledUnderLoad, Verdict};
-use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, DiskFault, Kill, Load, Study, Workload};
+use bakeoff_core::trial_samples::PhaseName;
 use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeDisk, Process, logs};
-use bakeoff_systems::seating::Seating;
+use bakeoff_systems::seat_plan::SeatPlan;
 use bakeoff_systems::{Access, cleanup};
 
 use self::audit::Auditor;
@@ -53,7 +53,7 @@ use crate::cluster::contenders::PreparedSystem;
 use crate::cluster::{self, ClusterStart, ReadyCluster};
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::error::FleetError;
-use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::all_generators::Generators;
 use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_fleet::machines::NodesOf;
 use bakeoff_fleet::machines::affinity::{Affinity, GeneratorCpus};
@@ -72,7 +72,7 @@ pub struct TrialContext<'a> {
     /// Ports for servers.
     pub ports: Allocator,
     /// Seats of the nodes.
-    pub seating: Seating,
+    pub seating: SeatPlan,
     /// Set to true to end the trial early.
     pub interrupted: &'a AtomicBool,
     /// True if the user expects other work on this machine.

@@ -60,7 +60,7 @@ pub(crate) fn disturbed(
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::{BusyBy, Column, Series, TrialSamples};
+    use bakeoff_core::trial_samples::{BusyBy, Column, Series, TrialSamples};
     use bakeoff_systems as systems;
 
     use super::*;

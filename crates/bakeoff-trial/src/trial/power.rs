@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, PowerCutsMade, Verdict};
-use bakeoff_core::observed::PhaseName;
 use bakeoff_core::study::{PowerCutOf, PowerCuts};
+use bakeoff_core::trial_samples::PhaseName;
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
-use bakeoff_core::check::explained::{self, SharedCpus};
+use bakeoff_core::check::node_causes::{self, SharedCpus};
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
-use bakeoff_core::observed::{NodeSample, Phase, PhaseName, Series, TrialSamples};
 use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{Endpoint, Load, Study};
+use bakeoff_core::trial_samples::{NodeSample, Phase, PhaseName, Series, TrialSamples};
 use bakeoff_engine::Window;
 use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_host::usage::{self, MachineServers};
@@ -282,11 +282,11 @@ impl SamplingResult {
             let shares_cpus = cpus > 0 && !record.checks.iter().any(is_apart);
             if let Some(observed) = local.filter(|_| shares_cpus && stages.len() == windows.len()) {
                 let shared = SharedCpus { cpus, stages, windows: &windows };
-                explained::by_cpu_time(&mut checks, observed, shared);
+                node_causes::by_cpu_time(&mut checks, observed, shared);
             }
             record.checks.extend(checks);
             if let Some(observed) = local.filter(|_| shares_cpus) {
-                explained::stalls(&mut record.injections, observed, cpus);
+                node_causes::stalls(&mut record.injections, observed, cpus);
             }
         }
         record
@@ -319,7 +319,7 @@ impl SamplingResult {
             .unwrap_or_else(|| Verdict::NotChecked("no machine had a server".to_owned()));
         let mut check = Check::new(CheckName::Disk, verdict);
         let observed: Vec<&TrialSamples> = homes.iter().map(|one| &*one.observed).collect();
-        explained::by_writes(&mut check, &observed);
+        node_causes::by_writes(&mut check, &observed);
         check
     }
 
@@ -401,7 +401,7 @@ fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::{BusyBy, Column};
+    use bakeoff_core::trial_samples::{BusyBy, Column};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use bakeoff_report::ci::Case;
 use bakeoff_report::compare::{FailIfOutcome, RunComparison};
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_trial::run::folder;
 
 use crate::cli::{CompareArgs, CompareFormat};
@@ -56,9 +56,9 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
             .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
     messages::output_styled(&match if args.json { CompareFormat::Json } else { args.format } {
-        CompareFormat::Json => messages::json(&compared::json(&compared)),
-        CompareFormat::Markdown => compared::markdown(&compared),
-        CompareFormat::Terminal => compared::terminal(&compared, &messages::style()),
+        CompareFormat::Json => messages::json(&comparison::json(&compared)),
+        CompareFormat::Markdown => comparison::markdown(&compared),
+        CompareFormat::Terminal => comparison::terminal(&compared, &messages::style()),
     });
     cases.extend(Case::from_comparison(&compared));
     let any = |is: fn(&FailIfOutcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));

@@ -20,7 +20,7 @@ use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{GateOutcome, RunComparison};
-use bakeoff_report::compared;
+use bakeoff_report::comparison;
 use bakeoff_systems as systems;
 use bakeoff_trial::cluster::contenders::version_request;
 use bakeoff_trial::event::{Event, GateExtended, GateStarted, Reporter};
@@ -317,13 +317,13 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
     let format = if args.json { CompareFormat::Json } else { args.format };
     messages::output_styled(&match format {
         CompareFormat::Json => {
-            let mut json = compared::json(&compared);
+            let mut json = comparison::json(&compared);
             json["run"] = folder.display().to_string().into();
             messages::json(&json)
         }
-        CompareFormat::Markdown => compared::markdown(&compared),
+        CompareFormat::Markdown => comparison::markdown(&compared),
         CompareFormat::Terminal => {
-            let text = compared::terminal(&compared, &messages::style());
+            let text = comparison::terminal(&compared, &messages::style());
             format!("{text}\nReport: {}\nRun: {}", page.display(), folder.display())
         }
     });

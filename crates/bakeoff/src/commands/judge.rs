@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bakeoff_core::linearizability::import::{HistoryReader, LINE_MAX, ReadHistory};
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
+use bakeoff_core::linearizability::judged_history::{HistoryVerdict, JudgedHistory};
 use bakeoff_files as files;
 use bakeoff_report::history_text;
 use serde_json::json;

@@ -26,7 +26,7 @@ use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{LimitsApplied, Process};
 use bakeoff_host::{NodeDisk, RemovedIfKilled};
-use bakeoff_systems::seating::Seating;
+use bakeoff_systems::seat_plan::SeatPlan;
 use bakeoff_systems::{Access, ClientToken};
 use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
 use bakeoff_trial::cluster::{self, ClusterStart, ReadyCluster};
@@ -132,7 +132,7 @@ fn serve(
     let mut ports = Allocator::new(args.ports.base_port);
     reporter.report(&Event::SystemStarting { system: &contender.study_system.name });
     let nodes = &dir.join("nodes");
-    let (components, seating) = (&contender.components, &Seating::here());
+    let (components, seating) = (&contender.components, &SeatPlan::here());
     let on = (&Fleet::Local, NodesOf::Trial);
     let of =
         ClusterStart { components, nodes, dir, seed: SEED, seating, on, disk: NodeDisk::Machine };

@@ -7,7 +7,7 @@ use std::io::{self, BufReader, Read as _};
 use std::path::{Component, Path};
 use std::process::ExitCode;
 
-use bakeoff_core::linearizability::judged::{JudgedHistory, KeptHistory};
+use bakeoff_core::linearizability::judged_history::{JudgedHistory, KeptHistory};
 use bakeoff_core::record::{Record, RunHeader, chain};
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_files as files;

@@ -138,7 +138,7 @@ pub(super) fn cut(text: &str, width: usize, glyphs: Glyphs) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::ranked::Percentile;
+    use bakeoff_core::ranked_latencies::Percentile;
     use bakeoff_core::study;
     use bakeoff_systems::kinds;
     use std::time::Duration;

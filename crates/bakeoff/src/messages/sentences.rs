@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bakeoff_agent::transfer::{Transfer, TransferState};
 use bakeoff_core::plan;
-use bakeoff_core::ranked::{self, Percentile};
+use bakeoff_core::ranked_latencies::{self, Percentile};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::FoundRate;
 use bakeoff_core::stats::gate::{self as rounds, Losses};
@@ -48,14 +48,14 @@ pub(super) fn run_started(study: &Study, seed: u64, trials: usize, folder: &Path
 /// number is unknown, as in a closed load for a time.
 fn few_operations(load: &Load) -> Option<String> {
     let operations = plan::forecast(load)?;
-    let (name, _) = ranked::tail(operations);
-    let (highest, quantile) = ranked::TAILS[0];
+    let (name, _) = ranked_latencies::tail(operations);
+    let (highest, quantile) = ranked_latencies::TAILS[0];
     (name != highest).then(|| {
         format!(
             "load {}: about {} per trial, so {name} replaces {highest}, which needs {}",
             load.name,
             plural(operations, "operation"),
-            count_text(ranked::sample_min(quantile))
+            count_text(ranked_latencies::sample_min(quantile))
         )
     })
 }

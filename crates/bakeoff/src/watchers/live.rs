@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_core::observed::NodeSample;
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
+use bakeoff_core::trial_samples::NodeSample;
 use bakeoff_install::InstallMessage;
 use bakeoff_trial::event::{Event, TrialStarted};
 use bakeoff_trial::run::folder::PAGE;

@@ -5,7 +5,7 @@
 //!
 //! Not here: the formats (`prometheus`, `otlp`).
 
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
 
 use super::status::{Status, TrialNow};
 

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use bakeoff_core::observed::NodeSample;
 use bakeoff_core::study::Study;
+use bakeoff_core::trial_samples::NodeSample;
 use bakeoff_engine::LoadProgress;
 use bakeoff_trial::event::{Event, TrialStarted};
 

@@ -8,9 +8,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::Second;
-use bakeoff_core::observed::{Column, TrialSamples};
-use bakeoff_core::ranked::{Percentile, RankedLatencies};
+use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies};
 use bakeoff_core::record::{self, Record, TrialRecord};
+use bakeoff_core::trial_samples::{Column, TrialSamples};
 use serde_json::Value;
 
 use crate::support::{Bench, CommandOutput, bakeoff, listener_apart, text};

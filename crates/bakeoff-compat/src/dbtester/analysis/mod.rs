@@ -6,7 +6,7 @@
 //! Not here: reading and writing files (the binary's `commands::dbtester`), pictures (`plot`).
 
 mod aggregate;
-mod combined;
+mod comparison_files;
 mod plot;
 mod readme;
 mod table;
@@ -156,7 +156,7 @@ pub fn analyze(
         let path = name.map_or(config.all_txt.clone(), |(stem, _)| format!("{stem}.txt"));
         files.push((path, text.clone()));
     }
-    files.extend(combined::files(config, &contenders, &mut notes)?);
+    files.extend(comparison_files::files(config, &contenders, &mut notes)?);
     if !config.readme.is_empty() {
         files.push((config.readme.clone(), readme::readme(config, &text)));
     }

@@ -4,7 +4,7 @@
 //! second before. Disk and network figures belong to the process; dbtester's belong to a whole disk and network
 //! interface.
 
-use bakeoff_core::observed::{Column, PhaseName, Series};
+use bakeoff_core::trial_samples::{Column, PhaseName, Series};
 
 use super::{DatabaseTrial, is_client};
 use crate::dbtester::frame::Frame;

@@ -15,9 +15,9 @@ pub(super) mod tests;
 
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::{Measurement, Second};
-use bakeoff_core::observed::{GENERATOR, Series};
-use bakeoff_core::ranked::RankedLatencies;
+use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::record::TrialRecord;
+use bakeoff_core::trial_samples::{GENERATOR, Series};
 
 use super::config::ResultFile;
 use super::frame::{self, Frame};

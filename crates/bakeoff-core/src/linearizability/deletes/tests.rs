@@ -4,7 +4,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::super::history::{OperationOrigin, judge_key};
-use super::super::judged::HistoryVerdict;
+use super::super::judged_history::HistoryVerdict;
 use super::*;
 use RecordedAction::{CompareAndSet, Create, Delete, Missing, Read, Write};
 

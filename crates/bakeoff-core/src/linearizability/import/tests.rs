@@ -1,6 +1,6 @@
 //! Tests the forms of histories, and the messages about invalid lines.
 
-use super::super::judged::{HistoryVerdict, JudgedHistory};
+use super::super::judged_history::{HistoryVerdict, JudgedHistory};
 use super::*;
 
 fn read(text: &str) -> Result<ReadHistory, HistoryError> {

@@ -19,7 +19,7 @@ use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::linearizability::history::{
     HISTORY_MAX, History, OperationOrigin, RecordedAction, RecordedOperation, Witness,
 };
-use bakeoff_core::linearizability::judged::OperationOutcome;
+use bakeoff_core::linearizability::judged_history::OperationOutcome;
 use bakeoff_core::study::Operation;
 
 use super::two_step::Halves;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::KeyHistory;
-use bakeoff_core::ledger::audited::AcknowledgedKey;
+use bakeoff_core::ledger::audit_keys::AcknowledgedKey;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};

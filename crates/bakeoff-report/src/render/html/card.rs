@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::document::outages;
 use crate::document::picture::{Panel, Picture};
 use crate::document::report::Report;
-use crate::document::{verified, words};
+use crate::document::{verification, words};
 
 use super::page::escape;
 use super::strip::{ROW, RowWidth, Strip};
@@ -118,8 +118,8 @@ fn note(picture: &Picture, report: &Report) -> String {
         1 => format!("Dots: {dots}"),
         loads => format!("{}, 1 of {loads} loads. Dots: {dots}", picture.place),
     }];
-    if !verified::all_are_valid(report) {
-        parts.push(format!("trials valid: {}", verified::trials(report)));
+    if !verification::all_are_valid(report) {
+        parts.push(format!("trials valid: {}", verification::trials(report)));
     }
     parts.extend(
         leader.map(|(name, _)| format!("bar: 95 % interval against {name}'s median, the line")),

@@ -8,7 +8,7 @@ use crate::document::report::Report;
 use crate::document::{linearizability, sentences, tables, words};
 
 use super::page::{escape, list, paragraph, table};
-use super::{first, picture, place};
+use super::{first_screen, picture, place};
 
 /// Returns the section. `pictured`: number of loads whose picture is on the first screen.
 pub(super) fn section(report: &Report, pictured: usize) -> String {
@@ -19,7 +19,7 @@ pub(super) fn section(report: &Report, pictured: usize) -> String {
     }
     if run.len() > 1 {
         let found = sentences::found(&report.header.study, &report.sentences);
-        html.push_str(&first::folded("The finding of each load in a sentence", &found));
+        html.push_str(&first_screen::folded("The finding of each load in a sentence", &found));
     }
     for comparison in &report.comparisons {
         let number = run.iter().position(|one| std::ptr::eq(*one, comparison));

@@ -11,11 +11,11 @@
 pub(crate) mod card;
 mod curve;
 mod data;
-mod fair;
+mod fairness_sheet;
 mod figures;
-mod first;
+mod first_screen;
 mod frame;
-mod judged;
+mod judgements;
 mod live;
 mod machine;
 mod method;
@@ -40,7 +40,7 @@ use bakeoff_core::units::trials_text;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
-use crate::document::{verified, words};
+use crate::document::{verification, words};
 use crate::model::contender::Contender;
 
 use page::Section;
@@ -59,7 +59,7 @@ pub fn html_beside_record(report: &Report) -> String {
 }
 
 fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
-    let charts = first::charts(report);
+    let charts = first_screen::charts(report);
     let mut sections = Vec::new();
     let mut add = |id, heading, answer: String, body: String| {
         if !body.is_empty() {
@@ -73,7 +73,7 @@ fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
         "every percentile, error and cost".into(),
         figures::section(report, charts.pictured),
     );
-    add("ratios", "Ratios and intervals", answers::ratios(report), judged::section(report));
+    add("ratios", "Ratios and intervals", answers::ratios(report), judgements::section(report));
     add("staleness", "Staleness", "age of reads at each node".into(), staleness::section(report));
     add(
         "clients",
@@ -94,15 +94,20 @@ fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
         timeline::section(report),
     );
     add("nodes", "Nodes", "CPU, memory and throttling of each node".into(), nodes::section(report));
-    add("fairness", "Fairness", answers::fairness(report), fair::section(report));
-    add("trials", "Trials", format!("{} valid", verified::trials(report)), trials::section(report));
+    add("fairness", "Fairness", answers::fairness(report), fairness_sheet::section(report));
+    add(
+        "trials",
+        "Trials",
+        format!("{} valid", verification::trials(report)),
+        trials::section(report),
+    );
     add(
         "setup",
         "Systems and machine",
         "versions, settings, limits of the machine".into(),
         machine::section(report),
     );
-    add("method", "Method", verified::rules(report), method::section(report));
+    add("method", "Method", verification::rules(report), method::section(report));
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = match record {
         Some((record, text)) => data::section(report, record, text, room),
@@ -110,9 +115,9 @@ fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
     };
     let answer = "report, trials and record as files".to_owned();
     sections.push(Section { id: "data", heading: "Data", answer, body });
-    let mut top = first::screen(report, &charts);
-    top.push_str(&first::contents(&sections));
-    top.push_str(&first::made(report));
+    let mut top = first_screen::screen(report, &charts);
+    top.push_str(&first_screen::contents(&sections));
+    top.push_str(&first_screen::made(report));
     page::page(&words::title(&report.header.study), &top, &sections, &blocks)
 }
 

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::observed::{GENERATOR, PhaseName};
+use bakeoff_core::trial_samples::{GENERATOR, PhaseName};
 use bakeoff_core::units::figure_text;
 
 use crate::derive::comparison::Comparison;

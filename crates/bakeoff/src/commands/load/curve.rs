@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
-use bakeoff_core::ranked::RankedLatencies;
+use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::search::{ABRUPT, FoundRate, TriedRate, far_below};
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::ranked::{Percentile, RankedLatencies};
+use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::harmless;
 use bakeoff_engine::LoadProgress;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::condition::Figures;
 use bakeoff_core::plan::Trial;
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::search;
 use bakeoff_core::study::{ERRORS_MAX, Study};

@@ -7,7 +7,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, HttpAnswers, Measurement, OperationFigures, Second, SecondFigures,
 };
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{self, FoundRate, TriedRate};
 use bakeoff_core::study::{ERRORS_MAX, Stop};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bakeoff_core::lateness;
 use bakeoff_core::measurement::{Second, SecondFigures, Silence};
-use bakeoff_core::ranked::{Percentile, RankedLatencies};
+use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::ranked_latencies::Percentile;
 use bakeoff_core::units::{figure_text, latency_text, plural};
 
 use super::page::Page;

@@ -1,7 +1,7 @@
 //! The published figures of the deciding workload and load, each with the run's own, and the known differences of the
 //! conditions.
 //!
-//! Not here: the order of the systems (`derive::published`), the complete tables (`tables`).
+//! Not here: the order of the systems (`derive::published_figures`), the complete tables (`tables`).
 
 use bakeoff_core::stats::{Figure, ratio_text};
 use bakeoff_core::units::plural;
@@ -10,12 +10,12 @@ use super::key_figures::short_name;
 use super::sentences::scale;
 use super::table::{Cell, Column, Table};
 use crate::derive::comparison::Comparison;
-use crate::derive::published::{self, PublishedFigure, Subject};
+use crate::derive::published_figures::{self, PublishedFigure, Subject};
 use crate::document::report::Report;
 
 /// Returns a row for each published figure with a counterpart, the deciding ones first; `None` without any.
 pub(crate) fn table(of: &Comparison) -> Option<Table> {
-    let figures = published::figures(of);
+    let figures = published_figures::figures(of);
     if figures.is_empty() {
         return None;
     }

@@ -2,7 +2,7 @@
 //!
 //! Describes each case without starting it.
 //!
-//! Not here: the cases (`testing`), running them (`trial::seated` in the crate `bakeoff`).
+//! Not here: the cases (`testing`), running them (`trial::seat_addresses` in the crate `bakeoff`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use bakeoff_host::{NodeSpec, Seat};
 use bakeoff_install::InstalledProgram;
 use tempfile::TempDir;
 
-use super::seating::Seating;
+use super::seat_plan::SeatPlan;
 use super::testing::{ADDRESSES, AllowedWord, binary, components, contracts, study, three_seats};
 use super::topology::{Member, compose};
 use super::{Description, registry, without_relays};
@@ -138,7 +138,7 @@ fn relayed_nodes_listen_at_one_address_and_announce_another() {
             continue;
         }
         let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
-        let (seating, mut ports) = (Seating::spread(Vec::clone(&seats)), Allocator::new(None));
+        let (seating, mut ports) = (SeatPlan::spread(Vec::clone(&seats)), Allocator::new(None));
         let members = compose(&components, folder.path(), 7, &seating, &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
             seen.insert(member.of.study_system.kind.clone());

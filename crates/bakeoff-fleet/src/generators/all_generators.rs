@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::linearizability::judged::{JudgedHistory, KeptHistory};
+use bakeoff_core::linearizability::judged_history::{JudgedHistory, KeptHistory};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;

@@ -10,7 +10,7 @@ use bakeoff_core::units::{capitalized, harmless, plural};
 use crate::document::report::Report;
 use crate::document::side_questions::SideQuestion;
 use crate::document::table::Table;
-use crate::document::{self, verified, words};
+use crate::document::{self, verification, words};
 
 use super::page::{Section, details, escape, list, paragraph, stacking_table, table};
 use super::{curve, picture, violation};
@@ -54,7 +54,7 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
             html.extend(side.iter().map(fold));
         }
         html.push_str("<h2>Verified</h2><dl class=\"facts\">");
-        for (label, value) in verified::verified(report) {
+        for (label, value) in verification::verified(report) {
             let (label, value) = (escape(label), escape(&value));
             let _ = write!(html, "<div><dt>{label}</dt><dd>{value}</dd></div>");
         }

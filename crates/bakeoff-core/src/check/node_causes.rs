@@ -12,8 +12,8 @@
 //!
 //! Not here: neighbours and the free space itself (`machine`), generators on separate machines, which share no CPU.
 
-use crate::observed::{Column, GENERATOR, Series, TrialSamples};
 use crate::record::{Injection, StageRecord};
+use crate::trial_samples::{Column, GENERATOR, Series, TrialSamples};
 use crate::units::figure_text;
 use crate::verdict::{Cause, Check, CheckName, Verdict};
 
@@ -176,7 +176,7 @@ fn wrote(observed: &TrialSamples) -> Option<String> {
 mod tests {
     use super::*;
     use crate::measurement::{GeneratorStall, Measurement};
-    use crate::observed::BusyBy;
+    use crate::trial_samples::BusyBy;
 
     /// Returns ten seconds of two CPUs, given CPU seconds per second; the second value is for the fifth second.
     fn samples(nodes: [f64; 2], strangers: [f64; 2], waited: f64) -> TrialSamples {

@@ -5,7 +5,7 @@
 //! Not here: the audits of each system (`words::audits`), the rules (`derive::method`).
 
 use bakeoff_core::check::{Audit, AuditSubject};
-use bakeoff_core::linearizability::judged::{HistoryVerdict, JudgedHistory};
+use bakeoff_core::linearizability::judged_history::{HistoryVerdict, JudgedHistory};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
 

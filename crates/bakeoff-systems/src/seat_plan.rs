@@ -9,7 +9,7 @@ use bakeoff_host::Seat;
 
 /// Seats of the nodes.
 #[derive(Clone)]
-pub struct Seating {
+pub struct SeatPlan {
     /// Seats of each role and kind, at least one.
     seats: SeatsOf,
     /// Returns the seat of a process that runs beside the node at a seat.
@@ -19,7 +19,7 @@ pub struct Seating {
 /// Returns the seats for nodes of a role and a kind.
 type SeatsOf = Arc<dyn Fn(&str, &str) -> Vec<Seat> + Send + Sync>;
 
-impl Seating {
+impl SeatPlan {
     /// Seats all nodes on this machine's loopback.
     pub fn here() -> Self {
         Self::by_role_and_kind(|_, _| vec![Seat::HERE])

@@ -2,7 +2,7 @@
 //!
 //! Absolute figures of two machines say nothing about the systems. Their order and ratio do, so only these are judged.
 //!
-//! Not here: the study's figures (`model::contender`), their table (`document::published`).
+//! Not here: the study's figures (`model::contender`), their table (`document::published_figures`).
 
 use std::cmp::Reverse;
 
