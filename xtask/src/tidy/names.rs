@@ -47,6 +47,23 @@ const WORDS: &[(&str, usize)] = &[
     ("unready", 0),
 ];
 
+/// Words that do not say what a thing is. Words in `-ed` and `-ing` do not either, except [`NOUNS`].
+const NO_NOUNS: &str = "\
+    About Across After Again Ahead Alike Alone Also Among Apart Around As At Away Back Before \
+    Befallen Begun Below Beside Better Between Both Broken Built By Chosen Done Down Drawn \
+    Driven Each Either Elsewhere From Given Gone Grown Heard Held Here Hidden How In Into Kept \
+    Known Left Lost Made Meant Meanwhile Met Misread Of Off Often On Once Ours Out Over Own Past \
+    Put Ran Rare Said Seen Sent Shown Spent Spoilt Stolen Taken Then There To Together Told Torn \
+    Towards Twice Unread Unsent Until Up Upon What When Where Which Who Why With Within Written";
+
+/// Nouns that end like participles.
+const NOUNS: &str = "\
+    Bearing Drawing Feed Finding Framing Greeting Listing Mapping Meaning Memcached Pacing \
+    Ranking Reading Rendering Routing Sampling Setting Spacing Timing Tracing Wording";
+
+/// Types outside tests that still have such a word as their name.
+const VAGUE_TYPES: usize = 6;
+
 /// Parts of the tree that must not name a kind of system.
 const NO_KINDS: &[&str] = &[
     "crates/bakeoff/src/",
@@ -86,6 +103,8 @@ pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     let odd = sources.iter().flat_map(|(path, text)| odd_tests(path, text)).collect();
     found.extend(ceiling("name a test by behaviour, not `what_…` or `that_…`", 0, odd));
     found.extend(sources.iter().flat_map(|(path, text)| functions_of(path, text)));
+    let types = sources.iter().flat_map(|(path, text)| vague_types(path, text)).collect();
+    found.extend(ceiling("name a type by a noun, not by a lone participle", VAGUE_TYPES, types));
     for (word, most) in WORDS {
         let spoken = sources.iter().flat_map(|(path, text)| speaks(path, text, word)).collect();
         let rule = format!("HOUSE_STYLE's dictionary has another word for `{word}`");
@@ -158,6 +177,27 @@ fn odd_tests(path: &str, text: &str) -> Vec<String> {
     let odd =
         lines.filter(|(_, line)| line.starts_with("fn what_") || line.starts_with("fn that_"));
     odd.map(|(number, _)| format!("{path}:{number}")).collect()
+}
+
+/// Returns types, private ones too, whose name is a lone participle, preposition, pronoun or adverb.
+fn vague_types(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(program(text).lines()).filter(|_| !is_test(path)) {
+        let is_visibility = |word: &&str| word.starts_with("pub") || word.ends_with(')');
+        let mut words = line.split_whitespace().skip_while(is_visibility);
+        if !matches!(words.next(), Some("struct" | "enum" | "trait" | "type" | "union")) {
+            continue;
+        }
+        let end = |c: char| !c.is_alphanumeric() && c != '_';
+        let name = words.next().and_then(|rest| rest.split(end).next()).unwrap_or_default();
+        let is_one_word = !name.chars().skip(1).any(char::is_uppercase);
+        let is_participle = name.ends_with("ed") || name.ends_with("ing");
+        let is_in = |list: &str| list.split(' ').any(|word| word == name);
+        if is_in(NO_NOUNS) || (is_one_word && is_participle && !is_in(NOUNS)) {
+            found.push(format!("{path}:{number} `{name}`"));
+        }
+    }
+    found
 }
 
 /// Returns functions named `of`.
@@ -271,6 +311,15 @@ mod tests {
         let text =
             "#[test]\nfn what_is_lost() {}\n    fn that_which_is() {}\nfn loses_nothing() {}\n";
         assert_eq!(odd_tests("a.rs", text), ["a.rs:2", "a.rs:3"]);
+    }
+
+    #[test]
+    fn lone_participle_as_a_type_is_reported() {
+        let text = "pub(in crate::a) struct Held<'a> {}\ntype Towards = u8;\n    enum Joining {}\n\
+                    struct Finding;\nstruct HeldBytes;\n#[cfg(test)]\nmod tests { struct Seen; }\n";
+        let found = vague_types("a.rs", text);
+        assert_eq!(found, ["a.rs:1 `Held`", "a.rs:2 `Towards`", "a.rs:3 `Joining`"]);
+        assert!(vague_types("a/tests/main.rs", text).is_empty());
     }
 
     #[test]
