@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use super::delay::PathDelay;
 use super::forwarder::{DEVICE, Forwarder};
 use super::links::{LOOPBACK, Links, PathRule};
-use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
+use super::paths::{self, End, OPEN_WITHIN, PathEnds, Paths, Ways};
 use super::{CutConnections, NetworkReply};
 use crate::sockets;
 
@@ -135,7 +135,7 @@ impl Router {
     }
 
     /// Returns the ports of the TCP connections that are open over a path.
-    fn open_connections(&self, (from, to): Between) -> io::Result<Vec<(u16, u16)>> {
+    fn open_connections(&self, (from, to): PathEnds) -> io::Result<Vec<(u16, u16)>> {
         let ((from, inside_from), (to, _)) = (&self.namespaces[from], &self.namespaces[to]);
         let all = inside(inside_from, || {
             sockets::connections().ok_or_else(|| io::Error::other("the kernel lists no sockets"))
@@ -147,7 +147,7 @@ impl Router {
 }
 
 impl Ways for Router {
-    fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize> {
+    fn cut(&mut self, between: PathEnds, connections: CutConnections) -> io::Result<usize> {
         let path = (self.namespaces[between.0].0, self.namespaces[between.1].0);
         let rules = match connections {
             CutConnections::All => vec![PathRule::all(path)],
@@ -161,7 +161,7 @@ impl Ways for Router {
         Ok(count)
     }
 
-    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()> {
+    fn delay(&mut self, between: PathEnds, delay: PathDelay) -> io::Result<()> {
         if self.forwarder.is_none() {
             let forwarder = Forwarder::open()?;
             self.links.delays((forwarder.index()?, DEVICE), WAITING_MAX)?;
@@ -183,7 +183,7 @@ impl Ways for Router {
         Ok(())
     }
 
-    fn connect(&mut self, (from, to): Between) -> io::Result<(TcpStream, TcpStream)> {
+    fn connect(&mut self, (from, to): PathEnds) -> io::Result<(TcpStream, TcpStream)> {
         let ((_, from), (address, to)) = (&self.namespaces[from], &self.namespaces[to]);
         let listener = inside(to, || TcpListener::bind((*address, 0)))?;
         let target = listener.local_addr()?;

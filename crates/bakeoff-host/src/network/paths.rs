@@ -33,7 +33,7 @@ const LATE_MAX: Duration = Duration::from_millis(500);
 const PROBES_MAX: usize = 10;
 
 /// A directed path between two ends, by their places.
-pub(super) type Between = (usize, usize);
+pub(super) type PathEnds = (usize, usize);
 
 /// An address of the network.
 pub(super) struct End {
@@ -48,16 +48,16 @@ pub(super) struct End {
 /// The connections of ends with each other, which can be cut.
 pub(super) trait Ways {
     /// Cuts a path. Returns the number of open connections that it cut, if it cuts only those.
-    fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize>;
+    fn cut(&mut self, between: PathEnds, connections: CutConnections) -> io::Result<usize>;
 
     /// Delays what passes over a path.
-    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()>;
+    fn delay(&mut self, between: PathEnds, delay: PathDelay) -> io::Result<()>;
 
     /// Restores all paths.
     fn restore(&mut self) -> io::Result<()>;
 
     /// Connects one end to another. Returns both sockets, the connecting one first.
-    fn connect(&mut self, between: Between) -> io::Result<(TcpStream, TcpStream)>;
+    fn connect(&mut self, between: PathEnds) -> io::Result<(TcpStream, TcpStream)>;
 
     /// Counts the connections of a process and its descendants as those of an end.
     fn admit(&mut self, _end: usize, _process: i32) {}
@@ -134,7 +134,7 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Returns all paths.
-    fn all(&self) -> Vec<Between> {
+    fn all(&self) -> Vec<PathEnds> {
         let places = 0..self.ends.len();
         places
             .clone()
@@ -144,7 +144,7 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Returns paths by the places of their ends, if all paths are whole.
-    fn whole(&self, paths: &[CutPath]) -> Result<BTreeSet<Between>, String> {
+    fn whole(&self, paths: &[CutPath]) -> Result<BTreeSet<PathEnds>, String> {
         if self.is_cut {
             return Err("the network is cut already".to_owned());
         }
@@ -166,7 +166,7 @@ impl<W: Ways> Paths<W> {
 
     fn delay_and_prove(
         &mut self,
-        delayed: &BTreeSet<Between>,
+        delayed: &BTreeSet<PathEnds>,
         delay: PathDelay,
         before: Times,
     ) -> Result<String, String> {
@@ -194,7 +194,7 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Measures how long a probe takes over each of these paths. One that does not arrive within `within` is sent again.
-    fn times(&mut self, paths: &BTreeSet<Between>, within: Duration) -> Result<Times, String> {
+    fn times(&mut self, paths: &BTreeSet<PathEnds>, within: Duration) -> Result<Times, String> {
         let mut times = Times { least: Duration::MAX, most: Duration::ZERO };
         for &between in paths {
             let mut took = None;
@@ -230,8 +230,8 @@ impl<W: Ways> Paths<W> {
 
     fn cut_and_prove(
         &mut self,
-        cut: &BTreeSet<Between>,
-        held: Vec<Held>,
+        cut: &BTreeSet<PathEnds>,
+        held: Vec<ProbeConnection>,
         connections: CutConnections,
     ) -> Result<String, String> {
         let mut open = 0;
@@ -243,7 +243,7 @@ impl<W: Ways> Paths<W> {
         let all = self.all();
         match connections {
             CutConnections::All => {
-                let others: Vec<Between> =
+                let others: Vec<PathEnds> =
                     all.into_iter().filter(|path| !cut.contains(path)).collect();
                 self.prove_open(&others)?;
                 self.prove_cut(cut)?;
@@ -280,18 +280,18 @@ impl<W: Ways> Paths<W> {
         Ok(())
     }
 
-    fn path(&self, (from, to): Between) -> CutPath {
+    fn path(&self, (from, to): PathEnds) -> CutPath {
         (self.ends[from].address, self.ends[to].address)
     }
 
-    fn failed(&self, between: Between, error: &io::Error) -> String {
+    fn failed(&self, between: PathEnds, error: &io::Error) -> String {
         let (from, to) = self.path(between);
         format!("cannot change the path from {from} to {to}: {error}")
     }
 
     /// Proves that no probe passes over these paths.
-    fn prove_cut(&mut self, cut: &BTreeSet<Between>) -> Result<(), String> {
-        let cut: Vec<Between> = cut.iter().copied().collect();
+    fn prove_cut(&mut self, cut: &BTreeSet<PathEnds>) -> Result<(), String> {
+        let cut: Vec<PathEnds> = cut.iter().copied().collect();
         let arrived = self.probe(&cut, CUT_FOR, CUT_FOR).map_err(|error| error.to_string())?;
         arrived.iter().next().map_or(Ok(()), |&between| {
             let (from, to) = self.path(between);
@@ -300,7 +300,7 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Proves that probes pass over these paths.
-    fn prove_open(&mut self, paths: &[Between]) -> Result<(), String> {
+    fn prove_open(&mut self, paths: &[PathEnds]) -> Result<(), String> {
         let arrived =
             self.probe(paths, OPEN_WITHIN, AGAIN_AFTER).map_err(|error| error.to_string())?;
         let lost = paths.iter().find(|path| !arrived.contains(path));
@@ -314,10 +314,10 @@ impl<W: Ways> Paths<W> {
     /// in time.
     fn probe(
         &mut self,
-        paths: &[Between],
+        paths: &[PathEnds],
         within: Duration,
         again: Duration,
-    ) -> io::Result<BTreeSet<Between>> {
+    ) -> io::Result<BTreeSet<PathEnds>> {
         self.probed += 1;
         let until = clock::now() + within;
         let mut sent = None;
@@ -351,14 +351,14 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Opens a connection over a path, and proves that a byte passes.
-    fn connect(&mut self, between: Between) -> io::Result<Held> {
+    fn connect(&mut self, between: PathEnds) -> io::Result<ProbeConnection> {
         let (sender, receiver) = self.ways.connect(between)?;
         sender.set_nodelay(true)?;
         // Their ends must not outlive them, or a later cut would count them as open.
         for end in [&sender, &receiver] {
             set_socket_linger(end, Some(Duration::ZERO))?;
         }
-        let mut held = Held { between, sender, receiver };
+        let mut held = ProbeConnection { between, sender, receiver };
         held.send()?;
         match held.receives(OPEN_WITHIN)? {
             true => Ok(held),
@@ -367,7 +367,7 @@ impl<W: Ways> Paths<W> {
     }
 
     /// Proves that open connections carry nothing.
-    fn prove_held(&self, mut held: Vec<Held>) -> Result<(), String> {
+    fn prove_held(&self, mut held: Vec<ProbeConnection>) -> Result<(), String> {
         for connection in &mut held {
             connection.send().map_err(|error| error.to_string())?;
         }
@@ -385,13 +385,13 @@ impl<W: Ways> Paths<W> {
 }
 
 /// A connection over a path, for the proof.
-struct Held {
-    between: Between,
+struct ProbeConnection {
+    between: PathEnds,
     sender: TcpStream,
     receiver: TcpStream,
 }
 
-impl Held {
+impl ProbeConnection {
     fn send(&mut self) -> io::Result<()> {
         self.sender.write_all(&[1])
     }

@@ -33,7 +33,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use super::delay::{DelayClock, DelayLine, PathDelay};
-use super::paths::{self, Between, End, OPEN_WITHIN, Paths, Ways};
+use super::paths::{self, End, OPEN_WITHIN, PathEnds, Paths, Ways};
 use super::{CutConnections, NetworkReply};
 use crate::procfs;
 use crate::sockets::{self, SocketOwner};
@@ -72,16 +72,16 @@ type Datagram = (Arc<UdpSocket>, Vec<u8>, SocketAddrV4);
 
 /// A node's two addresses.
 #[derive(Debug, Clone, Copy)]
-struct Relayed {
+struct RelayedEnd {
     address: Ipv4Addr,
     listens: Ipv4Addr,
 }
 
 /// Relays for all ends.
-struct Relays(Arc<Shared>);
+struct Relays(Arc<RelayHub>);
 
-struct Shared {
-    ends: Vec<Relayed>,
+struct RelayHub {
+    ends: Vec<RelayedEnd>,
     state: Mutex<State>,
     /// Changes of the cut paths.
     changed: Condvar,
@@ -90,23 +90,23 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    cut: BTreeSet<Between>,
+    cut: BTreeSet<PathEnds>,
     /// Delayed paths, with the queues of their datagrams.
-    delayed: BTreeMap<Between, (PathDelay, DelayLine<Datagram>)>,
+    delayed: BTreeMap<PathEnds, (PathDelay, DelayLine<Datagram>)>,
     /// Connections that a cut holds.
     connections: CutConnections,
     /// Number of the next connection, and that of the first one after the cut.
     next: u64,
     after_cut: u64,
     /// Ends of the open connections, by number.
-    open: BTreeMap<u64, Between>,
+    open: BTreeMap<u64, PathEnds>,
     /// Sockets for datagrams, by announced address. Each open port has one.
     datagrams: HashMap<SocketAddrV4, Arc<UdpSocket>>,
 }
 
 impl State {
     /// Returns true if a path carries the bytes of a connection.
-    fn carries(&self, between: Between, connection: u64) -> bool {
+    fn carries(&self, between: PathEnds, connection: u64) -> bool {
         let feels = self.connections == CutConnections::All || connection < self.after_cut;
         !feels || !self.cut.contains(&between)
     }
@@ -153,8 +153,8 @@ impl Relays {
     /// Makes relays between ends. `addresses`: the announced address of each, and the one that it listens on.
     fn new(addresses: &[Ipv4Addr]) -> io::Result<(Self, Vec<End>)> {
         let (pairs, _) = addresses.as_chunks::<2>();
-        let relayed = pairs.iter().map(|&[address, listens]| Relayed { address, listens });
-        let mut relays = Self(Arc::new(Shared {
+        let relayed = pairs.iter().map(|&[address, listens]| RelayedEnd { address, listens });
+        let mut relays = Self(Arc::new(RelayHub {
             ends: relayed.collect(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -173,18 +173,18 @@ impl Relays {
 }
 
 impl Ways for Relays {
-    fn cut(&mut self, between: Between, connections: CutConnections) -> io::Result<usize> {
+    fn cut(&mut self, between: PathEnds, connections: CutConnections) -> io::Result<usize> {
         let mut state = lock(&self.0.state);
         if state.cut.is_empty() {
             (state.connections, state.after_cut) = (connections, state.next);
         }
         state.cut.insert(between);
         let (from, to) = between;
-        let over = |ends: &&Between| **ends == (from, to) || **ends == (to, from);
+        let over = |ends: &&PathEnds| **ends == (from, to) || **ends == (to, from);
         Ok(state.open.values().filter(over).count())
     }
 
-    fn delay(&mut self, between: Between, delay: PathDelay) -> io::Result<()> {
+    fn delay(&mut self, between: PathEnds, delay: PathDelay) -> io::Result<()> {
         let clock = DelayClock::new(delay, between.0 as u64);
         let datagrams = DelayLine::start(clock, |(through, bytes, to): Datagram| {
             let _ = through.send_to(&bytes, to);
@@ -202,7 +202,7 @@ impl Ways for Relays {
         Ok(())
     }
 
-    fn connect(&mut self, (from, to): Between) -> io::Result<(TcpStream, TcpStream)> {
+    fn connect(&mut self, (from, to): PathEnds) -> io::Result<(TcpStream, TcpStream)> {
         let [from, target] = [from, to].map(|place| self.0.ends[place]);
         let listener = TcpListener::bind((target.listens, 0))?;
         let port = listener.local_addr()?.port();
@@ -252,7 +252,7 @@ enum Sender {
 /// An end and a port of it.
 type Port = (usize, u16);
 
-impl Shared {
+impl RelayHub {
     /// Relays each connection to a port.
     fn accept(self: Arc<Self>, listener: &TcpListener, to: Port) {
         loop {
@@ -292,7 +292,7 @@ impl Shared {
         client: &TcpStream,
         node: SocketAddr,
         number: u64,
-        path: Option<Between>,
+        path: Option<PathEnds>,
     ) -> io::Result<()> {
         let back = path.map(|(from, to)| (to, from));
         // A handshake needs both directions.
@@ -315,7 +315,7 @@ impl Shared {
     }
 
     /// Passes bytes on in one direction until it ends.
-    fn pump(&self, from: &TcpStream, to: &TcpStream, number: u64, path: Option<Between>) {
+    fn pump(&self, from: &TcpStream, to: &TcpStream, number: u64, path: Option<PathEnds>) {
         let mut buffer = [0; PIECE];
         let mut held = HeldBytes::default();
         loop {
@@ -351,13 +351,13 @@ impl Shared {
     }
 
     /// Returns the delay of a path; `None` without one.
-    fn delay_of(&self, path: Option<Between>) -> Option<PathDelay> {
+    fn delay_of(&self, path: Option<PathEnds>) -> Option<PathDelay> {
         let state = lock(&self.state);
         path.and_then(|path| state.delayed.get(&path)).map(|(delay, _)| *delay)
     }
 
     /// Waits until a path carries a connection's bytes. Returns true if it did not at first.
-    fn wait(&self, number: u64, path: Option<Between>) -> bool {
+    fn wait(&self, number: u64, path: Option<PathEnds>) -> bool {
         let Some(path) = path else { return false };
         let mut state = lock(&self.state);
         let mut waited = false;

@@ -121,7 +121,7 @@ impl TrialRunner<'_, '_> {
             (driven, injecting.join())
         });
         let (mut stage, _) = driven?;
-        let Injected { mut hits, failed } = hits.unwrap_or_else(|_| Injected {
+        let InjectionResult { mut hits, failed } = hits.unwrap_or_else(|_| InjectionResult {
             hits: Vec::new(),
             failed: Some("the injector ended unexpectedly".to_owned().into()),
         });
@@ -178,7 +178,7 @@ struct Injector<'a> {
 
 /// Effects of a fault, and the reason why it did not happen as planned.
 #[derive(Default)]
-struct Injected {
+struct InjectionResult {
     hits: Vec<FaultHit>,
     failed: Option<NotInjected>,
 }
@@ -210,8 +210,8 @@ impl From<String> for NotInjected {
 
 impl Injector<'_> {
     /// Waits for the time of the fault, causes it, and ends it. Ends it early if the load ends.
-    fn run(&self) -> Injected {
-        let mut injected = Injected::default();
+    fn run(&self) -> InjectionResult {
+        let mut injected = InjectionResult::default();
         if let Err(why) = self.try_run(&mut injected.hits) {
             injected.failed = Some(why);
         }

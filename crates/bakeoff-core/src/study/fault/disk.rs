@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::verb::{
-    Action, Befallen, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time, written,
+    Action, FaultedSystem, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time, written,
 };
 use super::{Fault, FaultAction};
 use crate::study::entries::{Entries, duration};
@@ -129,7 +129,7 @@ fn state(
 }
 
 /// Checks that the system's own nodes keep data.
-fn keeps_data(sink: &mut DiagnosticSink<'_>, of: &Befallen<'_>) {
+fn keeps_data(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
     let keeps_none = of.kind().is_some_and(|kind| kind.takes_requests() && !kind.is_process);
     if of.fault.target.part.is_none() && keeps_none {
         let what = format!("nodes of system `{}` keep no data on a disk", of.system.name);

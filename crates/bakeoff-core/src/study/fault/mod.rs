@@ -41,7 +41,7 @@ pub use self::stop::NodeStop;
 pub(super) use self::table::FAULT_NODE;
 pub use self::table::FaultAction;
 pub(super) use self::table::{FAULT, VERBS};
-pub(super) use self::verb::{Befallen, NODE_HINT, OTHERS, ReadAction, Verb};
+pub(super) use self::verb::{FaultedSystem, NODE_HINT, OTHERS, ReadAction, Verb};
 use super::entries::Entries;
 use super::{Study, System};
 use crate::units;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::verb::{Action, Befallen, OTHERS, ReadAction, Verb, nodes, nodes_of, written};
+use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, Verb, nodes, nodes_of, written};
 use crate::study::FaultNode;
 use crate::study::entries::{Entries, duration, quoted};
 use crate::study::field::{Form, maybe};
@@ -49,7 +49,7 @@ pub(super) const VERB: Verb = Verb {
 };
 
 /// Checks that the nodes of an upgrade have a program with versions, and another one than the new.
-fn can_be_upgraded(sink: &mut DiagnosticSink<'_>, of: &Befallen<'_>) {
+fn can_be_upgraded(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
     let (Some(to), Some(member)) = (&of.fault.to, of.member()) else { return };
     let name = &member.name;
     let (what, hint) = if of.kind().is_some_and(|kind| kind.is_process) {

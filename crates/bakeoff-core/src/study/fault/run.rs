@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceScope};
-use super::verb::{Action, Befallen, NODES, OTHERS, ReadAction, Verb, nodes, written};
+use super::verb::{Action, FaultedSystem, NODES, OTHERS, ReadAction, Verb, nodes, written};
 use super::{Fault, FaultAction, FaultTarget};
 use crate::study::FaultNode;
 use crate::study::entries::{Entries, duration, quoted};
@@ -102,7 +102,7 @@ fn repeated(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<(Durat
 }
 
 /// Checks that the system, or the part that the fault names, offers the maintenance.
-fn is_offered(sink: &mut DiagnosticSink<'_>, of: &Befallen<'_>) {
+fn is_offered(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
     let FaultAction::Run(MaintenanceRun { operation, .. }) = of.fault.action else { return };
     let FaultTarget { part, node } = &of.fault.target;
     let (Some(member), Some(kind)) = (of.member(), of.kind()) else { return };

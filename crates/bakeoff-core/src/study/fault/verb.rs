@@ -33,7 +33,7 @@ pub(in crate::study) struct Verb {
     /// Parses its fields; `None` after a diagnostic.
     pub(in crate::study) read: fn(&mut DiagnosticSink<'_>, &Fields<'_>) -> Option<ReadAction>,
     /// Checks that it can happen to a system.
-    pub(in crate::study) check: fn(&mut DiagnosticSink<'_>, &Befallen<'_>),
+    pub(in crate::study) check: fn(&mut DiagnosticSink<'_>, &FaultedSystem<'_>),
 }
 
 impl Verb {
@@ -60,14 +60,14 @@ impl ReadAction {
 }
 
 /// Holds a fault, and a system that it happens to.
-pub(in crate::study) struct Befallen<'a> {
+pub(in crate::study) struct FaultedSystem<'a> {
     pub(in crate::study) fields: &'a Fields<'a>,
     pub(in crate::study) fault: &'a Fault,
     pub(in crate::study) system: &'a System,
     pub(in crate::study) kinds: &'a [Kind],
 }
 
-impl<'a> Befallen<'a> {
+impl<'a> FaultedSystem<'a> {
     /// Returns the system, or the part that the fault names; `None` without such a part, which has its own message.
     pub(super) fn member(&self) -> Option<&'a System> {
         self.system.member(self.fault.target.part.as_deref())
@@ -118,7 +118,7 @@ pub(super) const fn nodes_of(verb: &'static str, meaning: &'static str) -> Field
 }
 
 /// Accepts every system.
-pub(super) fn any_system(_: &mut DiagnosticSink<'_>, _: &Befallen<'_>) {}
+pub(super) fn any_system(_: &mut DiagnosticSink<'_>, _: &FaultedSystem<'_>) {}
 
 /// Parses the required time of a fault.
 pub(super) fn time(

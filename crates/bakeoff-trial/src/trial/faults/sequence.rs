@@ -9,7 +9,7 @@ use bakeoff_core::record::FaultHit;
 use bakeoff_core::study::fault::Sequence;
 use bakeoff_core::study::{Fault, FaultAction, Study, System};
 
-use super::{Injected, Injector, NotInjected};
+use super::{InjectionResult, Injector, NotInjected};
 
 /// A fault, with the name of the part that its nodes belong to; `None` for the system's own nodes.
 pub(super) struct Step<'a> {
@@ -32,12 +32,12 @@ pub(super) fn steps<'a>(study: &'a Study, asked: &'a System, fault: &'a Fault) -
 
 impl Injector<'_> {
     /// Causes each fault in turn. Stops at the first that does not happen as planned.
-    pub(super) fn run_all(&self, steps: &[Step<'_>]) -> Injected {
+    pub(super) fn run_all(&self, steps: &[Step<'_>]) -> InjectionResult {
         let FaultAction::Sequence(Sequence { rest }) = self.fault.action else {
             let [Step { part, .. }] = steps else { return self.run() };
             return Injector { part: *part, ..*self }.run();
         };
-        let mut all = Injected::default();
+        let mut all = InjectionResult::default();
         let mut at = self.at;
         for Step { fault, part } in steps {
             let mut one = Injector { fault, at, part: *part, ..*self }.run();

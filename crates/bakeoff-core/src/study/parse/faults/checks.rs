@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::loads::ReadLoad;
 use super::super::systems::ReadSystem;
-use crate::study::fault::{Befallen, NODE_HINT, OTHERS, Verb};
+use crate::study::fault::{FaultedSystem, NODE_HINT, OTHERS, Verb};
 use crate::study::reading::{Fields, unchecked};
 use crate::study::tree::{DiagnosticSink, Entry};
 use crate::study::{
@@ -18,11 +18,11 @@ use crate::units::{duration_text, plural, shown};
 /// Checks that bakeoff can do this to the system.
 pub(super) fn can_befall(
     sink: &mut DiagnosticSink<'_>,
-    of: &Befallen<'_>,
+    of: &FaultedSystem<'_>,
     kind: Option<&Kind>,
     verb: &Verb,
 ) {
-    let Befallen { fault, system, .. } = *of;
+    let FaultedSystem { fault, system, .. } = *of;
     let (target_at, name) = (of.fields.value_at(verb.name), &system.name);
     if system.servers != Servers::Started {
         let what = format!("bakeoff cannot `{}` system `{name}`, which runs already", verb.name);

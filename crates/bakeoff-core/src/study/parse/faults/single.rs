@@ -5,7 +5,7 @@
 use super::super::loads::ReadLoad;
 use super::super::systems::ReadSystem;
 use super::checks;
-use crate::study::fault::{Befallen, FAULT, ReadAction, VERBS, Verb};
+use crate::study::fault::{FAULT, FaultedSystem, ReadAction, VERBS, Verb};
 use crate::study::reading::{Fields, text};
 use crate::study::tree::{DiagnosticSink, Entry};
 use crate::study::{Fault, Kind};
@@ -35,7 +35,7 @@ pub(super) fn read(
         Fault { name, action, target, groups, to, at, systems: systems_of, sequence, alone };
     for read in systems.iter().filter(|read| fault.befalls(&read.name)) {
         let Some(system) = &read.system else { continue };
-        let of = Befallen { fields: &fields, fault: &fault, system, kinds };
+        let of = FaultedSystem { fields: &fields, fault: &fault, system, kinds };
         checks::can_befall(sink, &of, read.kind, verb);
     }
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
