@@ -113,11 +113,11 @@ impl AlertOverlap {
 /// ```
 /// use bakeoff_core::stats::change_points::change_points;
 /// use bakeoff_core::stats::judge::Scale;
-/// use bakeoff_core::stats::rounds::Better;
+/// use bakeoff_core::stats::rounds::Preference;
 ///
 /// let mut runs: Vec<f64> = (0..30).map(|run| 1000.0 + f64::from(run % 5)).collect();
 /// runs.extend([950.0, 952.0, 951.0]);
-/// let found = change_points(&runs, Scale::Ratio, Some(Better::More));
+/// let found = change_points(&runs, Scale::Ratio, Some(Preference::More));
 /// assert_eq!(found.len(), 1);
 /// assert_eq!(found[0].first, 30);
 /// assert!((found[0].ratio - 0.949).abs() < 0.001);

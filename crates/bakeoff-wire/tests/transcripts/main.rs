@@ -1,7 +1,7 @@
 //! Replays transcripts of real servers, cut in every way, and expects the same events.
 //!
-//! A transcript holds all bytes that a server sent on one connection; `requests.rs` holds the requests. The expectations
-//! come from the servers' own tools and documentation.
+//! A transcript holds all bytes that a server sent on one connection; `requests.rs` holds the requests. The
+//! expectations come from the servers' own tools and documentation.
 //!
 //! Not here: input that no real server sends (the tests beside the code, and `fuzz`).
 
