@@ -23,7 +23,7 @@ fn figures(milliseconds: &[u64], failed: usize) -> Value {
         count => json!({"timeout": {"count": count, "examples": []}}),
     };
     json!({
-        "verified": milliseconds.len(), "verified_in_window": milliseconds.len(), "response": of, "service": of,
+        "verified": milliseconds.len(), "verified_in_window": milliseconds.len(), "stale_reads": 0, "response": of, "service": of,
         "failed": waits, "errors": errors,
     })
 }
@@ -65,9 +65,9 @@ pub(in crate::dbtester) fn trial() -> TrialRecord {
         "trial": {"number": 0, "round": 0, "system": "etcd-tip", "workload": "write", "load": "sweep", "seed": 1},
         "started": "2026-11-24T23:42:58Z", "targets": ["etcd-tip-1"], "stages": [first, later],
         "usage": [
-            {"name": "generator", "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
+            {"name": "generator", "processes_max": 1, "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
              "written_bytes": 0},
-            {"name": "etcd-tip-1", "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
+            {"name": "etcd-tip-1", "processes_max": 1, "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
              "written_bytes": 0, "data_bytes": 105_381_888},
         ],
         "audits": [], "checks": [], "outcome": {"ended": "completed"},
