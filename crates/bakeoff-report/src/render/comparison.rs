@@ -14,7 +14,7 @@ use crate::document::table::{Cell, Column, Table, Tone};
 use crate::document::tables;
 
 /// Version of the JSON. Raised when a name or a meaning changes, but not for additions.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 1;
 
 /// Renders the comparison as text for a terminal, ending in a newline.
 pub fn terminal(compared: &RunComparison, style: &Style) -> String {

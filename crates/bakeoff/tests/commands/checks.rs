@@ -273,7 +273,7 @@ fn dropped_operations_of_a_lost_server_are_counted() {
     // Operations that waited for a connection for their timeout have failed. Those due in the last half second were
     // still waiting at the end.
     assert!(run.figure("errors_refused") > 50.0, "{}", run.trial());
-    let dropped = run.figure("errors_unsent");
+    let dropped = run.figure("errors_dropped");
     assert!((10.0..100.0).contains(&dropped), "{dropped} dropped: {}", run.trial());
 }
 

@@ -164,9 +164,9 @@ fn damaged_record_is_read_up_to_the_damage() {
     assert_eq!(trials_of(&ran), (2, true));
 
     // These are not records.
-    let newer = whole.replacen("\"format\":5", "\"format\":999", 1);
+    let newer = whole.replacen("\"format\":1", "\"format\":999", 1);
     assert_ne!(newer, whole);
-    report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
+    report(&newer).ends_with(2).complains(&["format 999", "a newer bakeoff wrote it"]);
     report("").ends_with(2).complains(&["line 1: the record is empty"]);
     report("garbage\n").ends_with(2).complains(&["line 1: this is not a record of a run"]);
     report("{}\n").ends_with(2).complains(&["line 1: this is not a record of a run"]);

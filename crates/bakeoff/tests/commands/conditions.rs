@@ -7,11 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use crate::support::canary::{Canary, alone};
-use crate::support::{CommandOutput, bakeoff};
-
-/// A record to compare with itself.
-const RECORD: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../bakeoff-report/tests/records/format-1.jsonl");
+use crate::support::{Bench, CommandOutput, bakeoff};
 
 #[track_caller]
 fn has(text: &str, expected: &[&str]) {
@@ -126,11 +122,19 @@ fn github_annotations_defuse_server_text() {
 
 #[test]
 fn inconclusive_conditions_are_junit_errors_and_github_warnings() {
+    // One trial of each cannot tell.
+    let bench = Bench::new(
+        "title: t\nsystems: {one: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 9}, fill: true}}\n\
+         loads: {steady: {clients: 1, warmup: 0s, stop: {operations: 10}}}\n",
+    );
+    CommandOutput::run(&mut bench.command());
+    let run = &bench.runs()[0];
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("junit.xml");
     let compare = |command: &mut std::process::Command, file: &Path| {
-        let runs = ["compare", RECORD, RECORD, "--fail-if", "throughput < -5%", "--junit"];
-        CommandOutput::run(command.args(runs).arg(file)).ends_with(7)
+        let fail_if = ["--fail-if", "throughput < -5%", "--junit"];
+        let compare = command.arg("compare").args([run, run]).args(fail_if).arg(file);
+        CommandOutput::run(compare).ends_with(7)
     };
     let ran = compare(bakeoff().env("GITHUB_ACTIONS", "true"), &file);
     let xml = std::fs::read_to_string(&file).unwrap();
@@ -145,6 +149,6 @@ fn inconclusive_conditions_are_junit_errors_and_github_warnings() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     has(lines[0], &["::warning title=bakeoff compare%3A throughput < -5%25::"]);
     // Without a condition there is no file to judge.
-    CommandOutput::run(bakeoff().args(["compare", RECORD, RECORD, "--junit"]).arg(&file))
+    CommandOutput::run(bakeoff().arg("compare").args([run, run]).arg("--junit").arg(&file))
         .ends_with(2);
 }

@@ -118,9 +118,9 @@ fn trials_of_another_machine_are_not_added() {
     std::fs::write(&file, version).unwrap();
     resume_changed(&run).ends_with(2).complains(&["one's version was 9."]);
     // The meaning of memory figures changed with the format.
-    let format = original.replace("\"format\":5", "\"format\":2");
+    let format = original.replace("\"format\":1", "\"format\":0");
     std::fs::write(&file, format).unwrap();
-    resume_changed(&run).ends_with(2).complains(&["the record's format was 2 and is 5"]);
+    resume_changed(&run).ends_with(2).complains(&["the record's format was 0 and is 1"]);
     // Machines may change with `--trust`, and the report begins with that.
     std::fs::write(&file, original.replace(&model, "Another Processor")).unwrap();
     let ran = resume_changed(&run);

@@ -420,7 +420,7 @@ fn honest_passes() -> Result<Completion, Failed> {
             }
             let errors = figure(trial, "errors");
             // Beside other studies, the machine may be too busy for due requests; alone it is not.
-            if !is_alone(attempt) && errors > 0.0 && errors == figure(trial, "errors_unsent") {
+            if !is_alone(attempt) && errors > 0.0 && errors == figure(trial, "errors_dropped") {
                 busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;
             }
