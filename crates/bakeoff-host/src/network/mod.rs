@@ -18,6 +18,7 @@ mod relays;
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -179,22 +180,27 @@ impl Network {
     }
 }
 
-/// Checks that this user can make namespaces here and cut the paths between them.
+/// Checks that this user can make namespaces here and cut the paths between them, and delay them if `delays`.
 ///
 /// # Errors
 /// The reason, as the kernel gave it.
-pub fn support() -> Result<(), String> {
+pub fn support(delays: bool) -> Result<(), String> {
     let ends = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
     let network = Network::begin(&ends)?;
     network.cut(&[(ends[0], ends[1])], CutConnections::All)?;
-    network.heal().map(|_| ())
+    network.heal()?;
+    if delays {
+        let (by, jitter) = (Duration::from_millis(1), Duration::ZERO);
+        network.delay(&[(ends[0], ends[1])], PathDelay { by, jitter, loss: 0.0 })?;
+        network.heal()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream, UdpSocket};
-    use std::time::Duration;
 
     use super::*;
     use crate::procfs;

@@ -203,7 +203,9 @@ impl Runner<'_> {
     /// those.
     fn places_to_cut(&mut self, study: &Study) -> Result<Places, FleetError> {
         let (nodes, data) = (nodes_max(study), data_beside(self.settings.out)?);
-        let Err(why) = network::support() else { return Ok(Places::namespaces(nodes, &data)) };
+        let Err(why) = network::support(study.delays_packets()) else {
+            return Ok(Places::namespaces(nodes, &data));
+        };
         refusals::refuse_relays(study, &why)?;
         self.reporter.report(&Event::CutsByRelays { why: &why });
         Ok(Places::relays(nodes, &data))

@@ -267,8 +267,9 @@ fn missing(study: &Study, place: RunLocation, cache: &Cache) -> Result<Vec<Lack>
         missing.extend(support.err().map(lack));
     };
     if place == RunLocation::Here {
-        if study.needs_network() && systems::without_relays(study).is_some() {
-            lacks("network faults", NAMESPACES, network::support());
+        let loses = study.faults.iter().any(|fault| fault.action.loses_packets());
+        if loses || study.needs_network() && systems::without_relays(study).is_some() {
+            lacks("network faults", NAMESPACES, network::support(study.delays_packets()));
         }
         if study.with_disk_faults().is_some() {
             lacks("disk faults", DISKS_HINT, volatile_disk_support());

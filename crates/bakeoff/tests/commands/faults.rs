@@ -12,7 +12,7 @@ use bakeoff_host::network;
 use serde_json::Value;
 
 use crate::support::{
-    Bench, CommandOutput, NETWORKS, Run, array, can_refuse_namespaces, nothing_runs_in,
+    Bench, CommandOutput, NETWORKS, Run, array, can_refuse_namespaces, decode, nothing_runs_in,
     path_to_ours, processes_of, skipped, text, wait_for, without_namespaces,
 };
 
@@ -332,7 +332,7 @@ fn lacks(support: Result<(), String>) -> bool {
 
 #[test]
 fn cut_networks_are_proven_and_their_outages_measured() {
-    if !lacks(network::support()) {
+    if !lacks(network::support(false)) {
         are_proven_and_measured(|bench| bench.command());
     }
 }
@@ -363,12 +363,24 @@ fn relays_are_refused_before_systems_that_announce_where_they_listen() {
     ran.ends_with(2).complains(&[wanted, "--faults"]);
 }
 
-/// Cuts the network of two nodes in four ways, with bakeoff started by this command.
+#[test]
+fn relays_refuse_to_lose_packets() {
+    if lacks(can_refuse_namespaces(NETWORKS)) {
+        return;
+    }
+    let lossy = "lossy: {delay: leader, by: 5ms, loss: 1%, at: 500ms, for: 700ms}";
+    let bench = Bench::new(&study("nodes: 1", lossy));
+    let ran = CommandOutput::run(&mut without_namespaces(NETWORKS, &bench.command()));
+    ran.ends_with(2).complains(&["fault `lossy` cannot lose packets here", "leave `loss` out"]);
+}
+
+/// Cuts the network of two nodes in four ways and delays it, with bakeoff started by this command.
 fn are_proven_and_measured(command: impl Fn(&Bench) -> Command) -> Run {
     let faults = "isolated: {isolate: leader, at: 500ms, for: 900ms}, \
                   deaf: {isolate: leader, at: 500ms, for: 900ms, direction: in}, \
                   half-open: {isolate: leader, at: 500ms, for: 2s, existing: only}, \
-                  apart: {partition: [[node-1], [node-2]], at: 500ms, for: 900ms}";
+                  apart: {partition: [[node-1], [node-2]], at: 500ms, for: 900ms}, \
+                  late: {delay: leader, by: 100ms, at: 500ms, for: 900ms}";
     let study = study("nodes: 2", faults).replace("timeout: 1s", "timeout: 300ms");
     let bench = Bench::new(&study);
     let command = command(&bench);
@@ -389,6 +401,12 @@ fn are_proven_and_measured(command: impl Fn(&Bench) -> Command) -> Run {
     let two = "2 probes and a byte on 2 open connections did not pass, 4 probes elsewhere did";
     assert_eq!(proof("deaf"), format!("{two}; 6 probes arrived"));
     assert_eq!(proof("apart"), format!("{two}; 6 probes arrived"));
+    let late = proof("late");
+    assert!(late.starts_with("probes took 10") && late.ends_with("; 6 probes arrived"), "{late}");
+    let late = injections.iter().find(|one| one["fault"] == "late").unwrap();
+    let operations = late["stage"]["measurement"]["operations"].as_object().unwrap();
+    let slowest = operations.values().map(|one| decode(&one["response"]).max()).max().unwrap();
+    assert!(slowest >= 200_000_000, "there and back: {slowest} ns");
     let half_open = proof("half-open");
     let new = "a byte on 4 of them did not pass, 6 new probes did; 6 probes arrived";
     assert!(half_open.contains(new), "{half_open}");
@@ -416,7 +434,7 @@ fn cut_networks_need_networks_of_their_own() {
 
 #[test]
 fn kill_9_of_bakeoff_during_a_cut_leaves_no_namespace() {
-    if !lacks(network::support()) {
+    if !lacks(network::support(false)) {
         kill_9_during_a_cut_leaves_nothing("__network", |bench| bench.command());
     }
 }

@@ -174,7 +174,7 @@ fn maintained(of: &Case, runs: &[Task]) {
 
 /// Cuts the network of a cluster of three.
 fn network_fails(of: &Case) -> Result<(), SkipReason> {
-    network::support().map_err(SkipReason::Machine)?;
+    network::support(false).map_err(SkipReason::Machine)?;
     survives_cuts(of, |bench| bench.command());
     Ok(())
 }

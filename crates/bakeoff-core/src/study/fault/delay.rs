@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::verb::{Action, ReadAction, TIME, Verb, any_system, nodes, nodes_of, time, written};
-use crate::study::FaultNode;
+use super::{Fault, FaultAction};
 use crate::study::entries::{Entries, duration};
 use crate::study::field::{Form, default, maybe};
+use crate::study::{FaultNode, Study};
 use crate::units::{self, duration_text, share_text};
 
 /// The network delays the nodes' packets, to and from everybody.
@@ -109,5 +109,12 @@ impl Action for PacketDelay {
 
     fn loses_packets(&self) -> bool {
         self.loss > 0.0
+    }
+}
+
+impl Study {
+    /// Returns true if a fault delays packets.
+    pub fn delays_packets(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault.action, FaultAction::Delay(_)))
     }
 }
