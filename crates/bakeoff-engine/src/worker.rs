@@ -234,7 +234,9 @@ impl<'a, W: Work> Worker<'a, W> {
         let spins = self.pacing.set_timer(now)?;
         let waits = !spins && self.unread.is_empty();
         let wait = if waits { scan_every } else { Duration::ZERO };
-        self.poll.poll(events, Some(wait)).or_else(ignore_interrupt)?;
+        let polled = self.poll.poll(events, Some(wait));
+        let interrupted = polled.is_err();
+        polled.or_else(ignore_interrupt)?;
         // A closed load that only waits for answers has no timer to be late for.
         if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
             let woke = clock::now();
@@ -250,7 +252,7 @@ impl<'a, W: Work> Worker<'a, W> {
             self.wake_resting();
         }
         let now = clock::now();
-        self.pacing.attention.note_end_of_loop(now, &mut self.recorder);
+        self.pacing.attention.note_end_of_loop(now, interrupted, &mut self.recorder);
         Ok(now)
     }
 

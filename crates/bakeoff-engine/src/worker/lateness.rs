@@ -26,21 +26,26 @@ pub(super) struct Attention {
     pub(super) wake_at: Option<Instant>,
     /// Time of the first read of the current batch.
     batch_began: Option<Instant>,
+    /// Time at which the loop had last read all that was ready.
+    read_all_at: Instant,
     /// Earliest time at which an answer of the current batch may have been ready.
     ready_from: Instant,
 }
 
 impl Attention {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, wake_at: None, batch_began: None, ready_from: now }
+        Self { since: now, wake_at: None, batch_began: None, read_all_at: now, ready_from: now }
     }
 
     #[inline]
     pub(super) fn note_read(&mut self, now: Instant) {
         if self.batch_began.is_none() {
             self.batch_began = Some(now);
-            // A batch that begins late may have been ready since the loop went to sleep.
-            self.ready_from = self.late_from(now).map_or(now, |_| self.since);
+            // A batch that begins late may have been ready since the loop last read all that was.
+            let scan_at = self.read_all_at + SCAN_EVERY + ROUNDING;
+            let is_late =
+                now.saturating_duration_since(scan_at) >= LATE_MIN || self.late_from(now).is_some();
+            self.ready_from = if is_late { self.read_all_at } else { now };
         }
     }
 
@@ -87,13 +92,22 @@ impl Attention {
         (now.saturating_duration_since(from) >= LATE_MIN).then_some(from)
     }
 
-    /// Ends a pass of the loop, and records a stall if it took too long.
+    /// Ends a pass of the loop, and records a stall if it took too long. `interrupted`: a signal ended its wait, so what was
+    /// ready is still unread.
     #[inline]
-    pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder) {
+    pub(super) fn note_end_of_loop(
+        &mut self,
+        now: Instant,
+        interrupted: bool,
+        recorder: &mut Recorder,
+    ) {
         if now.saturating_duration_since(self.since) >= STALL_MIN {
             self.note_stall(now, recorder);
         }
         self.since = now;
+        if !interrupted {
+            self.read_all_at = now;
+        }
         self.batch_began = None;
         self.wake_at = None;
     }

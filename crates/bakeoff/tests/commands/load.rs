@@ -92,10 +92,10 @@ fn throughput_shows_carry_over_from_warmup() {
     );
 }
 
-/// Runs an open load of 1,500/s with 100 clients, and stops bakeoff for `stops` during it.
-fn stopped_load(canary: &Canary, stops: Duration) -> Value {
+/// Runs an open load of 1,500/s with 400 clients, and stops bakeoff for `stops` during it.
+fn stopped_load(canary: &Canary, path: &str, stops: Duration) -> Value {
     let mut command = bakeoff();
-    command.args(["load", &canary.url("/health"), "--rate", "1500", "-c", "100", "--for", "3s"]);
+    command.args(["load", &canary.url(path), "--rate", "1500", "-c", "400", "--for", "3s"]);
     let child = command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
@@ -111,7 +111,8 @@ fn stopped_load(canary: &Canary, stops: Duration) -> Value {
 fn distinguishes_a_stalled_generator_from_a_stalled_server() {
     let _alone = alone();
     let stops = Duration::from_millis(150);
-    let result = stopped_load(&Canary::start(""), stops);
+    // Some answers arrive while bakeoff stands still.
+    let result = stopped_load(&Canary::start("--truth constant:20ms"), "/truth", stops);
     let reasons = result["reasons"].to_string();
     assert_eq!(result["valid"], false);
     assert!(reasons.contains("the generator stood still for 1"), "{reasons}");
@@ -124,9 +125,12 @@ fn distinguishes_a_stalled_generator_from_a_stalled_server() {
     let p99 = |result: &Value, of: &str| result[of]["p99_us"].as_f64().unwrap();
     let shown = [p99(&result, "response"), p99(&result, "undelayed")];
     assert!(shown[0] > 50_000.0 && shown[1] < 50_000.0, "the server was quick: {shown:?}");
+    let max = |of: &str| result[of]["max_us"].as_f64().unwrap();
+    let longest = [max("response"), max("undelayed")];
+    assert!(longest[0] > 140_000.0 && longest[1] < 100_000.0, "{longest:?}");
     // The counterpart: the server stalls, the generator does not.
     let twin = Canary::start("--stall 150ms --stall-after 1500ms");
-    let result = stopped_load(&twin, Duration::ZERO);
+    let result = stopped_load(&twin, "/health", Duration::ZERO);
     for figure in ["response", "undelayed"] {
         assert!(result[figure]["max_us"].as_f64() > Some(130_000.0), "{}", result[figure]);
     }
