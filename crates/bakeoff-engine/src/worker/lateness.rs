@@ -26,7 +26,9 @@ pub(super) struct Attention {
     pub(super) wake_at: Option<Instant>,
     /// Time of the first read of the current batch.
     batch_began: Option<Instant>,
-    /// Time at which the loop had last read all that was ready.
+    /// Time at which the current pass began, if it was read from the clock.
+    woke_at: Option<Instant>,
+    /// Time at which all was ready that the loop has read.
     read_all_at: Instant,
     /// Earliest time at which an answer of the current batch may have been ready.
     ready_from: Instant,
@@ -34,7 +36,14 @@ pub(super) struct Attention {
 
 impl Attention {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, wake_at: None, batch_began: None, read_all_at: now, ready_from: now }
+        Self {
+            since: now,
+            wake_at: None,
+            batch_began: None,
+            woke_at: None,
+            read_all_at: now,
+            ready_from: now,
+        }
     }
 
     #[inline]
@@ -74,7 +83,8 @@ impl Attention {
 
     /// Records the timer's lateness. Returns its start if operations were delayed.
     #[inline]
-    pub(super) fn note_wake(&self, now: Instant, recorder: &mut Recorder) -> Option<Instant> {
+    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder) -> Option<Instant> {
+        self.woke_at = Some(now);
         if let Some(at) = self.wake_at
             && now >= at
             && at >= recorder.window.measure
@@ -106,8 +116,10 @@ impl Attention {
         }
         self.since = now;
         if !interrupted {
-            self.read_all_at = now;
+            // What arrives during a pass is read in the next one.
+            self.read_all_at = self.batch_began.unwrap_or(now).min(self.woke_at.unwrap_or(now));
         }
+        self.woke_at = None;
         self.batch_began = None;
         self.wake_at = None;
     }

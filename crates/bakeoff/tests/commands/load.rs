@@ -125,9 +125,6 @@ fn distinguishes_a_stalled_generator_from_a_stalled_server() {
     let p99 = |result: &Value, of: &str| result[of]["p99_us"].as_f64().unwrap();
     let shown = [p99(&result, "response"), p99(&result, "undelayed")];
     assert!(shown[0] > 50_000.0 && shown[1] < 50_000.0, "the server was quick: {shown:?}");
-    let max = |of: &str| result[of]["max_us"].as_f64().unwrap();
-    let longest = [max("response"), max("undelayed")];
-    assert!(longest[0] > 140_000.0 && longest[1] < 100_000.0, "{longest:?}");
     // The counterpart: the server stalls, the generator does not.
     let twin = Canary::start("--stall 150ms --stall-after 1500ms");
     let result = stopped_load(&twin, "/health", Duration::ZERO);
