@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::histogram::Latencies;
-use crate::lateness::is_bound;
+use crate::lateness::{added_to, is_bound};
 use crate::measurement::{Measurement, SILENCE_MIN};
 use crate::ranked_latencies::{Percentile, RankedLatencies, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
@@ -113,9 +113,7 @@ impl Figures {
         let (LatencyKind::Response, Point::Quantile(quantile)) = (which, point) else {
             return Duration::ZERO;
         };
-        let measured = self.response.successes().quantile(quantile);
-        let own = self.undelayed.quantile(quantile);
-        measured.zip(own).map_or(Duration::ZERO, |(measured, own)| measured.saturating_sub(own))
+        added_to(self.response.successes(), &self.undelayed, quantile).unwrap_or_default()
     }
 }
 

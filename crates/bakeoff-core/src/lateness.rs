@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use crate::histogram::Latencies;
 use crate::measurement::Measurement;
 use crate::ranked_latencies::{TAILS, sample_min};
 use crate::units::{latency_text, share_text};
@@ -110,7 +111,17 @@ pub fn is_bound(response: Duration, added: Duration) -> bool {
 pub fn added(of: &Measurement) -> impl Fn(f64) -> Option<Duration> {
     let response = of.total().response;
     let undelayed = of.undelayed.clone();
-    move |quantile| Some(response.quantile(quantile)?.saturating_sub(undelayed.quantile(quantile)?))
+    move |quantile| added_to(&response, &undelayed, quantile)
+}
+
+/// Returns what the generator may have added to a quantile of these response times, given the same ones without its
+/// delays; `None` if either has no values.
+pub(crate) fn added_to(
+    response: &Latencies,
+    undelayed: &Latencies,
+    quantile: f64,
+) -> Option<Duration> {
+    Some(response.quantile(quantile)?.saturating_sub(undelayed.quantile(quantile)?))
 }
 
 /// Says what the generator may have added to reported percentiles; `None` if it is less than a tenth of each.

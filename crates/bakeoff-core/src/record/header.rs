@@ -71,7 +71,7 @@ impl RunHeader {
 
 #[cfg(test)]
 impl RunHeader {
-    /// Describes a run of a study by nobody.
+    /// Describes a run of a study on an unknown machine.
     pub(crate) fn of_study(study: Study, seed: u64) -> Self {
         Self {
             format: super::FORMAT,

@@ -152,16 +152,18 @@ impl<W: Ways> Paths<W> {
         Ok(paths.iter().map(between).collect::<Option<_>>().ok_or(UNKNOWN)?)
     }
 
+    /// Restores all paths if a change of them was not proven.
+    fn restore_unless(&mut self, proven: Result<String, String>) -> Result<String, String> {
+        proven.inspect_err(|_| drop(self.restore()))
+    }
+
     /// Delays paths, and proves that probes take as long over them, and less over the others.
     fn delay(&mut self, paths: &[CutPath], delay: PathDelay) -> Result<String, String> {
         let delayed = self.whole(paths)?;
         let before = self.times(&delayed, OPEN_WITHIN)?;
         self.is_cut = true;
         let proven = self.delay_and_prove(&delayed, delay, before);
-        if proven.is_err() {
-            self.restore().ok();
-        }
-        proven
+        self.restore_unless(proven)
     }
 
     fn delay_and_prove(
@@ -222,10 +224,7 @@ impl<W: Ways> Paths<W> {
         }
         self.is_cut = true;
         let proven = self.cut_and_prove(&cut, held, connections);
-        if proven.is_err() {
-            self.restore().ok();
-        }
-        proven
+        self.restore_unless(proven)
     }
 
     fn cut_and_prove(

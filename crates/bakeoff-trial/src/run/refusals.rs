@@ -213,7 +213,10 @@ pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), 
 
 /// Refuses systems that no relay can stand before, and faults that lose packets, where networks are cut by relays. `why`:
 /// the reason for relays.
-pub(super) fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> {
+///
+/// # Errors
+/// The first such system or fault.
+pub fn refuse_relays(study: &Study, why: &str) -> Result<(), FleetError> {
     if let Some(fault) = study.faults.iter().find(|fault| fault.action.loses_packets()) {
         let what = format!("fault `{}` cannot lose packets here: {why}", fault.name);
         let hint = "relays delay bytes and lose none: leave `loss` out, or allow user namespaces";

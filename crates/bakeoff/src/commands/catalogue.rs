@@ -12,7 +12,7 @@ use bakeoff_systems::declaration::Origin;
 use bakeoff_systems::{self as systems, System};
 use bakeoff_trial::cluster::contenders::version_request;
 use bakeoff_trial::event::{Event, Reporter};
-use bakeoff_trial::run::refusals::DISKS_HINT;
+use bakeoff_trial::run::refusals::{DISKS_HINT, refuse_relays};
 use serde_json::{Value, json};
 
 use crate::commands::study_file::load_study;
@@ -267,8 +267,8 @@ fn missing(study: &Study, place: RunLocation, cache: &Cache) -> Result<Vec<Lack>
         missing.extend(support.err().map(lack));
     };
     if place == RunLocation::Here {
-        let loses = study.faults.iter().any(|fault| fault.action.loses_packets());
-        if loses || study.needs_network() && systems::without_relays(study).is_some() {
+        let relays_do = || refuse_relays(study, "no relays").is_ok();
+        if study.needs_network() && !relays_do() {
             lacks("network faults", NAMESPACES, network::support(study.delays_packets()));
         }
         if study.with_disk_faults().is_some() {
