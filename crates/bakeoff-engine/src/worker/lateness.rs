@@ -26,8 +26,8 @@ pub(super) struct Attention {
     pub(super) wake_at: Option<Instant>,
     /// Time of the first read of the current batch.
     batch_began: Option<Instant>,
-    /// Time at which the current pass began, if it was read from the clock.
-    woke_at: Option<Instant>,
+    /// Time after which the current pass asked for what was ready, if the clock was read.
+    polled_from: Option<Instant>,
     /// Time at which all was ready that the loop has read.
     read_all_at: Instant,
     /// Earliest time at which an answer of the current batch may have been ready.
@@ -40,7 +40,7 @@ impl Attention {
             since: now,
             wake_at: None,
             batch_began: None,
-            woke_at: None,
+            polled_from: None,
             read_all_at: now,
             ready_from: now,
         }
@@ -84,14 +84,16 @@ impl Attention {
     /// Records the timer's lateness. Returns its start if operations were delayed.
     #[inline]
     pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder) -> Option<Instant> {
-        self.woke_at = Some(now);
+        let late = self.late_from(now);
+        // A loop that stood still may have done so between its question and this reading.
+        self.polled_from = Some(if late.is_some() { self.since } else { now });
         if let Some(at) = self.wake_at
             && now >= at
             && at >= recorder.window.measure
         {
             recorder.slice.timer_lag.record(now - at);
         }
-        self.late_from(now)
+        late
     }
 
     /// Returns the time at which the loop should have run at the latest, if `now` is clearly later.
@@ -117,9 +119,9 @@ impl Attention {
         self.since = now;
         if !interrupted {
             // What arrives during a pass is read in the next one.
-            self.read_all_at = self.batch_began.unwrap_or(now).min(self.woke_at.unwrap_or(now));
+            self.read_all_at = self.batch_began.unwrap_or(now).min(self.polled_from.unwrap_or(now));
         }
-        self.woke_at = None;
+        self.polled_from = None;
         self.batch_began = None;
         self.wake_at = None;
     }
