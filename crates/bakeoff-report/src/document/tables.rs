@@ -310,6 +310,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
         Quantity::MemoryPrivate,
         Quantity::MemoryResident,
         Quantity::MemoryPublished,
+        Quantity::WrittenPerOperation,
         Quantity::GeneratorCpu,
         Quantity::HandshakesFull,
         Quantity::HandshakesResumed,

@@ -216,12 +216,15 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let memory = trial.memory.filter(|_| !nodes.is_empty());
     let sum = Figure::from(memory.map(|memory| memory.sum_max_bytes as f64));
     let rate = whole.throughput().filter(|&rate| rate > 0.0);
+    let written =
+        rate.filter(|_| !nodes.is_empty()).and_then(|rate| written_per_operation(trial, rate));
     figures.extend([
         (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
         (Quantity::CpuSum, over_nodes(cpu, add)),
         (Quantity::CpuPerOperation, rate.and_then(per_operation).into()),
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
         (Quantity::WrittenSum, written_sum(&nodes)),
+        (Quantity::WrittenPerOperation, written.into()),
         (Quantity::MemoryNodeMax, memory.map(|memory| memory.node_max_bytes as f64).into()),
         (Quantity::MemorySum, sum),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
@@ -250,6 +253,17 @@ fn written_sum(nodes: &[&Usage]) -> Figure {
     let of_node = |node: &&Usage| node.metrics_of.is_none().then_some(node.written_bytes as f64);
     let all: Option<f64> = nodes.iter().map(of_node).sum();
     all.filter(|_| !nodes.is_empty()).into()
+}
+
+/// Returns the bytes that all nodes wrote to disk per operation, at `rate` operations a second. `None` if a node's are
+/// unknown.
+fn written_per_operation(trial: &TrialRecord, rate: f64) -> Option<f64> {
+    let (observed, windows) = (trial.observed.as_ref()?, measured(trial));
+    let seconds: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let nodes = observed.nodes.iter().filter(|node| node.name != GENERATOR);
+    let written: Option<f64> =
+        nodes.map(|node| node.growth_over(Column::DiskWritten, &windows)).sum();
+    written.filter(|_| seconds > 0.0).map(|bytes| bytes / (rate * seconds))
 }
 
 /// Adds up the nodes' largest resident memory; absent if it is unknown for a node.

@@ -70,6 +70,12 @@ impl Point {
         }
     }
 
+    /// Returns a label and a name with the statistic in place of `{}`.
+    fn fills(self, label: &str, name: &str) -> (String, String) {
+        let (shown, key) = self.words();
+        (label.replace("{}", shown), name.replace("{}", key))
+    }
+
     /// Returns its name: `p99.9`.
     pub(crate) fn name(self) -> &'static str {
         self.words().0
@@ -198,6 +204,8 @@ pub(crate) enum Quantity {
     MemoryPublished,
     /// Bytes that all nodes wrote to disk.
     WrittenSum,
+    /// Bytes that all nodes wrote to disk per verified operation.
+    WrittenPerOperation,
     /// Mean CPU of the generator.
     GeneratorCpu,
     /// Share of throttled periods of a CPU limit, 0 to 1, for the most throttled node.
@@ -236,134 +244,117 @@ pub(crate) enum Aggregation {
 impl Quantity {
     /// Returns the label of its row.
     pub(crate) fn label(self) -> String {
-        let fixed = match self {
-            Self::HighestRate => "highest rate that keeps the objective /s",
-            Self::ReadyAfter => "seconds until ready",
-            Self::Seconds => "total seconds",
-            Self::Verified => "requests verified",
-            Self::Requests => "requests",
-            Self::ThroughputMax => "throughput max /s",
-            Self::ThroughputMean => "throughput mean /s",
-            Self::ThroughputMin => "throughput min /s",
-            Self::Response(point) => return format!("response time {}", point.words().0),
-            Self::ThroughputOf(side) => return format!("{}: throughput mean /s", side.name()),
-            Self::ResponseOf(side, point) => {
-                return format!("{}: response time {}", side.name(), point.words().0);
-            }
-            Self::RequestsOf(side) => return format!("{}: requests", side.name()),
-            Self::OfSuccesses(point) => {
-                return format!("response time {} of successes", point.words().0);
-            }
-            Self::Service(point) => return format!("service time {}", point.words().0),
-            Self::ScheduleLag(point) => return format!("schedule lag {}", point.words().0),
-            Self::ReceiveLag(point) => {
-                return format!("generator's receive lag {}", point.words().0);
-            }
-            Self::Added(point) => {
-                return format!("generator may have added to {}", point.words().0);
-            }
-            Self::Beyond => "responses beyond 1 h",
-            Self::Errors => "errors",
-            Self::ErrorShare => "errors of all",
-            Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
-            Self::CarriedOver => "carried over from warm-up (in throughput)",
-            Self::EndedLate => "answered after the window (not in throughput)",
-            Self::Hits => "reads: hits",
-            Self::Misses => "reads: misses",
-            Self::StaleReads => "stale reads (allowed)",
-            Self::StaleShare => "stale reads (allowed), share",
-            Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
-            Self::LateClients => "clients connected late",
-            Self::UnconnectedClients => "clients never connected",
-            Self::Reissued => "sent again (not processed before)",
-            Self::ClosedIdle => "connections closed while idle",
-            Self::ConnectionErrors => "connections lost",
-            Self::Disconnected => "client time disconnected",
-            Self::CpuNodeMax => "server CPU max, one node",
-            Self::CpuSum => "server CPU max, nodes' sum",
-            Self::CpuMeanSum => "server CPU mean, nodes' sum",
-            Self::CpuPublished => "server CPU max, as published",
-            Self::CpuPerOperation => "server CPU per operation",
-            Self::MemoryNodeMax => "memory max, one node",
-            Self::MemorySum => "memory max, nodes' sum",
-            Self::MemoryPrivate => "private memory max, nodes' sum",
-            Self::MemoryResident => "resident memory max, nodes' sum",
-            Self::MemoryPublished => "memory max, as published",
-            Self::WrittenSum => "written to disk, nodes' sum",
-            Self::GeneratorCpu => "generator CPU mean",
-            Self::Throttled => "CPU throttling, most throttled node (share of periods)",
-            Self::PressureCpu => "CPU pressure (share of time)",
-            Self::PressureIo => "I/O pressure (share of time)",
-            Self::PressureMemory => "memory pressure (share of time)",
-            Self::HandshakesFull => "TLS handshakes, full",
-            Self::HandshakesResumed => "TLS handshakes, resumed",
-        };
-        fixed.to_owned()
+        self.words().0
     }
 
     /// Returns its name in JSON, which includes the unit.
     pub(crate) fn name(self) -> String {
-        let fixed = match self {
-            Self::HighestRate => "highest_rate_per_second",
-            Self::ReadyAfter => "ready_after_seconds",
-            Self::Seconds => "seconds",
-            Self::Verified => "requests_verified",
-            Self::Requests => "requests",
-            Self::ThroughputMax => "throughput_max_per_second",
-            Self::ThroughputMean => "throughput_mean_per_second",
-            Self::ThroughputMin => "throughput_min_per_second",
-            Self::Response(point) => return format!("response_{}_ms", point.words().1),
-            Self::ThroughputOf(side) => {
-                return format!("{}_throughput_mean_per_second", side.name());
+        self.words().1
+    }
+
+    /// Returns its label and its name.
+    fn words(self) -> (String, String) {
+        let (label, name) = match self {
+            Self::HighestRate => {
+                ("highest rate that keeps the objective /s", "highest_rate_per_second")
             }
-            Self::ResponseOf(side, point) => {
-                return format!("{}_response_{}_ms", side.name(), point.words().1);
-            }
-            Self::RequestsOf(side) => return format!("{}_requests", side.name()),
+            Self::ReadyAfter => ("seconds until ready", "ready_after_seconds"),
+            Self::Seconds => ("total seconds", "seconds"),
+            Self::Verified => ("requests verified", "requests_verified"),
+            Self::Requests => ("requests", "requests"),
+            Self::ThroughputMax => ("throughput max /s", "throughput_max_per_second"),
+            Self::ThroughputMean => ("throughput mean /s", "throughput_mean_per_second"),
+            Self::ThroughputMin => ("throughput min /s", "throughput_min_per_second"),
+            Self::Response(point) => return point.fills("response time {}", "response_{}_ms"),
+            Self::ThroughputOf(side) => return Self::ThroughputMean.of_side(side),
+            Self::ResponseOf(side, point) => return Self::Response(point).of_side(side),
+            Self::RequestsOf(side) => return Self::Requests.of_side(side),
             Self::OfSuccesses(point) => {
-                return format!("response_of_successes_{}_ms", point.words().1);
+                return point.fills("response time {} of successes", "response_of_successes_{}_ms");
             }
-            Self::Service(point) => return format!("service_{}_ms", point.words().1),
-            Self::ScheduleLag(point) => return format!("schedule_lag_{}_ms", point.words().1),
-            Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
-            Self::Added(point) => return format!("generator_added_{}_ms", point.words().1),
-            Self::Beyond => "responses_beyond_one_hour",
-            Self::Errors => "errors",
-            Self::ErrorShare => "error_share",
-            Self::ErrorsOf(kind) => return format!("errors_{}", kind.key().replace(' ', "_")),
-            Self::CarriedOver => "verified_in_window_due_in_the_warmup",
-            Self::EndedLate => "verified_after_the_window",
-            Self::Hits => "read_hits",
-            Self::Misses => "read_misses",
-            Self::StaleReads => "stale_reads",
-            Self::StaleShare => "stale_share",
-            Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
-            Self::LateClients => "clients_connected_late",
-            Self::UnconnectedClients => "clients_never_connected",
-            Self::Reissued => "requests_reissued",
-            Self::ClosedIdle => "connections_closed_idle",
-            Self::ConnectionErrors => "connections_lost",
-            Self::Disconnected => "disconnected_seconds",
-            Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
-            Self::CpuSum => "server_cpu_max_sum_of_nodes_percent",
-            Self::CpuMeanSum => "server_cpu_mean_sum_of_nodes_percent",
-            Self::CpuPublished => "server_cpu_max_as_published_percent",
-            Self::CpuPerOperation => "server_cpu_per_operation_ms",
-            Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
-            Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
-            Self::MemoryPrivate => "server_memory_private_max_sum_of_nodes_bytes",
-            Self::MemoryResident => "server_memory_resident_max_sum_of_nodes_bytes",
-            Self::MemoryPublished => "server_memory_max_as_published_bytes",
-            Self::WrittenSum => "server_written_sum_of_nodes_bytes",
-            Self::GeneratorCpu => "generator_cpu_mean_percent",
-            Self::Throttled => "server_throttled_share_of_one_node",
-            Self::PressureCpu => "pressure_cpu_share",
-            Self::PressureIo => "pressure_io_share",
-            Self::PressureMemory => "pressure_memory_share",
-            Self::HandshakesFull => "tls_handshakes_full",
-            Self::HandshakesResumed => "tls_handshakes_resumed",
+            Self::Service(point) => return point.fills("service time {}", "service_{}_ms"),
+            Self::ScheduleLag(point) => {
+                return point.fills("schedule lag {}", "schedule_lag_{}_ms");
+            }
+            Self::ReceiveLag(point) => {
+                return point.fills("generator's receive lag {}", "receive_lag_{}_ms");
+            }
+            Self::Added(point) => {
+                return point.fills("generator may have added to {}", "generator_added_{}_ms");
+            }
+            Self::Beyond => ("responses beyond 1 h", "responses_beyond_one_hour"),
+            Self::Errors => ("errors", "errors"),
+            Self::ErrorShare => ("errors of all", "error_share"),
+            Self::ErrorsOf(kind) => {
+                return (
+                    format!("errors: {}", kind.name()),
+                    format!("errors_{}", kind.key().replace(' ', "_")),
+                );
+            }
+            Self::CarriedOver => (
+                "carried over from warm-up (in throughput)",
+                "verified_in_window_due_in_the_warmup",
+            ),
+            Self::EndedLate => {
+                ("answered after the window (not in throughput)", "verified_after_the_window")
+            }
+            Self::Hits => ("reads: hits", "read_hits"),
+            Self::Misses => ("reads: misses", "read_misses"),
+            Self::StaleReads => ("stale reads (allowed)", "stale_reads"),
+            Self::StaleShare => ("stale reads (allowed), share", "stale_share"),
+            Self::StaleAge(point) => {
+                return point.fills("staleness of reads {}", "stale_age_{}_ms");
+            }
+            Self::LateClients => ("clients connected late", "clients_connected_late"),
+            Self::UnconnectedClients => ("clients never connected", "clients_never_connected"),
+            Self::Reissued => ("sent again (not processed before)", "requests_reissued"),
+            Self::ClosedIdle => ("connections closed while idle", "connections_closed_idle"),
+            Self::ConnectionErrors => ("connections lost", "connections_lost"),
+            Self::Disconnected => ("client time disconnected", "disconnected_seconds"),
+            Self::CpuNodeMax => ("server CPU max, one node", "server_cpu_max_of_one_node_percent"),
+            Self::CpuSum => ("server CPU max, nodes' sum", "server_cpu_max_sum_of_nodes_percent"),
+            Self::CpuMeanSum => {
+                ("server CPU mean, nodes' sum", "server_cpu_mean_sum_of_nodes_percent")
+            }
+            Self::CpuPublished => {
+                ("server CPU max, as published", "server_cpu_max_as_published_percent")
+            }
+            Self::CpuPerOperation => ("server CPU per operation", "server_cpu_per_operation_ms"),
+            Self::MemoryNodeMax => ("memory max, one node", "server_memory_max_of_one_node_bytes"),
+            Self::MemorySum => ("memory max, nodes' sum", "server_memory_max_sum_of_nodes_bytes"),
+            Self::MemoryPrivate => {
+                ("private memory max, nodes' sum", "server_memory_private_max_sum_of_nodes_bytes")
+            }
+            Self::MemoryResident => {
+                ("resident memory max, nodes' sum", "server_memory_resident_max_sum_of_nodes_bytes")
+            }
+            Self::MemoryPublished => {
+                ("memory max, as published", "server_memory_max_as_published_bytes")
+            }
+            Self::WrittenSum => {
+                ("written to disk, nodes' sum", "server_written_sum_of_nodes_bytes")
+            }
+            Self::WrittenPerOperation => {
+                ("written to disk per operation", "server_written_per_operation_bytes")
+            }
+            Self::GeneratorCpu => ("generator CPU mean", "generator_cpu_mean_percent"),
+            Self::Throttled => (
+                "CPU throttling, most throttled node (share of periods)",
+                "server_throttled_share_of_one_node",
+            ),
+            Self::PressureCpu => ("CPU pressure (share of time)", "pressure_cpu_share"),
+            Self::PressureIo => ("I/O pressure (share of time)", "pressure_io_share"),
+            Self::PressureMemory => ("memory pressure (share of time)", "pressure_memory_share"),
+            Self::HandshakesFull => ("TLS handshakes, full", "tls_handshakes_full"),
+            Self::HandshakesResumed => ("TLS handshakes, resumed", "tls_handshakes_resumed"),
         };
-        fixed.to_owned()
+        (label.to_owned(), name.to_owned())
+    }
+
+    /// Returns the label and name of this quantity of the writes or reads of a split load.
+    fn of_side(self, side: Side) -> (String, String) {
+        let (label, name) = self.words();
+        (format!("{}: {label}", side.name()), format!("{}_{name}", side.name()))
     }
 
     /// Returns how trials are combined.
@@ -426,7 +417,8 @@ impl Quantity {
             | Self::MemoryPrivate
             | Self::MemoryResident
             | Self::MemoryPublished
-            | Self::WrittenSum => Unit::Bytes,
+            | Self::WrittenSum
+            | Self::WrittenPerOperation => Unit::Bytes,
             _ => Unit::Count,
         }
     }
