@@ -1,4 +1,4 @@
-//! Generates a seat test for each system with cases, from the folders of `bakeoff-systems`.
+//! Generates a location test for each system with cases, from the folders of `bakeoff-systems`.
 //!
 //! The tests run in parallel and can be selected by name, and a new system needs no line here.
 //!
@@ -29,5 +29,5 @@ fn main() {
     };
     let tests: String = folders.filter(has_cases).map(|name| test(&name)).collect();
     let out = env::var("OUT_DIR").expect("cargo names a folder");
-    fs::write(Path::new(&out).join("seated_tests.rs"), tests).expect("the tests can be written");
+    fs::write(Path::new(&out).join("located_tests.rs"), tests).expect("the tests can be written");
 }

@@ -20,7 +20,7 @@ use bakeoff_core::trial_samples::{PhaseName, TrialSamples};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};
-use bakeoff_host::{Host, HostError, LimitsApplied, Process, RemovedIfKilled, Seat};
+use bakeoff_host::{Host, HostError, LimitsApplied, Location, Process, RemovedIfKilled};
 use bakeoff_install::Cache;
 use flate2::write::GzDecoder;
 use rustix::process::Signal;
@@ -412,7 +412,7 @@ impl AgentState {
         is_free(address, 0)?;
         let mut ports = locked(&self.ports);
         let ports = ports.get_or_insert_with(|| Allocator::new(base));
-        Ok(json!(ports.take_for(Seat { address, ..Seat::HERE })?))
+        Ok(json!(ports.take_for(Location { address, ..Location::HERE })?))
     }
 
     fn space(&self) -> Result<Value, AgentRefusal> {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::study::Limits;
 use bakeoff_host::{
-    FileMode, HostError, NodeDisk, NodeFile, NodeSpec, OnFailure, Seat, SetupCommand, Upgrade,
+    FileMode, HostError, Location, NodeDisk, NodeFile, NodeSpec, OnFailure, SetupCommand, Upgrade,
 };
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct LaunchOrder {
     env: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>, bool)>,
     dir: String,
-    seat: Seat,
+    location: Location,
     ports: Vec<(String, u16)>,
     held: Vec<u16>,
     limits: Option<String>,
@@ -89,7 +89,7 @@ impl LaunchOrder {
                 })
                 .collect::<Result<_, HostError>>()?,
             dir: path(&spec.dir, "its folder's path")?,
-            seat: spec.seat,
+            location: spec.location,
             ports: spec.ports.clone(),
             held: spec.held.clone(),
             limits,
@@ -167,12 +167,6 @@ impl LaunchOrder {
         [&self.program].into_iter().chain(upgrade).map(Path::new)
     }
 
-    /// Replaces the program to run.
-    pub fn with_program(mut self, program: &str) -> Self {
-        program.clone_into(&mut self.program);
-        self
-    }
-
     /// Converts the order back to a description, on the machine that runs it.
     ///
     /// # Errors
@@ -210,7 +204,7 @@ impl LaunchOrder {
             args: self.args.into_iter().map(Into::into).collect(),
             env: self.env,
             files: self.files.into_iter().map(file).collect(),
-            seat: self.seat,
+            location: self.location,
             ports: self.ports,
             held: self.held,
             limits,

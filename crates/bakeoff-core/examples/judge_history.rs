@@ -9,10 +9,11 @@
 
 use std::time::Instant;
 
-use bakeoff_core::linearizability::history::{
-    History, OperationOrigin, RecordedAction, RecordedOperation,
-};
+use bakeoff_core::linearizability::history::History;
 use bakeoff_core::linearizability::judged_history::OperationOutcome;
+use bakeoff_core::linearizability::recorded_operation::{
+    OperationOrigin, RecordedAction, RecordedOperation,
+};
 use bakeoff_core::workload::mix64;
 
 fn main() {

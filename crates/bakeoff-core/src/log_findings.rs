@@ -371,9 +371,9 @@ mod tests {
     fn lines_of_many_programs_are_recognized_by_level() {
         for (line, expected) in [
             (
-                "2026/11/22 09:12:34 [error] 31#31: *5 [lua] gate.lua:23: timeout, client: 127.0.0.1, \
+                "2026/11/22 09:12:34 [error] 31#31: *5 [lua] gateway.lua:23: timeout, client: 127.0.0.1, \
                  server: localhost, request: \"GET / HTTP/1.1\", host: \"127.0.0.1:8443\"",
-                "error: [lua] gate.lua:N: timeout",
+                "error: [lua] gateway.lua:N: timeout",
             ),
             (
                 "2026/11/22 09:12:34 [crit] 31#31: *7 SSL_do_handshake() failed",
@@ -441,8 +441,8 @@ mod tests {
             );
         }
         tally.take(b"09:00:09 [warn] header X-Vault-Token: s.abc \xff\n");
-        let log = tally.finish("gate-1", 0).expect("there were complaints");
-        assert_eq!((log.node.as_str(), log.lines, log.kinds.len()), ("gate-1", 8, 2));
+        let log = tally.finish("gateway-1", 0).expect("there were complaints");
+        assert_eq!((log.node.as_str(), log.lines, log.kinds.len()), ("gateway-1", 8, 2));
         assert_eq!((log.kinds[0].count, log.kinds[0].what.as_str()), (7, "no N"));
         assert_eq!(log.kinds[0].example, "09:00:00 [error] 0#1: *0 no 0");
         assert!(log.kinds[1].example.ends_with("X-Vault-Token: [hidden] \u{fffd}"), "{log:?}");

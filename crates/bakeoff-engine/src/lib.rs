@@ -6,6 +6,7 @@
 //! Not here: operations and the verification of answers (implementors of `work::Work`), the configuration of a load
 //! (`bakeoff_core::study`).
 
+pub mod address;
 pub mod blocking_http;
 mod client;
 mod collector;
@@ -44,12 +45,13 @@ use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::ByteCount;
 
+use address::Address;
 pub use bakeoff_clock as clock;
 pub use collector::LoadProgress;
 use collector::{Collector, Message};
 pub use error::LoadError;
 use lookup::Lookups;
-use peer::{Address, Peer};
+use peer::Peer;
 use start_barrier::StartBarrier;
 use window_signal::MomentSender;
 use work::{Outline, Work};

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_core::measurement::UsedAddress;
 
-use crate::peer::{Address, Name, Peer};
+use crate::address::{Address, Name};
+use crate::peer::Peer;
 
 /// Shortest interval between two lookups of one name.
 const EVERY: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
-use super::peer::Address;
+use super::address::Address;
 
 /// Maximum reads in a row that yield no content, about 1 MiB of TLS records.
 const BARREN_READS_MAX: usize = 256;

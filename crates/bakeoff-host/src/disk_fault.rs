@@ -1,64 +1,30 @@
 //! Breaks and heals the disk of a node, with proof.
 //!
-//! An order that was answered is no proof. A process in the node's mount namespace (`bakeoff __probe`) writes a file
-//! there and syncs it, as the node would: it is timed, or waits, or is refused.
+//! An order that was answered is no proof. A probe writes a file and syncs it, as the node would: it is timed, or
+//! waits, or is refused.
 //!
-//! Not here: how the disk breaks (`bakeoff_disk`).
+//! Not here: how the disk breaks (`bakeoff_disk`), the probe (`disk_probe`).
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::study::DiskFault;
 use bakeoff_core::units::figure_text;
 use bakeoff_disk::Order;
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
-use serde::{Deserialize, Serialize};
 
-use super::volatile_disk::VolatileDisk;
-use super::{helper_process, shim};
-
-/// Internal command: `bakeoff __probe PARENT DISK DIR`.
-pub(super) const COMMAND: &str = "__probe";
+use super::disk_probe::{Probe, ProbeResult};
+use super::volatile_disk::{FaultyDisk, VolatileDisk};
 
 /// Time after which a sync that has not returned is proof of a stall.
 const HELD_FOR: Duration = Duration::from_millis(300);
 /// Maximum time for the disk to be as ordered.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(2);
-/// Bytes that a probe writes.
-const PROBE_BYTES: usize = 4096;
-
-/// Result of a probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ProbeResult {
-    /// The write and its sync took this many seconds.
-    Synced(f64),
-    /// The disk has no space.
-    NoSpace,
-    /// Another reason of a failure.
-    Failed(String),
-}
-
-/// Fault of a disk, and the probe that it holds.
-#[derive(Default)]
-pub(super) struct FaultyDisk {
-    fault: Option<DiskFault>,
-    held: Option<Probe>,
-}
-
 impl VolatileDisk {
     /// Breaks the disk, and returns the proof.
     pub(super) fn break_by(&self, fault: DiskFault) -> Result<String, String> {
         self.broken().fault = Some(fault);
         self.obey(Order::Fault(Some(fault)))?;
-        let mut probe = Probe::begin(self)?;
+        let mut probe = Probe::begin(self.pid(), self.dir())?;
         match fault {
             DiskFault::Slow { sync_delay } => match probe.answer(sync_delay + FOLLOWED_WITHIN)? {
                 Some(ProbeResult::Synced(took)) if took >= sync_delay.as_secs_f64() => {
@@ -98,7 +64,7 @@ impl VolatileDisk {
         };
         let deadline = clock::now() + FOLLOWED_WITHIN;
         loop {
-            match Probe::begin(self)?.answer(FOLLOWED_WITHIN)? {
+            match Probe::begin(self.pid(), self.dir())?.answer(FOLLOWED_WITHIN)? {
                 Some(ProbeResult::Synced(took)) if took < limit.as_secs_f64() => {
                     return Ok(format!("{returned}a sync took {}", took_text(took)));
                 }
@@ -139,93 +105,10 @@ fn unproven(probed: Option<&ProbeResult>) -> String {
     }
 }
 
-/// A process that writes to a node's disk. Dropping it kills the process.
-struct Probe {
-    child: Child,
-    answer: mpsc::Receiver<Option<ProbeResult>>,
-}
-
-impl Probe {
-    fn begin(disk: &VolatileDisk) -> Result<Self, String> {
-        let (within, dir) = (disk.pid().to_string(), disk.dir());
-        let args = [OsStr::new(&within), dir.as_os_str()];
-        let mut child = helper_process::start_ours(COMMAND, args, Stdio::null())?;
-        let stdout = child.stdout.take().expect("was piped");
-        let (sender, answer) = mpsc::channel();
-        let probe = Self { child, answer };
-        let read = move || {
-            let mut line = String::new();
-            let read = BufReader::new(stdout).read_line(&mut line);
-            let probed = read.ok().and_then(|_| serde_json::from_str(&line).ok());
-            sender.send(probed).ok();
-        };
-        let thread = std::thread::Builder::new().name("probe".into());
-        thread.spawn(read).map_err(|error| error.to_string())?;
-        Ok(probe)
-    }
-
-    /// Waits for the result; `None` if it does not come in time.
-    fn answer(&mut self, within: Duration) -> Result<Option<ProbeResult>, String> {
-        match self.answer.recv_timeout(within) {
-            Ok(Some(probed)) => Ok(Some(probed)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Ok(None) | Err(RecvTimeoutError::Disconnected) => {
-                Err("the probe of its disk ended without a result".to_owned())
-            }
-        }
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        helper_process::end_ours(&mut self.child);
-    }
-}
-
-/// Runs the command: prints a [`ProbeResult`].
-pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let probed = probe(&args.collect::<Vec<_>>()).unwrap_or_else(ProbeResult::Failed);
-    let line = serde_json::to_string(&probed).unwrap_or_default();
-    let mut out = std::io::stdout();
-    match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn probe(args: &[OsString]) -> Result<ProbeResult, String> {
-    let [parent, disk, dir] = args else { return Err("needs a parent, a disk and a path".into()) };
-    let parent = parent.to_str().and_then(|parent| Pid::from_raw(parent.parse().ok()?));
-    shim::within(disk).map_err(|error| format!("cannot enter its mount namespace: {error}"))?;
-    // A change of privileges clears the signal, so it is set after that.
-    let set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    set.map_err(|error| format!("cannot set the parent-death signal: {error}"))?;
-    if rustix::process::getppid() != parent {
-        return Err("bakeoff has ended".to_owned());
-    }
-    let path = PathBuf::from(dir).join(format!(".bakeoff-probe-{}", std::process::id()));
-    let synced = synced(&path);
-    fs::remove_file(&path).ok();
-    match synced {
-        Ok(took) => Ok(ProbeResult::Synced(took.as_secs_f64())),
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOSPC) => {
-            Ok(ProbeResult::NoSpace)
-        }
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Writes a new file and syncs it. Returns the time that both took.
-fn synced(path: &Path) -> std::io::Result<Duration> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-    let began = clock::now();
-    file.write_all(&[0; PROBE_BYTES])?;
-    file.sync_all()?;
-    Ok(began.elapsed())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use rustix::process::Signal;
     use tempfile::TempDir;
 

@@ -18,6 +18,7 @@ mod child;
 pub mod cpu_set;
 pub mod disk;
 mod disk_fault;
+mod disk_probe;
 mod ending;
 mod error;
 mod flip;
@@ -28,6 +29,7 @@ mod hold;
 pub mod instance_lock;
 mod launcher;
 mod listening;
+pub mod location;
 pub mod logs;
 pub mod machine;
 pub mod network;
@@ -38,7 +40,6 @@ pub mod ports;
 mod process;
 mod procfs;
 mod ready;
-pub mod seat;
 mod server;
 mod setup_commands;
 mod shim;
@@ -73,10 +74,9 @@ pub use ending::{EndingCause, Life, ServerEnding};
 pub use error::{HostError, LogTail};
 pub use flip::{Flip, FlipIn, flip_a_bit};
 pub use launcher::{end_if_stopped, own_program};
-pub use process::{Process, Server, kill_all, terminate_all};
+pub use location::{Location, MachineId};
+pub use process::{Process, Server, StopResult, kill_all, terminate_all};
 pub use ready::{Probe, await_ready};
-pub use seat::{MachineId, Seat};
-pub use server::StopResult;
 pub use sockets::{SocketOwner, socket_owner};
 pub use syncs::SyncsSeen;
 pub use volatile_disk::support as volatile_disk_support;
@@ -98,11 +98,11 @@ pub struct NodeSpec {
     /// The node's directory. The host creates it and the process starts in it.
     pub dir: PathBuf,
     /// Machine, and address to listen on.
-    pub seat: Seat,
+    pub location: Location,
     /// Listening ports by purpose: `("client", 17001)`.
     pub ports: Vec<(String, u16)>,
     /// Ports that the server would otherwise open on all addresses and has no option to disable. The host listens on
-    /// them at the seat's address until the process is dropped, so the server finds them in use.
+    /// them at the location's address until the process is dropped, so the server finds them in use.
     pub held: Vec<u16>,
     /// Resource limits; `None` for no limits.
     pub limits: Option<Limits>,
@@ -172,7 +172,6 @@ pub enum OnFailure {
     /// Fail the node's start.
     GiveUp,
     /// Run the command again until it succeeds: its prerequisite is not there yet.
-    #[cfg_attr(not(test), allow(dead_code, reason = "no system needs it yet"))]
     TryAgain,
 }
 
@@ -186,7 +185,7 @@ impl NodeSpec {
             env: Vec::new(),
             files: Vec::new(),
             dir,
-            seat: Seat::HERE,
+            location: Location::HERE,
             ports: Vec::new(),
             held: Vec::new(),
             limits: None,
@@ -222,7 +221,6 @@ pub struct NodeFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileMode {
     /// Readable by the owner only (0600): keys, tokens, passwords.
-    #[cfg_attr(not(test), allow(dead_code, reason = "no system has secrets yet"))]
     Private,
     /// Readable by everyone (0644).
     Readable,
@@ -368,7 +366,7 @@ pub fn internal_command() -> Option<ExitCode> {
         network::COMMAND => Some(network::run(args)),
         network::ENTER_COMMAND => Some(network::enter(args)),
         network::RELAYS_COMMAND => Some(network::relay(args)),
-        disk_fault::COMMAND => Some(disk_fault::run(args)),
+        disk_probe::COMMAND => Some(disk_probe::run(args)),
         _ => None,
     }
 }

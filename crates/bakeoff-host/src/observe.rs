@@ -79,7 +79,7 @@ impl SampledProcess {
             name: spec.name.clone(),
             family: Family::new(pid, Kinship::Node),
             ports: spec.ports.iter().map(|&(_, port)| port).collect(),
-            relay: spec.seat.relayed_to.map(|_| spec.seat.address),
+            relay: spec.location.relayed_to.map(|_| spec.location.address),
             dir: Some(spec.dir.clone()),
             group,
             throttled: Default::default(),

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::RngExt;
 
-use super::{HostError, Seat};
+use super::{HostError, Location};
 
-/// Hands out ports that are free at the addresses of seats.
+/// Hands out ports that are free at the addresses of locations.
 pub struct Allocator {
     /// Finds ports on other machines.
     elsewhere: Option<Arc<dyn PortSource>>,
@@ -34,11 +34,11 @@ pub struct Allocator {
 
 /// Finds ports on other machines.
 pub trait PortSource: Send + Sync {
-    /// Returns a free port at the address of a seat that was not handed out before.
+    /// Returns a free port at the address of a location that was not handed out before.
     ///
     /// # Errors
     /// When no port is free, or the machine is lost.
-    fn take(&self, seat: Seat) -> Result<u16, HostError>;
+    fn take(&self, location: Location) -> Result<u16, HostError>;
 }
 
 /// Lowest port: below most ephemeral ranges and above most services.
@@ -103,27 +103,27 @@ impl Allocator {
     /// # Errors
     /// When the chosen port is in use, or no port is left.
     pub fn take(&mut self) -> Result<u16, HostError> {
-        self.take_for(Seat::HERE)
+        self.take_for(Location::HERE)
     }
 
-    /// Returns the next free port at the address of a seat that was not handed out before at any address.
+    /// Returns the next free port at the address of a location that was not handed out before at any address.
     ///
     /// # Errors
     /// When the chosen port is in use, or no port is left.
-    pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
+    pub fn take_for(&mut self, location: Location) -> Result<u16, HostError> {
         if let Some(port) = self.again.pop_front() {
             return Ok(port);
         }
-        let port = self.find_for(seat)?;
+        let port = self.find_for(location)?;
         self.given.push(port);
         Ok(port)
     }
 
-    fn find_for(&mut self, seat: Seat) -> Result<u16, HostError> {
-        if let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| !seat.is_here()) {
-            return elsewhere.take(seat);
+    fn find_for(&mut self, location: Location) -> Result<u16, HostError> {
+        if let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| !location.is_here()) {
+            return elsewhere.take(location);
         }
-        let address = seat.address;
+        let address = location.address;
         let size = u32::from(*self.range.end() - *self.range.start()) + 1;
         while self.tried < size {
             let port = self.next;
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_tested_at_the_seats_address() {
+    fn ports_are_tested_at_the_locations_address() {
         let held = TcpListener::bind("127.0.0.3:0").unwrap();
         let port = held.local_addr().unwrap().port();
         let take = |address: [u8; 4]| {
-            let seat = Seat { address: IpAddr::from(address), ..Seat::HERE };
-            Allocator::rehearsal(port).take_for(seat)
+            let location = Location { address: IpAddr::from(address), ..Location::HERE };
+            Allocator::rehearsal(port).take_for(location)
         };
         assert_eq!(take([127, 0, 0, 2]).unwrap(), port);
         let error = take([127, 0, 0, 3]).unwrap_err().to_string();

@@ -15,15 +15,24 @@ use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::durability::UnsafeSetting;
 use bakeoff_core::study::DiskFault;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use super::child::Exit;
 use super::ending::{Life, ServerEnding};
 use super::error::LogTail;
+use super::location::Location;
 use super::observe::SampledProcess;
-use super::seat::Seat;
-use super::server::StopResult;
 use super::syncs::SyncsSeen;
 use super::{CutLosses, HostError, LimitsApplied, NodeSpec, UnsyncedFate};
+
+/// Result of stopping a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopResult {
+    /// How it ended.
+    pub exit: Exit,
+    /// True if it did not exit within the grace period and was killed.
+    pub forced: bool,
+}
 
 /// A running server, controlled through its machine.
 ///
@@ -196,8 +205,8 @@ impl Process {
     }
 
     /// Returns its machine and the address that it listens on.
-    pub fn seat(&self) -> Seat {
-        self.spec().seat
+    pub fn location(&self) -> Location {
+        self.spec().location
     }
 
     /// Returns its directory, on its machine.

@@ -21,14 +21,13 @@ use bakeoff_core::record::durability::{self, UnsafeSetting};
 use bakeoff_core::study::DiskFault;
 use bakeoff_files as files;
 use rustix::process::{Pid, Signal};
-use serde::{Deserialize, Serialize};
 
 use super::cgroup::Group;
 use super::child::{Exit, end, peek};
 use super::ending::{EndingCause, ServerEnding};
 use super::error::LogTail;
 use super::observe::SampledProcess;
-use super::process::Server;
+use super::process::{Server, StopResult};
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::volatile_disk::VolatileDisk;
 use super::{
@@ -77,15 +76,6 @@ const ENDED: &str = "it does not run";
 const STRAYS_LOOKS: u32 = 100;
 const STRAYS_PAUSE: Duration = Duration::from_millis(10);
 
-/// Result of stopping a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StopResult {
-    /// How it ended.
-    pub exit: Exit,
-    /// True if it did not exit within the grace period and was killed.
-    pub forced: bool,
-}
-
 impl LocalServer {
     pub(super) fn start(
         spec: NodeSpec,
@@ -95,7 +85,7 @@ impl LocalServer {
     ) -> Result<Self, HostError> {
         static NODES: AtomicU64 = AtomicU64::new(0);
         let number = NODES.fetch_add(1, Ordering::Relaxed);
-        let address = spec.seat.listens();
+        let address = spec.location.listens();
         let hold = |&port: &u16| {
             TcpListener::bind((address, port)).map_err(|error| HostError::PortInUse {
                 address,

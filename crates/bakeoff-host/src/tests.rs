@@ -228,10 +228,10 @@ fn waiting_ends_when_ready_and_when_the_user_stops_it() {
 #[test]
 fn held_ports_are_in_use_for_the_node() {
     let dir = TempDir::new().unwrap();
-    let seat = Seat { address: [127, 0, 0, 5].into(), ..Seat::HERE };
-    let port = ports::Allocator::new(None).take_for(seat).unwrap();
+    let location = Location { address: [127, 0, 0, 5].into(), ..Location::HERE };
+    let port = ports::Allocator::new(None).take_for(location).unwrap();
     let everywhere = || std::net::TcpListener::bind(("0.0.0.0", port)).map(drop);
-    let process = launch(NodeSpec { seat, held: vec![port], ..sh(&dir, "exec sleep 100") });
+    let process = launch(NodeSpec { location, held: vec![port], ..sh(&dir, "exec sleep 100") });
     let process = process.unwrap();
     let error = everywhere().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);

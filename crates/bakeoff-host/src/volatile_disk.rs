@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bakeoff_core::study::DiskFault;
 use bakeoff_disk::{CutLosses, DiskReply, Order, UnsyncedFate};
 
-use super::disk_fault::FaultyDisk;
+use super::disk_probe::Probe;
 use super::helper_process::HelperProcess;
 
 /// A mounted file system. Dropping it ends its process, and with the last process of the node the mount.
@@ -17,6 +18,13 @@ pub(super) struct VolatileDisk {
     helper: HelperProcess,
     dir: PathBuf,
     broken: Mutex<FaultyDisk>,
+}
+
+/// Fault of a disk, and the probe that it holds.
+#[derive(Default)]
+pub(super) struct FaultyDisk {
+    pub(super) fault: Option<DiskFault>,
+    pub(super) held: Option<Probe>,
 }
 
 impl VolatileDisk {

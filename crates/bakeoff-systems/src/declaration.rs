@@ -33,9 +33,9 @@ pub struct Declaration {
     pub clients: Clients,
     /// Longest time from start to ready. Electing a leader takes most of it.
     pub ready_within: Duration,
-    /// Part whose seats its nodes share, for a kind that must run on that part's machine. A sidecar runs beside its
+    /// Part whose locations its nodes share, for a kind that must run on that part's machine. A sidecar runs beside its
     /// application. `None` if the nodes may run anywhere.
-    pub seated_with: Option<&'static str>,
+    pub located_with: Option<&'static str>,
     /// True if its program starts the processes beside other servers, as Istio's agent starts a sidecar.
     pub(crate) starts_besides: bool,
     /// True if its nodes can announce another address than they listen on. A relay can then stand before each.
@@ -64,7 +64,7 @@ impl Declaration {
             guarantees: GuaranteeRules::default(),
             clients: Clients::default(),
             ready_within: Duration::from_secs(60),
-            seated_with: None,
+            located_with: None,
             starts_besides: false,
             announces: false,
             health: None,

@@ -7,7 +7,7 @@ use std::path::Path;
 use bakeoff_core::record::{AckLocation, Setting};
 use bakeoff_core::study::{self, Operation, OptionForm};
 use bakeoff_core::units::{self, ByteCount};
-use bakeoff_host::{HostError, Seat};
+use bakeoff_host::{HostError, Location};
 use bakeoff_install::InstalledProgram;
 
 use super::{Access, System};
@@ -24,10 +24,10 @@ pub struct DescribeContext<'a> {
     pub(crate) program: Option<&'a InstalledProgram>,
     /// Folder in which each node gets its own folder.
     pub(crate) dir: &'a Path,
-    /// Seats of its nodes in order, at least one; reused from the start if there are more nodes.
-    pub(crate) seats: &'a [Seat],
-    /// Role and seats of each member of the composite system, itself included. Known before any member is described.
-    pub(crate) members: &'a [(&'a str, Vec<Seat>)],
+    /// Locations of its nodes in order, at least one; reused from the start if there are more nodes.
+    pub(crate) locations: &'a [Location],
+    /// Role and locations of each member of the composite system, itself included. Known before any member is described.
+    pub(crate) members: &'a [(&'a str, Vec<Location>)],
     /// Seed for the order of injected faults.
     pub(crate) seed: u64,
     /// Members described before this one. For a system with parts behind it: those parts. For one in front: the parts
@@ -54,20 +54,20 @@ impl DescribeContext<'_> {
         (1..=self.system.nodes).map(|number| format!("{}-{number}", self.system.name))
     }
 
-    /// Returns the seat of the node with this index, from 0.
-    pub(crate) fn seat(&self, index: usize) -> Seat {
-        self.seats[index % self.seats.len()]
+    /// Returns the location of the node with this index, from 0.
+    pub(crate) fn location(&self, index: usize) -> Location {
+        self.locations[index % self.locations.len()]
     }
 
-    /// Returns the names of the nodes with their seats.
-    pub(crate) fn seated(&self) -> impl Iterator<Item = (String, Seat)> {
-        self.node_names().enumerate().map(|(index, name)| (name, self.seat(index)))
+    /// Returns the names of the nodes with their locations.
+    pub(crate) fn located(&self) -> impl Iterator<Item = (String, Location)> {
+        self.node_names().enumerate().map(|(index, name)| (name, self.location(index)))
     }
 
-    /// Returns the seat of the first node of a member, which need not be described yet.
-    pub(crate) fn seat_of(&self, role: &str) -> Option<Seat> {
-        let (_, seats) = self.members.iter().find(|(member, _)| *member == role)?;
-        seats.first().copied()
+    /// Returns the location of the first node of a member, which need not be described yet.
+    pub(crate) fn location_of(&self, role: &str) -> Option<Location> {
+        let (_, locations) = self.members.iter().find(|(member, _)| *member == role)?;
+        locations.first().copied()
     }
 
     /// Returns the program. Fails for servers that are part of bakeoff.

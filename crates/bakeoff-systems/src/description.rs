@@ -30,9 +30,9 @@ impl Description {
     /// Returns the access to its nodes once they run.
     pub(crate) fn accesses(&self) -> Vec<Access> {
         let access = |spec: &NodeSpec| {
-            let address = spec.seat.at(spec.port("client"));
+            let address = spec.location.at(spec.port("client"));
             let tls = self.tls.as_ref().map(|config| {
-                let name = rustls::pki_types::ServerName::IpAddress(spec.seat.address.into());
+                let name = rustls::pki_types::ServerName::IpAddress(spec.location.address.into());
                 TlsTarget::new(name, config.clone())
             });
             Access {

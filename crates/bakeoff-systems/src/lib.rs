@@ -33,6 +33,9 @@ mod http_session;
 #[cfg(test)]
 mod kinds_file;
 mod load;
+#[cfg(test)]
+mod location_addresses;
+pub mod location_plan;
 mod mesh;
 pub mod own_servers;
 mod remote_service;
@@ -42,9 +45,6 @@ pub mod route_change;
 pub mod rows;
 #[cfg(test)]
 mod running_system;
-#[cfg(test)]
-mod seat_addresses;
-pub mod seat_plan;
 mod status;
 #[cfg(test)]
 mod table;
@@ -149,7 +149,7 @@ pub fn without_relays(study: &study::Study) -> Option<&study::System> {
 
 /// Returns true if servers of this kind run beside those of another, on their machine.
 pub fn goes_beside(kind: &str) -> bool {
-    by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())
+    by_kind(kind).is_some_and(|system| system.declares().located_with.is_some())
 }
 
 /// Returns true if the program of this kind, or one that it starts, runs beside the servers of another.

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bakeoff_host::{HostError, Seat};
+use bakeoff_host::{HostError, Location};
 use serde_json::Value;
 
 use super::{Access, DescribeContext, option};
@@ -94,9 +94,12 @@ pub(super) fn node_of<'a>(
     })
 }
 
-/// Returns the seat of a mesh member, which need not be described yet.
-pub(super) fn seat_of(context: &DescribeContext<'_>, role: &str) -> Result<Seat, HostError> {
-    context.seat_of(role).ok_or_else(|| HostError::Spec {
+/// Returns the location of a mesh member, which need not be described yet.
+pub(super) fn location_of(
+    context: &DescribeContext<'_>,
+    role: &str,
+) -> Result<Location, HostError> {
+    context.location_of(role).ok_or_else(|| HostError::Spec {
         node: context.system.name.clone(),
         problem: format!("it has no part `{role}`"),
     })

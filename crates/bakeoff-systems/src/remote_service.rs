@@ -44,19 +44,19 @@ pub(super) fn relay(
     ports: &mut Allocator,
 ) -> Result<Option<NodeSpec>, HostError> {
     let Some(latency) = context.option(OPTION) else { return Ok(None) };
-    let seat = context.seat(0);
-    let listen = ports.take_for(seat)?;
+    let location = context.location(0);
+    let listen = ports.take_for(location)?;
     let name = format!("{of}-{OPTION}");
     let args = [
         DELAY.to_owned(),
-        seat.at(listen).to_string(),
-        seat.at(port).to_string(),
+        location.at(listen).to_string(),
+        location.at(port).to_string(),
         latency.to_owned(),
     ];
     Ok(Some(NodeSpec {
         program: own_program(),
         args: args.map(Into::into).to_vec(),
-        seat,
+        location,
         ports: vec![("client".into(), listen)],
         dir: context.dir.join(&name),
         name,

@@ -13,7 +13,7 @@ use bakeoff_host::{Host, HostError, Probe, Process, await_ready, kill_all, termi
 use bakeoff_install::InstalledProgram;
 use tempfile::TempDir;
 
-use super::seat_plan::SeatPlan;
+use super::location_plan::LocationPlan;
 use super::topology::{Component, Member, compose};
 use super::{Access, COMPOSITE, ClusterStatus, NotReady, System};
 
@@ -142,7 +142,7 @@ pub(crate) fn start(
         upgrade: None,
     }];
     let mut ports = Allocator::new(None);
-    let members = compose(&components, dir.path(), 7, &SeatPlan::here(), &mut ports).unwrap();
+    let members = compose(&components, dir.path(), 7, &LocationPlan::here(), &mut ports).unwrap();
     let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
     RunningSystem::new(ready, dir)
 }

@@ -1,9 +1,9 @@
 //! Provides test cases with nodes at several addresses, and their programs, for the tests of other crates.
 //!
 //! Linux has all of 127.0.0.0/8 on loopback. Nodes at 127.0.0.2 to 127.0.0.4 behave almost like nodes on separate
-//! machines, because nothing answers at 127.0.0.1. The cases are under `seated` in the `contract.json` of each kind.
+//! machines, because nothing answers at 127.0.0.1. The cases are under `located` in the `contract.json` of each kind.
 //!
-//! Not here: the check of the nodes' configuration (`seat_addresses`), servers in the tests of a folder
+//! Not here: the check of the nodes' configuration (`location_addresses`), servers in the tests of a folder
 //! (`running_system`).
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Kind, Study, Tier, parse};
-use bakeoff_host::Seat;
+use bakeoff_host::Location;
 use bakeoff_install::{self as install, Cache, InstalledProgram, Program};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::seat_plan::SeatPlan;
+use super::location_plan::LocationPlan;
 use super::topology::{self, Component};
 use super::{COMPOSITE, System, by_kind, kinds};
 
@@ -58,26 +58,26 @@ fn on_path(program: &str) -> bool {
 
 pub(crate) const ADDRESSES: [[u8; 4]; 3] = [[127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 4]];
 
-/// Seats nodes at the three addresses in rotation.
-pub fn three_seats() -> SeatPlan {
-    let seats = ADDRESSES.map(|address| Seat { address: address.into(), ..Seat::HERE });
-    SeatPlan::spread(seats.to_vec())
+/// Locations nodes at the three addresses in rotation.
+pub fn three_locations() -> LocationPlan {
+    let locations = ADDRESSES.map(|address| Location { address: address.into(), ..Location::HERE });
+    LocationPlan::spread(locations.to_vec())
 }
 
-/// The entry `seated` of a kind's `contract.json`.
+/// The entry `located` of a kind's `contract.json`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SeatContract {
+pub struct LocationContract {
     /// Cases of the kind.
     pub systems: Vec<Case>,
     /// Files that the kind expects beside its program.
     pub beside: Vec<String>,
-    /// Words in a configuration that look like addresses and are no seats.
+    /// Words in a configuration that look like addresses and are no locations.
     pub other_addresses: Vec<AllowedWord>,
     /// Reason for a web page on loopback, on a port that the program chooses.
     pub page_on_loopback: Option<String>,
-    /// Reason why its nodes can have no seats.
-    pub no_seat: Option<String>,
+    /// Reason why its nodes can have no locations.
+    pub no_location: Option<String>,
 }
 
 /// A system to run on several addresses.
@@ -97,7 +97,7 @@ pub struct Case {
     masters: bool,
 }
 
-/// A word in a node's configuration that is allowed although it is no seat's address.
+/// A word in a node's configuration that is allowed although it is no location's address.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowedWord {
@@ -109,8 +109,8 @@ pub struct AllowedWord {
     _why: String,
 }
 
-/// Returns the entry `seated` of each kind, by kind.
-pub fn contracts() -> BTreeMap<String, SeatContract> {
+/// Returns the entry `located` of each kind, by kind.
+pub fn contracts() -> BTreeMap<String, LocationContract> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let read = |kind: Kind| {
         let path = folder.join(kind.name.replace('-', "_")).join("contract.json");
@@ -118,20 +118,20 @@ pub fn contracts() -> BTreeMap<String, SeatContract> {
         let mut contract: Value = serde_json::from_str(&text).unwrap();
         let masters = contract["cases"].as_array();
         let masters = masters.is_some_and(|cases| cases.iter().any(|case| case["masters"] == true));
-        let seated = Option::<SeatContract>::deserialize(contract["seated"].take());
-        let mut seated =
-            seated.unwrap_or_else(|error| panic!("{path:?}: {error}")).unwrap_or_default();
-        for case in &mut seated.systems {
+        let located = Option::<LocationContract>::deserialize(contract["located"].take());
+        let mut located =
+            located.unwrap_or_else(|error| panic!("{path:?}: {error}")).unwrap_or_default();
+        for case in &mut located.systems {
             (case.kind, case.masters) = (kind.name.to_owned(), masters);
         }
-        (kind.name.to_owned(), seated)
+        (kind.name.to_owned(), located)
     };
     kinds().into_iter().map(read).collect()
 }
 
 /// Returns the cases of a kind; empty if its `contract.json` has none.
 pub fn cases(kind: &str) -> Vec<Case> {
-    contracts().remove(&kind.replace('_', "-")).map(|seated| seated.systems).unwrap_or_default()
+    contracts().remove(&kind.replace('_', "-")).map(|located| located.systems).unwrap_or_default()
 }
 
 /// Returns a study that loads the case.

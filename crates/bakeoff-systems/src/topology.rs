@@ -10,10 +10,10 @@ use std::path::Path;
 use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, Seat, Upgrade};
+use bakeoff_host::{HostError, Location, Upgrade};
 use bakeoff_install::{InstalledProgram, Seal};
 
-use super::seat_plan::SeatPlan;
+use super::location_plan::LocationPlan;
 use super::{Access, DescribeContext, Description, Neighbour, System};
 
 /// A system or one of its parts, with its program.
@@ -52,18 +52,18 @@ impl Member<'_> {
 }
 
 /// Describes a system's components in order, with data below `dir`. `seed` determines the order of injected faults.
-/// `seating` determines the machine of each node.
+/// `locating` determines the machine of each node.
 pub fn compose<'a>(
     components: &'a [Component<'a>],
     dir: &Path,
     seed: u64,
-    seating: &SeatPlan,
+    locating: &LocationPlan,
     ports: &mut Allocator,
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
     let composite = components.iter().find(|of| of.tier.is_none());
-    let dealt = deal(seating, components);
-    for (of, (_, seats)) in components.iter().zip(&dealt) {
+    let dealt = deal(locating, components);
+    for (of, (_, locations)) in components.iter().zip(&dealt) {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
         let (system, role) = (of.study_system, of.role);
@@ -74,7 +74,7 @@ pub fn compose<'a>(
             composite,
             program,
             dir,
-            seats,
+            locations,
             members: &dealt,
             seed,
             neighbours: &neighbours,
@@ -101,26 +101,31 @@ pub fn compose<'a>(
     Ok(members)
 }
 
-/// Returns the role of each component and the seats of its nodes, in the order of the components.
+/// Returns the role of each component and the locations of its nodes, in the order of the components.
 ///
-/// Nodes get seats in rotation across all components, so that they spread over the machines. A component that must be
-/// on another's machine takes that one's seats: a sidecar runs beside its application.
-fn deal<'a>(seating: &SeatPlan, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
+/// Nodes get locations in rotation across all components, so that they spread over the machines. A component that must be
+/// on another's machine takes that one's locations: a sidecar runs beside its application.
+fn deal<'a>(
+    locating: &LocationPlan,
+    components: &[Component<'a>],
+) -> Vec<(&'a str, Vec<Location>)> {
     let mut turn = 0;
-    let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
+    let mut dealt: Vec<(&str, Vec<Location>)> = Vec::new();
     for component in components {
-        let beside = component.system.declares().seated_with;
+        let beside = component.system.declares().located_with;
         let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
-        let seats = match beside {
-            Some((_, seats)) => seats.iter().map(|&seat| seating.beside(seat)).collect(),
+        let locations = match beside {
+            Some((_, locations)) => {
+                locations.iter().map(|&location| locating.beside(location)).collect()
+            }
             None => {
-                let seats = seating.of_role(component.role, &component.study_system.kind);
+                let locations = locating.of_role(component.role, &component.study_system.kind);
                 let nodes = component.study_system.nodes as usize;
                 turn += nodes;
-                (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()
+                (turn - nodes..turn).map(|turn| locations[turn % locations.len()]).collect()
             }
         };
-        dealt.push((component.role, seats));
+        dealt.push((component.role, locations));
     }
     dealt
 }
@@ -159,37 +164,38 @@ pub fn order(tier: Option<Tier>) -> u8 {
 mod tests {
     use std::collections::BTreeSet;
 
-    use bakeoff_host::{MachineId, Seat};
+    use bakeoff_host::{Location, MachineId};
 
     use super::*;
     use crate::by_kind;
     use crate::testing::study_system;
 
     #[test]
-    fn nodes_rotate_over_seats_and_a_sidecar_joins_its_application() {
-        let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
-        let dealt = |seating: &SeatPlan, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
-            let all: Vec<_> =
-                of.iter().map(|(_, kind, nodes)| study_system(kind, *nodes, &[])).collect();
-            let component = |((role, kind, _), study_system)| {
-                let system = by_kind(kind).unwrap();
-                Component {
-                    role,
-                    tier: None,
-                    study_system,
-                    system,
-                    program: None,
-                    seal: None,
-                    upgrade: None,
-                }
+    fn nodes_rotate_over_locations_and_a_sidecar_joins_its_application() {
+        let location = |last: u8| Location { address: [127, 0, 0, last].into(), ..Location::HERE };
+        let dealt =
+            |locating: &LocationPlan, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Location>> {
+                let all: Vec<_> =
+                    of.iter().map(|(_, kind, nodes)| study_system(kind, *nodes, &[])).collect();
+                let component = |((role, kind, _), study_system)| {
+                    let system = by_kind(kind).unwrap();
+                    Component {
+                        role,
+                        tier: None,
+                        study_system,
+                        system,
+                        program: None,
+                        seal: None,
+                        upgrade: None,
+                    }
+                };
+                let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
+                deal(locating, &components).into_iter().map(|(_, locations)| locations).collect()
             };
-            let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
-            deal(seating, &components).into_iter().map(|(_, seats)| seats).collect()
-        };
-        let three = SeatPlan::spread(vec![seat(2), seat(3), seat(4)]);
+        let three = LocationPlan::spread(vec![location(2), location(3), location(4)]);
         assert_eq!(
             dealt(&three, &[("storage", "consul", 2), ("system", "vault", 3)]),
-            [vec![seat(2), seat(3)], vec![seat(4), seat(2), seat(3)]]
+            [vec![location(2), location(3)], vec![location(4), location(2), location(3)]]
         );
         let mesh = [
             ("application", "application", 1),
@@ -199,18 +205,22 @@ mod tests {
         let gateway = ("system", "ingress-gateway", 1);
         assert_eq!(
             dealt(&three, &[mesh[0], mesh[1], mesh[2], gateway]),
-            [vec![seat(2)], vec![seat(3)], vec![seat(2)], vec![seat(4)]]
+            [vec![location(2)], vec![location(3)], vec![location(2)], vec![location(4)]]
         );
-        let place =
-            move |place: usize, last: u8| Seat { machine: MachineId::Place(place), ..seat(last) };
-        let with_besides = SeatPlan::spread(vec![place(0, 2), place(1, 3)])
-            .with_besides(move |seat| if seat == place(0, 2) { place(5, 2) } else { seat });
+        let place = move |place: usize, last: u8| Location {
+            machine: MachineId::Place(place),
+            ..location(last)
+        };
+        let with_besides =
+            LocationPlan::spread(vec![place(0, 2), place(1, 3)]).with_besides(move |location| {
+                if location == place(0, 2) { place(5, 2) } else { location }
+            });
         assert_eq!(
             dealt(&with_besides, &mesh),
             [vec![place(0, 2)], vec![place(1, 3)], vec![place(5, 2)]],
             "in a container of its own at its application's address"
         );
-        assert_eq!(dealt(&SeatPlan::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
+        assert_eq!(dealt(&LocationPlan::here(), &[("system", "etcd", 2)]), [[Location::HERE; 2]]);
     }
 
     #[test]

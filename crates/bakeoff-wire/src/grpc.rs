@@ -22,32 +22,16 @@ pub mod code {
     pub const CANCELLED: u32 = 1;
     /// Unknown error, or no status at all.
     pub const UNKNOWN: u32 = 2;
-    /// The request is invalid.
-    pub const INVALID_ARGUMENT: u32 = 3;
-    /// The deadline expired.
-    pub const DEADLINE_EXCEEDED: u32 = 4;
-    /// The requested entity does not exist.
-    pub const NOT_FOUND: u32 = 5;
-    /// The entity already exists.
-    pub const ALREADY_EXISTS: u32 = 6;
     /// The caller has no permission.
     pub const PERMISSION_DENIED: u32 = 7;
     /// A quota or another resource is exhausted.
     pub const RESOURCE_EXHAUSTED: u32 = 8;
-    /// The system is not in the required state.
-    pub const FAILED_PRECONDITION: u32 = 9;
-    /// The operation was aborted, for instance by a conflict.
-    pub const ABORTED: u32 = 10;
-    /// A value is outside of the valid range.
-    pub const OUT_OF_RANGE: u32 = 11;
     /// The method does not exist.
     pub const UNIMPLEMENTED: u32 = 12;
     /// The server or the transport had an internal error.
     pub const INTERNAL: u32 = 13;
     /// The service is unavailable; a retry may help.
     pub const UNAVAILABLE: u32 = 14;
-    /// Data is lost.
-    pub const DATA_LOSS: u32 = 15;
     /// Valid credentials are missing.
     pub const UNAUTHENTICATED: u32 = 16;
 

@@ -55,12 +55,12 @@ impl System for Newcomer {
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            let port = ports.take_for(seat)?;
+        for (name, location) in context.located() {
+            let port = ports.take_for(location)?;
             let dir = context.dir.join(&name);
-            // FILL IN: its configuration. It writes only below `dir`, and listens only at its seat.
+            // FILL IN: its configuration. It writes only below `dir`, and listens only at its location.
             let data = dir.join("data");
-            let config = format!("listen = {}\ndata = {}\n", seat.at(port), data.display());
+            let config = format!("listen = {}\ndata = {}\n", location.at(port), data.display());
             nodes.push(NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: vec!["newcomer.conf".into()],
@@ -71,7 +71,7 @@ impl System for Newcomer {
                     mode: FileMode::Readable,
                 }],
                 dir,
-                seat,
+                location,
                 ports: vec![("client".into(), port)],
                 limits: context.system.limits.clone(),
                 name,

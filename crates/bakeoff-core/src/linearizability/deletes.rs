@@ -10,8 +10,8 @@
 //!
 //! Not here: judging (`linearizability`), witnesses of systems (their sessions).
 
-use super::history::{RecordedAction, RecordedOperation, Witness};
-use super::judged_history::OperationOutcome;
+use super::judged_history::{OperationOutcome, Witness};
+use super::recorded_operation::{RecordedAction, RecordedOperation};
 use super::{KeyAction, KeyEnd, KeyOperation, Linearizability};
 
 /// Value of the first delete. Numbers of writes are smaller.

@@ -1,18 +1,17 @@
 //! Holds the recorded history of a load, and judges it key by key.
 //!
-//! A load records millions of operations, so one takes 40 bytes. Only the operations that show a violation become
-//! [`ShownOperation`]s.
+//! Only the operations that show a violation become [`ShownOperation`]s.
 //!
-//! Not here: recording (the engine), judging one key (`linearizability`), the verdict in a record (`judged_history`).
+//! Not here: recording (the engine), one operation (`recorded_operation`), judging one key (`linearizability`), the verdict in a record (`judged_history`).
 
-use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
 use super::deletes::{Deletes, Doubts};
 use super::judged_history::{
-    HistoryLine, HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownAction,
-    ShownOperation, ShownViolation,
+    HistoryLine, HistoryVerdict, JudgedHistory, LegalPrefix, OperationOutcome, ShownOperation,
+    ShownViolation,
 };
+use super::recorded_operation::RecordedOperation;
 use super::{KeyEnd, KeyOperation, Linearizability, LinearizabilityViolation, judge, judged};
 
 /// Most operations that a history keeps: 400 MB, and about 2 GiB while one key with all of them is judged.
@@ -20,79 +19,6 @@ pub const HISTORY_MAX: u64 = 10_000_000;
 
 /// Most operations of a violation that a record shows.
 const SHOWN_MAX: usize = 20;
-
-/// One recorded operation on one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordedOperation {
-    /// Time at which it was sent, in nanoseconds of the history's clock.
-    pub start: u64,
-    /// Time at which its outcome was known, in nanoseconds of the same clock.
-    pub end: u64,
-    /// Witness, or 0 without one. A compare-and-set has the number of the value that it met here.
-    detail: u64,
-    /// Number of the key.
-    pub key: u32,
-    /// Client that sent it.
-    pub client: u32,
-    /// Number of the value that it wrote or read.
-    value: u32,
-    /// Index of the node that it was sent to, in [`History::nodes`].
-    pub node: u16,
-    /// Outcome.
-    pub outcome: OperationOutcome,
-    kind: ActionKind,
-}
-
-const _: () = assert!(size_of::<RecordedOperation>() == 40);
-
-/// Where a [`RecordedOperation`] came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OperationOrigin {
-    /// Number of the key.
-    pub key: u32,
-    /// Client that sent it.
-    pub client: u32,
-    /// Index of the node that it was sent to, in [`History::nodes`].
-    pub node: u16,
-}
-
-/// Effect or answer of a recorded operation. Writes of a key are numbered from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordedAction {
-    /// Wrote the value with this number.
-    Write(u32),
-    /// Read the value with this number.
-    Read(u32),
-    /// Found the key missing.
-    Missing(Option<Witness>),
-    /// Replaced a value.
-    CompareAndSet {
-        /// Number of the value that it met.
-        expected: u32,
-        /// Number of the value that it wrote.
-        value: u32,
-    },
-    /// Wrote the value with this number by a compare-and-set that required a missing key.
-    Create(u32, Option<Witness>),
-    /// Deleted the key.
-    Delete(Option<Witness>),
-}
-
-/// Place in the store's own order of writes, such as etcd's revision.
-///
-/// That of a write is its own. That of a read is the last write that the store had applied, at some moment between the
-/// read and its answer.
-pub type Witness = NonZeroU64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ActionKind {
-    Write,
-    Read,
-    Missing,
-    CompareAndSet,
-    Create,
-    Delete,
-}
 
 /// The operations of a load on the keys of one generator.
 #[derive(Debug, Default)]
@@ -105,89 +31,6 @@ pub struct History {
     pub nodes: Vec<String>,
     /// Start of the load in nanoseconds of the history's clock. Operations before it filled the keys.
     pub began: u64,
-}
-
-impl RecordedOperation {
-    /// Creates an operation with its start and end.
-    pub fn new(
-        OperationOrigin { key, client, node }: OperationOrigin,
-        (start, end): (u64, u64),
-        action: RecordedAction,
-        outcome: OperationOutcome,
-    ) -> Self {
-        let place = |witness: Option<Witness>| witness.map_or(0, Witness::get);
-        let (kind, value, detail) = match action {
-            RecordedAction::Write(value) => (ActionKind::Write, value, 0),
-            RecordedAction::Read(value) => (ActionKind::Read, value, 0),
-            RecordedAction::Missing(witness) => (ActionKind::Missing, 0, place(witness)),
-            RecordedAction::CompareAndSet { expected, value } => {
-                (ActionKind::CompareAndSet, value, expected.into())
-            }
-            RecordedAction::Create(value, witness) => (ActionKind::Create, value, place(witness)),
-            RecordedAction::Delete(witness) => (ActionKind::Delete, 0, place(witness)),
-        };
-        Self { start, end, detail, key, client, value, node, outcome, kind }
-    }
-
-    /// Returns its effect or answer.
-    pub fn action(&self) -> RecordedAction {
-        let (value, witness) = (self.value, Witness::new(self.detail));
-        match self.kind {
-            ActionKind::Write => RecordedAction::Write(value),
-            ActionKind::Read => RecordedAction::Read(value),
-            ActionKind::Missing => RecordedAction::Missing(witness),
-            ActionKind::CompareAndSet => {
-                RecordedAction::CompareAndSet { expected: self.detail as u32, value }
-            }
-            ActionKind::Create => RecordedAction::Create(value, witness),
-            ActionKind::Delete => RecordedAction::Delete(witness),
-        }
-    }
-
-    /// Returns its end for the judge.
-    pub(super) fn key_end(&self) -> KeyEnd {
-        match self.outcome {
-            OperationOutcome::Done => KeyEnd::Done(self.end),
-            OperationOutcome::Refused => KeyEnd::Failed(self.end),
-            OperationOutcome::Unknown => KeyEnd::Unknown,
-        }
-    }
-
-    /// Returns its witness, if it has one.
-    fn witness(&self) -> Option<Witness> {
-        match self.action() {
-            RecordedAction::Missing(witness)
-            | RecordedAction::Create(_, witness)
-            | RecordedAction::Delete(witness) => witness,
-            _ => None,
-        }
-    }
-
-    /// Returns the operation for a record, with times relative to `began`.
-    fn shown(&self, nodes: &[String], began: u64) -> ShownOperation {
-        let ms = |at: u64| (i128::from(at) - i128::from(began)) as f64 / 1e6;
-        let action = match self.action() {
-            RecordedAction::Write(value) => ShownAction::Write { value },
-            RecordedAction::Read(value) => ShownAction::Read { value: Some(value) },
-            RecordedAction::Missing(_) => ShownAction::Read { value: None },
-            RecordedAction::CompareAndSet { expected, value } => {
-                ShownAction::CompareAndSet { expected: Some(expected), value }
-            }
-            RecordedAction::Create(value, _) => {
-                ShownAction::CompareAndSet { expected: None, value }
-            }
-            RecordedAction::Delete(_) => ShownAction::Delete,
-        };
-        let ended = self.outcome != OperationOutcome::Unknown;
-        ShownOperation {
-            client: self.client,
-            node: nodes.get(usize::from(self.node)).cloned().unwrap_or_default(),
-            action,
-            outcome: self.outcome,
-            start_ms: ms(self.start),
-            end_ms: ended.then(|| ms(self.end)),
-        }
-    }
 }
 
 impl History {
@@ -368,6 +211,8 @@ fn legal_prefix(history: &[KeyOperation], began: u64) -> LegalPrefix {
 
 #[cfg(test)]
 mod tests {
+    use super::super::judged_history::ShownAction;
+    use super::super::recorded_operation::{OperationOrigin, RecordedAction};
     use super::*;
     use crate::linearizability::ViolationKind;
 

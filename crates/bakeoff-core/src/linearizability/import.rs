@@ -16,8 +16,9 @@ mod jepsen;
 use std::collections::HashMap;
 use std::fmt;
 
-use super::history::{HISTORY_MAX, History, OperationOrigin, RecordedAction, RecordedOperation};
+use super::history::{HISTORY_MAX, History};
 use super::judged_history::{HistoryLine, OperationOutcome, ShownAction};
+use super::recorded_operation::{OperationOrigin, RecordedAction, RecordedOperation};
 use crate::units::count_text;
 
 /// Longest line that is read, in bytes.

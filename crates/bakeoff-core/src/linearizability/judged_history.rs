@@ -2,11 +2,18 @@
 //!
 //! Not here: judging (`history`), texts and tables (the report).
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
 use super::ViolationKind;
-use super::history::Witness;
 use crate::units::is_zero;
+
+/// Place in the store's own order of writes, such as etcd's revision.
+///
+/// That of a write is its own. That of a read is the last write that the store had applied, at some moment between the
+/// read and its answer.
+pub type Witness = NonZeroU64;
 
 /// Verdict on the history of a trial's operations on single keys.
 ///

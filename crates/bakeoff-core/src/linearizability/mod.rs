@@ -20,6 +20,7 @@ mod deletes;
 pub mod history;
 pub mod import;
 pub mod judged_history;
+pub mod recorded_operation;
 mod search;
 
 use std::collections::BTreeMap;

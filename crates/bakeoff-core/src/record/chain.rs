@@ -97,6 +97,17 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+impl OriginKey {
+    /// Returns true if this key marked the last complete line of a record, and every line is linked to the one before.
+    pub fn vouches_for(&self, record: &[u8]) -> bool {
+        let links = check(record);
+        let is_linked = links.broken.is_empty();
+        let whole = record.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last);
+        let last = record[..whole].rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        is_linked && self.marked(last)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{RunEnd, RunResumed};

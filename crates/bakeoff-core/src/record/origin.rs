@@ -8,8 +8,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::chain;
-
 /// Field of a line that holds its mark.
 const FIELD: &str = "origin_mac";
 /// Length of a mark: a SHA-256 in hexadecimal.
@@ -42,16 +40,7 @@ impl OriginKey {
         line.push_str("\"}");
     }
 
-    /// Returns true if this key marked the last complete line of a record, and every line is linked to the one before.
-    pub fn vouches_for(&self, record: &[u8]) -> bool {
-        let links = chain::check(record);
-        let is_linked = links.broken.is_empty();
-        let whole = record.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last);
-        let last = record[..whole].rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
-        is_linked && self.marked(last)
-    }
-
-    fn marked(&self, line: &[u8]) -> bool {
+    pub(super) fn marked(&self, line: &[u8]) -> bool {
         let Some(rest) = line.strip_suffix(b"\"}") else { return false };
         let Some((marked, mark)) = rest.len().checked_sub(MARK).map(|at| rest.split_at(at)) else {
             return false;

@@ -15,7 +15,10 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("durability", include_str!("../../../../studies/durability.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("vault-failover", include_str!("../../../../studies/vault-failover.yaml")),
-        ("gate-failover", include_str!("../../../../studies/gate-failover.yaml")),
+        (
+            "access-gateway-failover",
+            include_str!("../../../../studies/access-gateway-failover.yaml"),
+        ),
         ("ingress-failover", include_str!("../../../../studies/ingress-failover.yaml")),
         ("openbao-read-scaling", include_str!("../../../../studies/openbao-read-scaling.yaml")),
         ("proxies", include_str!("../../../../studies/proxies.yaml")),

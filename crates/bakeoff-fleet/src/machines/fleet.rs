@@ -16,7 +16,7 @@ use bakeoff_engine::open_files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Host, HostError, NodeSpec, Process, volatile_disk_support};
 use bakeoff_install::InstalledProgram;
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_systems::location_plan::LocationPlan;
 
 use super::baseline::{self, BaselineEvent, BaselineOrder};
 use super::{Machines, NodesOf, Rehearsal, record};
@@ -44,9 +44,9 @@ impl Fleet {
         self.placed().map(|machines| &machines.places)
     }
 
-    /// Returns the seats for nodes.
-    pub fn seating(&self) -> SeatPlan {
-        self.placed().map_or_else(SeatPlan::here, |machines| machines.seating())
+    /// Returns the locations for nodes.
+    pub fn locating(&self) -> LocationPlan {
+        self.placed().map_or_else(LocationPlan::here, |machines| machines.locating())
     }
 
     /// Returns an allocator of ports for nodes, from `base` if the user chose it.
@@ -126,7 +126,7 @@ impl Fleet {
         self.placed().map_or(Ok(()), |machines| machines.confine(nodes))
     }
 
-    /// Launches a server on the machine of its seat; `host` launches on this machine. `nodes`: the folder of all nodes
+    /// Launches a server on the machine of its location; `host` launches on this machine. `nodes`: the folder of all nodes
     /// on this machine, and the owner of their data.
     ///
     /// # Errors

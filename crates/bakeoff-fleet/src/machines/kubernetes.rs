@@ -281,7 +281,7 @@ fn server_sets<'a>(
             ));
         };
         let declared = system.declares();
-        let why = match (declared.origin.recipe(), declared.seated_with) {
+        let why = match (declared.origin.recipe(), declared.located_with) {
             (None, _) => "it is part of bakeoff itself",
             (_, Some(_)) => "its servers run beside those of another kind",
             _ => continue,

@@ -27,8 +27,8 @@ use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, ServerSelect
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::network::Network;
 use bakeoff_host::ports::PortSource;
-use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_host::{HostError, Location, MachineId, NodeSpec, Process};
+use bakeoff_systems::location_plan::LocationPlan;
 
 use crate::error::FleetError;
 use kubernetes::Pods;
@@ -384,9 +384,9 @@ impl Machines {
         Some(format!("{}{why}", lost.to_string().lines().next().unwrap_or_default()))
     }
 
-    /// Returns the machine of a seat.
-    fn at(&self, seat: Seat) -> Option<&Machine> {
-        match seat.machine {
+    /// Returns the machine of a location.
+    fn at(&self, location: Location) -> Option<&Machine> {
+        match location.machine {
             MachineId::Here => None,
             MachineId::Place(place) => self.each.get(place),
         }
@@ -431,25 +431,27 @@ impl Machines {
         }
     }
 
-    /// Returns the seats for a system's nodes.
-    pub(crate) fn seating(&self) -> SeatPlan {
+    /// Returns the locations for a system's nodes.
+    pub(crate) fn locating(&self) -> LocationPlan {
         let addresses = self.places.machines.iter().map(|one| (one.address, one.relayed_to()));
         let addresses: Vec<_> = addresses.collect();
-        let seat = move |place: usize| Seat {
+        let location = move |place: usize| Location {
             machine: MachineId::Place(place),
             address: addresses[place].0,
             relayed_to: addresses[place].1,
         };
         let places = self.places.clone();
-        let seats = move |role: &str, kind: &str| {
-            places.servers_of(role, kind).into_iter().map(&seat).collect()
+        let locations = move |role: &str, kind: &str| {
+            places.servers_of(role, kind).into_iter().map(&location).collect()
         };
         let besides: Vec<usize> = (0..self.each.len()).map(|place| self.beside(place)).collect();
-        let beside = move |seat: Seat| match seat.machine {
-            MachineId::Place(place) => Seat { machine: MachineId::Place(besides[place]), ..seat },
-            MachineId::Here => seat,
+        let beside = move |location: Location| match location.machine {
+            MachineId::Place(place) => {
+                Location { machine: MachineId::Place(besides[place]), ..location }
+            }
+            MachineId::Here => location,
         };
-        SeatPlan::by_role_and_kind(seats).with_besides(beside)
+        LocationPlan::by_role_and_kind(locations).with_besides(beside)
     }
 
     /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.
@@ -483,7 +485,7 @@ impl Machines {
         let Some(pods) = &self.pods else { return Ok(()) };
         let mut each: BTreeMap<usize, Vec<&NodeSpec>> = BTreeMap::new();
         for spec in specs {
-            if let MachineId::Place(place) = spec.seat.machine {
+            if let MachineId::Place(place) = spec.location.machine {
                 each.entry(place).or_default().push(spec);
             }
         }
@@ -502,7 +504,7 @@ impl Machines {
         })
     }
 
-    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes on this machine, and the owner of
+    /// Launches a server on the machine of its location. `nodes`: the folder of all nodes on this machine, and the owner of
     /// their data.
     ///
     /// # Errors
@@ -512,14 +514,14 @@ impl Machines {
         spec: NodeSpec,
         (nodes, of): (&Path, NodesOf<'_>),
     ) -> Result<Process, HostError> {
-        let Some(machine) = self.at(spec.seat) else {
+        let Some(machine) = self.at(spec.location) else {
             return Err(HostError::Spec {
                 node: spec.name,
-                problem: "its seat is on no machine of the run".to_owned(),
+                problem: "its location is on no machine of the run".to_owned(),
             });
         };
         let ports = spec.ports.iter().map(|(_, port)| *port).collect();
-        let opened = self.open(spec.seat.address, ports);
+        let opened = self.open(spec.location.address, ports);
         opened.map_err(|problem| HostError::Spec { node: spec.name.clone(), problem })?;
         let hello = machine.agent.hello();
         let mut order = LaunchOrder::new(&spec)?;
@@ -569,10 +571,11 @@ impl Rehearsal {
 }
 
 impl PortSource for Rehearsal {
-    fn take(&self, seat: Seat) -> Result<u16, HostError> {
-        let (MachineId::Place(place), Some(machine)) = (seat.machine, self.machines.at(seat))
+    fn take(&self, location: Location) -> Result<u16, HostError> {
+        let (MachineId::Place(place), Some(machine)) =
+            (location.machine, self.machines.at(location))
         else {
-            let text = format!("no machine of the run has the address {}", seat.address);
+            let text = format!("no machine of the run has the address {}", location.address);
             return Err(HostError::Elsewhere { text });
         };
         // Machines that share an address share its ports.
@@ -581,7 +584,7 @@ impl PortSource for Rehearsal {
         let found = found.entry(home).or_default();
         let port = self.base.saturating_add(*found);
         *found += 1;
-        let request = Request::IsFree { address: seat.address, port };
+        let request = Request::IsFree { address: location.address, port };
         let free = machine.agent.ask::<()>(&request);
         free.map_err(|error| HostError::Elsewhere { text: error.to_string() })?;
         Ok(port)
@@ -589,21 +592,21 @@ impl PortSource for Rehearsal {
 }
 
 impl PortSource for Machines {
-    fn take(&self, seat: Seat) -> Result<u16, HostError> {
+    fn take(&self, location: Location) -> Result<u16, HostError> {
         let elsewhere = |text: String| HostError::Elsewhere { text };
-        let machine = match seat.machine {
+        let machine = match location.machine {
             MachineId::Place(place) => MachineId::Place(self.home_of(place)),
             MachineId::Here => MachineId::Here,
         };
-        let Some(home) = self.at(Seat { machine, ..seat }) else {
+        let Some(home) = self.at(Location { machine, ..location }) else {
             return Err(elsewhere(format!(
                 "no machine of the run has the address {}",
-                seat.address
+                location.address
             )));
         };
         // Relayed nodes share this machine, where samples tell nodes apart by ports. So one agent hands them all out.
-        let home = if seat.relayed_to.is_some() { &self.each[0] } else { home };
-        let request = Request::Port { address: seat.address, base: self.base_port };
+        let home = if location.relayed_to.is_some() { &self.each[0] } else { home };
+        let request = Request::Port { address: location.address, base: self.base_port };
         home.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
     }
 }

@@ -172,7 +172,7 @@ impl<'a> RemoteWatch<'a> {
 
     fn each_with(&self, processes: &[&Process], ask: impl Fn(Vec<u32>) -> WatchRequest) {
         for (place, machine) in self.machines.each.iter().enumerate() {
-            let here = |process: &&&Process| process.seat().machine == MachineId::Place(place);
+            let here = |process: &&&Process| process.location().machine == MachineId::Place(place);
             let nodes: Vec<u32> =
                 processes.iter().filter(here).filter_map(|process| process.number()).collect();
             machine.agent.ask::<()>(&Request::Watch(ask(nodes))).ok();
@@ -183,7 +183,7 @@ impl<'a> RemoteWatch<'a> {
 impl Watch for RemoteWatch<'_> {
     fn watch(&self, processes: &[&Process]) {
         let server = |process: &&Process| {
-            let MachineId::Place(place) = process.seat().machine else { return None };
+            let MachineId::Place(place) = process.location().machine else { return None };
             let number = process.number()?;
             Some(Server { place, name: process.name().to_owned(), number })
         };

@@ -1,7 +1,7 @@
-//! Checks that no request passed a gate unchecked: compares the requests that the protected resource served with those
+//! Checks that no request passed a gateway unchecked: compares the requests that the protected resource served with those
 //! that Tarantool granted.
 //!
-//! Both sides count independently of the gate. The protected NGINX counts every request it accepts. Tarantool's count
+//! Both sides count independently of the gateway. The protected NGINX counts every request it accepts. Tarantool's count
 //! is also known if it was killed. A grant precedes the request, so the served count is read first and the granted
 //! count after it. Requests in flight can then only raise the grants. Unused grants are no fault: their client had
 //! left.

@@ -1,4 +1,4 @@
-//! Writes the Lua scripts of a gate, which are in `lua/`, and their settings.
+//! Writes the Lua scripts of a gateway, which are in `lua/`, and their settings.
 //!
 //! Not here: NGINX's own configuration (the kind), the build of its Lua module (`recipe`).
 
@@ -47,11 +47,11 @@ const SCRIPTS: [(&str, &str); 9] = [
     ("bakeoff/greets_again.lua", include_str!("lua/greets_again.lua")),
     ("bakeoff/upstream.lua", include_str!("lua/upstream.lua")),
     ("bakeoff/foreign.lua", include_str!("lua/foreign.lua")),
-    ("bakeoff/gate.lua", include_str!("lua/gate.lua")),
+    ("bakeoff/gateway.lua", include_str!("lua/gateway.lua")),
     ("try.lua", include_str!("lua/try.lua")),
 ];
 
-/// Returns all scripts of a gate.
+/// Returns all scripts of a gateway.
 pub(super) fn files(connector: &Connector, servers: &[Server], timeout: Duration) -> Vec<NodeFile> {
     let file = |name: &str, text: &str, mode| NodeFile {
         path: [FOLDER, name].iter().collect(),
@@ -124,7 +124,7 @@ mod tests {
         };
         let server = Server {
             address: ([127, 0, 0, 1], 3301).into(),
-            user: "gate".into(),
+            user: "gateway".into(),
             password: "a\"\\\nß".into(),
         };
         let files = files(&connector, &[server], Duration::from_millis(500));
@@ -134,7 +134,7 @@ mod tests {
             String::from_utf8(settings.contents.clone()).unwrap(),
             "return {\n  connector = \"bakeoff.foreign\",\n  module = \"resty.tarantool\",\n  \
              convention = \"new\",\n  servers = {\n    { host = \"127.0.0.1\", port = 3301, \
-             user = \"gate\", password = \"a\\034\\092\\010\\195\\159\", timeout = 500 },\n  },\n}\n"
+             user = \"gateway\", password = \"a\\034\\092\\010\\195\\159\", timeout = 500 },\n  },\n}\n"
         );
         let secret = files.iter().filter(|file| file.mode == FileMode::Private);
         assert_eq!(secret.count(), 1);

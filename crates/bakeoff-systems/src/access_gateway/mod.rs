@@ -2,10 +2,10 @@
 //! then passes the request to the protected resource.
 //!
 //! Compares connectors: the Lua modules with which NGINX asks. bakeoff's are in `lua/`; a study names others by folder
-//! and module. One of them asks through Tarantool's own module for NGINX, nginx_upstream_module, written in C. A gate fails closed: a request passes only with a grant. The protected resource and Tarantool count the
-//! requests independently of the gate (`account`).
+//! and module. One of them asks through Tarantool's own module for NGINX, nginx_upstream_module, written in C. A gateway fails closed: a request passes only with a grant. The protected resource and Tarantool count the
+//! requests independently of the gateway (`account`).
 //!
-//! A gate is ready once it has loaded its connector and got an answer from Tarantool. A connector that does not load
+//! A gateway is ready once it has loaded its connector and got an answer from Tarantool. A connector that does not load
 //! fails at once with NGINX's own message.
 //!
 //! Not here: the access rights (`tarantool`), the protected resource (`nginx`).
@@ -139,7 +139,7 @@ impl System for AccessGateway {
                     lacks: |system, operation| {
                         let unchecked = operation == Operation::Denied && !asks(system);
                         unchecked.then(|| {
-                            "a gate with `connector: none` lets every request pass".to_owned()
+                            "a gateway with `connector: none` lets every request pass".to_owned()
                         })
                     },
                     ..Kind::new("access-gateway")
@@ -174,8 +174,8 @@ impl System for AccessGateway {
         let servers: Vec<Server> = rights.iter().filter_map(server).collect();
         let timeout = socket_timeout(context.system);
         let connector = connector(context.system).filter(|_| !servers.is_empty());
-        let seat = context.seat(0);
-        let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
+        let location = context.location(0);
+        let (client, status) = (ports.take_for(location)?, ports.take_for(location)?);
 
         let mut http = format!(
             "upstream protected {{ server {}; keepalive {UPSTREAM_KEEPALIVE}; }}\n",
@@ -208,7 +208,7 @@ impl System for AccessGateway {
             ));
             server.push_str(match connector {
                 Connector::AuthRequest => "      auth_request /bakeoff/authorize;\n",
-                _ => "      access_by_lua_block { require(\"bakeoff.gate\").enter() }\n",
+                _ => "      access_by_lua_block { require(\"bakeoff.gateway\").enter() }\n",
             });
             status_server = format!("location = {TRY} {{ content_by_lua_file lua/try.lua; }}");
             files = lua::files(connector, &servers, timeout);
@@ -244,7 +244,7 @@ impl System for AccessGateway {
         };
         let mut description = plan.describe(context, installed, files, settings)?;
         description.between = Some(("plain", Encryption::Plain));
-        description.memory.keep(Status::at(seat.at(status)));
+        description.memory.keep(Status::at(location.at(status)));
         if connector.is_some() {
             description.memory.keep(Witnesses { protected: protected.clone(), rights });
         }
@@ -335,7 +335,7 @@ fn server(node: &Access) -> Option<Server> {
     })
 }
 
-/// Returns the connector that asks Tarantool, or `None` for a gate without one.
+/// Returns the connector that asks Tarantool, or `None` for a gateway without one.
 fn connector(system: &study::System) -> Option<Connector> {
     let text = |name| option(system, name).map(str::to_owned);
     match (option(system, "connector"), text("connector.path"), text("connector.module")) {
@@ -351,12 +351,12 @@ fn connector(system: &study::System) -> Option<Connector> {
     }
 }
 
-/// Returns true if the gate asks Tarantool.
+/// Returns true if the gateway asks Tarantool.
 fn asks(system: &study::System) -> bool {
     option(system, "connector") != Some("none")
 }
 
-/// Returns true if the gate asks through nginx_upstream_module.
+/// Returns true if the gateway asks through nginx_upstream_module.
 fn uses_module(system: &study::System) -> bool {
     matches!(option(system, "connector"), Some(UPSTREAM | AUTH_REQUEST))
 }
@@ -404,7 +404,7 @@ fn socket_timeout(system: &study::System) -> Duration {
 #[error("Lua cannot search for modules in `{0}`: its name holds `;`, `?`, `$` or a line break")]
 struct UnusableFolder(String);
 
-/// Returns Lua's search path: the gate's modules, the user's connector, NGINX's Lua library, and Lua's default path.
+/// Returns Lua's search path: the gateway's modules, the user's connector, NGINX's Lua library, and Lua's default path.
 fn package_path(connector: &Connector, library: &Path) -> Result<String, UnusableFolder> {
     let mut patterns = vec![lua::PATTERN.to_owned()];
     let mut add = |folder: &Path| {
@@ -435,7 +435,7 @@ fn settings_of(
         None => "published measurements use this value; the default is a minute",
     };
     let mut settings = vec![
-        setting("access_by_lua", "check_access for each request", "this check makes it a gate"),
+        setting("access_by_lua", "check_access for each request", "this check makes it a gateway"),
         setting("lua_socket_*_timeout", format!("{} ms", timeout.as_millis()), why),
     ];
     if uses_module(context.system) {
@@ -507,7 +507,7 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     match system.parts.get(PROTECTED) {
         None => wrong("it protects nothing", "add `parts: {protected: {kind: nginx}}`"),
         Some(part) if option(part, "tls") == Some("on") => wrong(
-            "the gate terminates TLS, but `protected` uses TLS too",
+            "the gateway terminates TLS, but `protected` uses TLS too",
             "leave `tls` out of `protected`",
         ),
         Some(_) => workers(system),

@@ -64,13 +64,13 @@ impl System for Application {
         ports: &mut Allocator,
     ) -> Result<Description, HostError> {
         let name = context.node_names().next().unwrap_or_default();
-        let seat = context.seat(0);
-        let client = ports.take_for(seat)?;
+        let location = context.location(0);
+        let client = ports.take_for(location)?;
         let dir = context.dir.join(&name);
         let mut args = vec![
             CANARY.to_owned(),
             "--listen".into(),
-            seat.at(client).to_string(),
+            location.at(client).to_string(),
             "--data".into(),
             dir.join("data").display().to_string(),
             "--answer".into(),
@@ -83,7 +83,7 @@ impl System for Application {
             program: own_program(),
             args: args.into_iter().map(Into::into).collect(),
             dir,
-            seat,
+            location,
             ports: vec![("client".into(), client)],
             limits: context.system.limits.clone(),
             name,

@@ -153,13 +153,13 @@ impl System for Canary {
             node: context.system.name.clone(),
             problem: format!("`{SLOW_NODE}` is not one of its {nodes_asked} nodes"),
         })?;
-        for (number, (name, seat)) in (1..).zip(context.seated()) {
-            let client = ports.take_for(seat)?;
+        for (number, (name, location)) in (1..).zip(context.located()) {
+            let client = ports.take_for(location)?;
             let dir = context.dir.join(&name);
             let mut args = vec![
                 CANARY.to_owned(),
                 "--listen".into(),
-                seat.listens_at(client).to_string(),
+                location.listens_at(client).to_string(),
                 "--data".into(),
                 dir.join("data").display().to_string(),
                 "--seed".into(),
@@ -171,7 +171,7 @@ impl System for Canary {
             if let Some(first) = first {
                 args.extend(["--first".into(), first.to_string()]);
             }
-            first = first.or(Some(seat.at(client)));
+            first = first.or(Some(location.at(client)));
             for (option, value) in &context.system.options {
                 let delay = option.starts_with("delay") || option == "warm-up";
                 let everywhere = option == "old" || option == "split-after";
@@ -184,7 +184,7 @@ impl System for Canary {
                 program: program.clone(),
                 args: args.into_iter().map(Into::into).collect(),
                 dir,
-                seat,
+                location,
                 ports: vec![("client".into(), client)],
                 limits: context.system.limits.clone(),
                 name,

@@ -12,7 +12,7 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
-use crate::mesh::{self, APPLICATION, Mesh, Proxy, ProxyEndpoint, Upstream, node_of, seat_of};
+use crate::mesh::{self, APPLICATION, Mesh, Proxy, ProxyEndpoint, Upstream, location_of, node_of};
 use crate::route_change::{self, TakesChanges};
 use crate::{COMPOSITE, DescribeContext, setting};
 
@@ -37,7 +37,8 @@ impl Plan {
         context: &DescribeContext<'_>,
         ports: &mut Allocator,
     ) -> Result<Self, HostError> {
-        let (gateway, sidecar) = (seat_of(context, COMPOSITE)?, seat_of(context, mesh::SIDECAR)?);
+        let (gateway, sidecar) =
+            (location_of(context, COMPOSITE)?, location_of(context, mesh::SIDECAR)?);
         Ok(Self {
             gateway: gateway.at(ports.take_for(gateway)?),
             sidecar: sidecar.at(ports.take_for(sidecar)?),

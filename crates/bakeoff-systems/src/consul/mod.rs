@@ -93,9 +93,9 @@ impl System for Consul {
     ) -> Result<Description, HostError> {
         let program = context.program.expect("Consul is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            let mut port = || ports.take_for(seat);
-            nodes.push((name, seat, port()?, port()?, port()?, port()?));
+        for (name, location) in context.located() {
+            let mut port = || ports.take_for(location);
+            nodes.push((name, location, port()?, port()?, port()?, port()?));
         }
         let memory = Memory::default();
         let mesh = match context.role {
@@ -103,7 +103,7 @@ impl System for Consul {
             _ => None,
         };
         let joins: Vec<String> =
-            nodes.iter().map(|(_, seat, _, serf, ..)| seat.at(*serf).to_string()).collect();
+            nodes.iter().map(|(_, location, _, serf, ..)| location.at(*serf).to_string()).collect();
         let connections = connections_max();
         let mut settings = vec![
             setting(
@@ -122,21 +122,21 @@ impl System for Consul {
                 multiplier.parse().unwrap_or(serde_json::Value::Null),
             );
         }
-        if let (Some(mesh), Some((_, seat, .., grpc))) = (&mesh, nodes.first()) {
+        if let (Some(mesh), Some((_, location, .., grpc))) = (&mesh, nodes.first()) {
             settings.extend(mesh::settings());
-            memory.keep(mesh.mesh(seat.at(*grpc)));
+            memory.keep(mesh.mesh(location.at(*grpc)));
         }
         let count = nodes.len();
         let first = nodes.first().map(|(name, ..)| name.clone());
-        let specs = nodes.into_iter().map(|(name, seat, client, serf, server, grpc)| {
+        let specs = nodes.into_iter().map(|(name, location, client, serf, server, grpc)| {
             let dir = context.dir.join(&name);
             let mut config = serde_json::json!({
                 "node_name": name,
                 "server": true,
                 "bootstrap_expect": count,
                 "data_dir": dir.join("data"),
-                "bind_addr": seat.listens(),
-                "client_addr": seat.listens(),
+                "bind_addr": location.listens(),
+                "client_addr": location.listens(),
                 "ports": {
                     "http": client, "serf_lan": serf, "server": server, "grpc": grpc,
                     "dns": -1, "serf_wan": -1, "grpc_tls": -1,
@@ -147,8 +147,8 @@ impl System for Consul {
                 "limits": {"http_max_conns_per_client": connections},
                 "performance": performance,
             });
-            if seat.relayed_to.is_some() {
-                config["advertise_addr"] = serde_json::json!(seat.address);
+            if location.relayed_to.is_some() {
+                config["advertise_addr"] = serde_json::json!(location.address);
             }
             if let Some(mesh) = &mesh {
                 mesh.add_to(&mut config, first.as_ref() == Some(&name));
@@ -163,7 +163,7 @@ impl System for Consul {
                     mode: FileMode::Readable,
                 }],
                 dir,
-                seat,
+                location,
                 ports: vec![
                     ("client".into(), client),
                     ("serf".into(), serf),

@@ -81,18 +81,18 @@ impl System for DynamoDbEmulator {
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
         let name = context.node_names().next().unwrap_or_default();
-        let seat = context.seat(0);
-        let port = ports.take_for(seat)?;
+        let location = context.location(0);
+        let port = ports.take_for(location)?;
         let relay = remote_service::relay(context, &name, port, ports)?;
         let mut command = installed.command();
         let program = command.remove(0);
-        let (host, own) = (seat.address.to_string(), port.to_string());
+        let (host, own) = (location.address.to_string(), port.to_string());
         let args = ["--host", &host, "--port", &own, "--path", "items"];
         let emulator = NodeSpec {
             program: program.into(),
             args: command.into_iter().chain(args.map(Into::into)).collect(),
             env: installed.env(),
-            seat,
+            location,
             ports: vec![("client".into(), port)],
             limits: context.system.limits.clone(),
             dir: context.dir.join(&name),

@@ -40,7 +40,7 @@ impl System for Envoy {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ready_within: proxy::READY_WITHIN,
-            seated_with: Some(mesh::APPLICATION),
+            located_with: Some(mesh::APPLICATION),
             hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
             ..Declaration::new(
                 Kind { options: &[THREADS], ..Kind::new("envoy") },

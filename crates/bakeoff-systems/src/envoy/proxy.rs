@@ -40,13 +40,13 @@ pub(crate) fn describe(
     let proxy = mesh.proxy(place);
     let name = context.node_names().next().unwrap_or_default();
     let dir = context.dir.join(&name);
-    let seat = context.seat(0);
-    let admin = ports.take_for(seat)?;
+    let location = context.location(0);
+    let admin = ports.take_for(location)?;
     let threads = context.option(THREADS);
     let program = &installed.command()[0];
     let bootstrap = NodeFile {
         path: BOOTSTRAP.into(),
-        contents: bootstrap(proxy, seat.at(admin)).to_string().into_bytes(),
+        contents: bootstrap(proxy, location.at(admin)).to_string().into_bytes(),
         mode: FileMode::Readable,
     };
     let mut args: Vec<String> =
@@ -62,7 +62,7 @@ pub(crate) fn describe(
         env: installed.env(),
         files: vec![bootstrap],
         dir,
-        seat,
+        location,
         ports: vec![("client".into(), proxy.port), ("admin".into(), admin)],
         limits: context.system.limits.clone(),
         name,
@@ -73,7 +73,7 @@ pub(crate) fn describe(
         Some(agent) => agent.starting(spec, BOOTSTRAP.as_ref(), admin, threads),
     };
     let memory = Memory::default();
-    memory.keep(ControlledProxy::new(seat.at(admin), proxy.port));
+    memory.keep(ControlledProxy::new(location.at(admin), proxy.port));
     let mut settings = settings(proxy);
     settings.extend(threads.map(|threads| setting("concurrency", threads, ASKED)));
     Ok(Description { nodes: vec![spec], settings, memory, ..Description::default() })

@@ -128,12 +128,12 @@ impl System for Etcd {
     ) -> Result<Description, HostError> {
         let program = context.program.expect("etcd is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
+        for (name, location) in context.located() {
+            nodes.push((name, location, ports.take_for(location)?, ports.take_for(location)?));
         }
         let peers: Vec<String> = nodes
             .iter()
-            .map(|(name, seat, _, peer)| format!("{name}=http://{}", seat.at(*peer)))
+            .map(|(name, location, _, peer)| format!("{name}=http://{}", location.at(*peer)))
             .collect();
         let peers = peers.join(",");
         let mut settings = Vec::new();
@@ -149,10 +149,10 @@ impl System for Etcd {
             settings.push(setting(flag, &value, ASKED));
             extra.push(format!("--{flag}={value}"));
         }
-        let nodes = nodes.into_iter().map(|(name, seat, client, peer)| {
+        let nodes = nodes.into_iter().map(|(name, location, client, peer)| {
             let dir = context.dir.join(&name);
-            let url = |port: u16| format!("http://{}", seat.at(port));
-            let listens = |port: u16| format!("http://{}", seat.listens_at(port));
+            let url = |port: u16| format!("http://{}", location.at(port));
+            let listens = |port: u16| format!("http://{}", location.listens_at(port));
             let mut args = vec![
                 format!("--name={name}"),
                 format!("--data-dir={}", dir.join("data").display()),
@@ -169,7 +169,7 @@ impl System for Etcd {
                 program: (&program[0]).into(),
                 args: args.into_iter().map(Into::into).collect(),
                 dir,
-                seat,
+                location,
                 ports: vec![("client".into(), client), ("peer".into(), peer)],
                 limits: context.system.limits.clone(),
                 name,

@@ -63,17 +63,17 @@ impl System for GcsEmulator {
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
         let name = context.node_names().next().unwrap_or_default();
-        let seat = context.seat(0);
+        let location = context.location(0);
         let dir = context.dir.join(&name);
-        let port = ports.take_for(seat)?;
+        let port = ports.take_for(location)?;
         let relay = remote_service::relay(context, &name, port, ports)?;
         // Answers hold addresses of objects, which clients must be able to reach.
-        let public = seat.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
+        let public = location.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
         let args = [
             "-scheme".into(),
             "http".into(),
             "-host".into(),
-            seat.address.to_string(),
+            location.address.to_string(),
             "-port".into(),
             port.to_string(),
             "-backend".into(),
@@ -92,7 +92,7 @@ impl System for GcsEmulator {
             program: (&installed.command()[0]).into(),
             args: args.into_iter().map(Into::into).collect(),
             env: installed.env(),
-            seat,
+            location,
             ports: vec![("client".into(), port)],
             limits: context.system.limits.clone(),
             dir,

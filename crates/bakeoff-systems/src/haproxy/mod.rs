@@ -103,15 +103,15 @@ impl System for HaProxy {
             return Err(unsound("`mode: http` cannot pass TLS through; use `mode: tcp`"));
         }
         let to_leader = context.option("to") == Some("leader");
-        let seat = context.seat(0);
-        let (client, statistics) = (ports.take_for(seat)?, ports.take_for(seat)?);
+        let location = context.location(0);
+        let (client, statistics) = (ports.take_for(location)?, ports.take_for(location)?);
         let plan = Plan {
             mode: context.option("mode").unwrap_or("tcp"),
             balance: context.option("balance").unwrap_or("roundrobin"),
             threads: context.option("threads"),
             connections: connections_max(),
-            client: seat.at(client),
-            statistics: seat.at(statistics),
+            client: location.at(client),
+            statistics: location.at(statistics),
             path: if to_leader { health.leader } else { health.any },
             tls,
             nodes: &fronted.nodes,
@@ -126,7 +126,7 @@ impl System for HaProxy {
                 contents: plan.configuration().into_bytes(),
                 mode: FileMode::Readable,
             }],
-            seat,
+            location,
             ports: vec![("client".into(), client), ("statistics".into(), statistics)],
             limits: context.system.limits.clone(),
             dir: context.dir.join(&name),
@@ -135,7 +135,7 @@ impl System for HaProxy {
         };
         let memory = Memory::default();
         memory.keep(Front {
-            statistics: Target { address: seat.at(statistics), tls: None },
+            statistics: Target { address: location.at(statistics), tls: None },
             to_leader,
             nodes: fronted.nodes.len(),
         });

@@ -125,7 +125,7 @@ fn describe(
         composite: &balancer,
         program: Some(program),
         dir: dir.path(),
-        seats: &[bakeoff_host::Seat::HERE],
+        locations: &[bakeoff_host::Location::HERE],
         members: &[],
         seed: 0,
         neighbours: &[composite],

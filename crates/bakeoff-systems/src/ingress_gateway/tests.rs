@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exchange::PATIENCE;
+use crate::location_plan::LocationPlan;
 use crate::running_system::{RunningSystem, launch, shown_to_others};
-use crate::seat_plan::SeatPlan;
 use crate::testing::program;
 use crate::topology::{Component, Member, compose};
 use crate::{COMPOSITE, Memory, by_kind, kinds};
@@ -58,7 +58,7 @@ fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
 }
 
 fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'a>> {
-    compose(components, dir.path(), 7, &SeatPlan::here(), &mut Allocator::new(None)).unwrap()
+    compose(components, dir.path(), 7, &LocationPlan::here(), &mut Allocator::new(None)).unwrap()
 }
 
 /// Returns the description of the node with a role.

@@ -19,7 +19,7 @@ use bakeoff_core::record::{Guarantees, Setting};
 use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_host::{FileMode, HostError, Location, NodeFile, NodeSpec};
 use bakeoff_install::InstalledProgram;
 use serde_json::json;
 
@@ -87,13 +87,13 @@ impl System for Istio {
             unsound(&name, "`pilot-agent` is missing beside its program `pilot-discovery`")
         })?;
         let application = mesh::node_of(context, mesh::APPLICATION)?.target.address;
-        let (seat, gateway) = (context.seat(0), mesh::seat_of(context, COMPOSITE)?);
-        let sidecar = mesh::seat_of(context, mesh::SIDECAR)?;
+        let (location, gateway) = (context.location(0), mesh::location_of(context, COMPOSITE)?);
+        let sidecar = mesh::location_of(context, mesh::SIDECAR)?;
         if application.ip() != sidecar.address {
             let problem = "Istio's sidecar reaches an application at its own address only";
             return Err(unsound(&name, problem));
         }
-        let plane = ControlPlane::listening(name, seat, ports)?;
+        let plane = ControlPlane::listening(name, location, ports)?;
         let plan = config::Plan {
             gateway: gateway.at(ports.take_for(gateway)?),
             sidecar: sidecar.at(ports.take_for(sidecar)?),
@@ -102,10 +102,14 @@ impl System for Istio {
         };
         let authority =
             Authority::new().map_err(|error| unsound(&plane.name, &error.to_string()))?;
-        let router =
-            Pod { kind: "router", name: GATEWAY, ip: gateway_ip(gateway, sidecar), seat: gateway };
+        let router = Pod {
+            kind: "router",
+            name: GATEWAY,
+            ip: gateway_ip(gateway, sidecar),
+            location: gateway,
+        };
         let workload =
-            Pod { kind: "sidecar", name: APPLICATION, ip: sidecar.address, seat: sidecar };
+            Pod { kind: "sidecar", name: APPLICATION, ip: sidecar.address, location: sidecar };
         let mut proxy = |pod: Pod, port: u16| -> Result<Proxy, HostError> {
             let agent = plane.agent(pod, agent.clone(), &authority, ports)?;
             Ok(pod.proxy(port, &installed.version, agent))
@@ -142,20 +146,24 @@ impl System for Istio {
     }
 }
 
-/// Node of the control plane: its name, its seat, and its ports.
+/// Node of the control plane: its name, its location, and its ports.
 struct ControlPlane {
     name: String,
-    seat: Seat,
+    location: Location,
     client: u16,
     grpc: u16,
     monitoring: u16,
 }
 
 impl ControlPlane {
-    fn listening(name: String, seat: Seat, ports: &mut Allocator) -> Result<Self, HostError> {
-        let mut port = || ports.take_for(seat);
+    fn listening(
+        name: String,
+        location: Location,
+        ports: &mut Allocator,
+    ) -> Result<Self, HostError> {
+        let mut port = || ports.take_for(location);
         let (client, grpc, monitoring) = (port()?, port()?, port()?);
-        Ok(Self { name, seat, client, grpc, monitoring })
+        Ok(Self { name, location, client, grpc, monitoring })
     }
 
     /// Returns the agent of a proxy, with a certificate for the name that Istio gives to its pod.
@@ -166,7 +174,8 @@ impl ControlPlane {
         authority: &Authority,
         ports: &mut Allocator,
     ) -> Result<Agent, HostError> {
-        let status = (pod.seat != self.seat).then(|| ports.take_for(pod.seat)).transpose()?;
+        let status =
+            (pod.location != self.location).then(|| ports.take_for(pod.location)).transpose()?;
         let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{}", pod.name);
         let identity =
             authority.workload(&uri).map_err(|error| unsound(&self.name, &error.to_string()))?;
@@ -175,7 +184,7 @@ impl ControlPlane {
             kind: pod.kind,
             pod: pod.name,
             ip: pod.ip,
-            discovery: self.seat.at(self.grpc),
+            discovery: self.location.at(self.grpc),
             status,
             identity,
             ca_pem: authority.ca_pem(),
@@ -189,10 +198,10 @@ impl ControlPlane {
         installed: &InstalledProgram,
         plan: &config::Plan,
     ) -> NodeSpec {
-        let Self { name, seat, client, grpc, monitoring } = self;
+        let Self { name, location, client, grpc, monitoring } = self;
         let dir = context.dir.join(&name);
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        let at = |port: u16| seat.at(port).to_string();
+        let at = |port: u16| location.at(port).to_string();
         let args = [
             "discovery".to_owned(),
             "--registries=".to_owned(),
@@ -219,7 +228,7 @@ impl ControlPlane {
             env: ENVIRONMENT.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
             files,
             dir,
-            seat,
+            location,
             ports: vec![
                 ("client".into(), client),
                 ("grpc".into(), grpc),
@@ -232,7 +241,7 @@ impl ControlPlane {
     }
 }
 
-/// A pod's replacement: a proxy's type, its name in the mesh, and its seat.
+/// A pod's replacement: a proxy's type, its name in the mesh, and its location.
 #[derive(Clone, Copy)]
 struct Pod {
     /// Proxy type: `router` or `sidecar`.
@@ -240,7 +249,7 @@ struct Pod {
     name: &'static str,
     /// Address in its name.
     ip: IpAddr,
-    seat: Seat,
+    location: Location,
 }
 
 impl Pod {
@@ -308,7 +317,7 @@ fn guarantees(_: &study::System) -> Guarantees {
 
 /// Returns the address in the gateway's name. Istio assigns a sidecar to the application by this address, so the
 /// gateway needs a different one even on the same address. Nothing connects to it.
-fn gateway_ip(gateway: Seat, sidecar: Seat) -> IpAddr {
+fn gateway_ip(gateway: Location, sidecar: Location) -> IpAddr {
     let stands_in = [[127, 0, 0, 2], [127, 0, 0, 1]].map(IpAddr::from);
     let all = [gateway.address].into_iter().chain(stands_in);
     let mut others = all.filter(|address| *address != sidecar.address);

@@ -96,10 +96,10 @@ impl System for Memcached {
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            let port = ports.take_for(seat)?;
+        for (name, location) in context.located() {
+            let port = ports.take_for(location)?;
             let mut args =
-                vec!["-l".into(), seat.address.to_string(), "-p".into(), port.to_string()];
+                vec!["-l".into(), location.address.to_string(), "-p".into(), port.to_string()];
             if let Some(memory) = mebibytes(context.system) {
                 args.extend(["-m".to_owned(), memory.to_string()]);
             }
@@ -111,7 +111,7 @@ impl System for Memcached {
                 args: args.into_iter().map(Into::into).collect(),
                 env: installed.env(),
                 dir: context.dir.join(&name),
-                seat,
+                location,
                 ports: vec![("client".into(), port)],
                 limits: context.system.limits.clone(),
                 never_root: true,

@@ -143,8 +143,8 @@ impl System for Nats {
             });
         }
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
+        for (name, location) in context.located() {
+            nodes.push((name, location, ports.take_for(location)?, ports.take_for(location)?));
         }
         // A single node runs without a cluster, because it needs no majority to elect a leader.
         let routes = match nodes.len() {
@@ -152,23 +152,23 @@ impl System for Nats {
             _ => Some(
                 nodes
                     .iter()
-                    .map(|(_, seat, _, route)| format!("\"nats://{}\"", seat.at(*route)))
+                    .map(|(_, location, _, route)| format!("\"nats://{}\"", location.at(*route)))
                     .collect::<Vec<_>>()
                     .join(", "),
             ),
         };
-        let specs = nodes.into_iter().map(|(name, seat, client, route)| {
+        let specs = nodes.into_iter().map(|(name, location, client, route)| {
             let dir = context.dir.join(&name);
             let sync = if synced { ", sync_interval: always" } else { "" };
             let mut config = format!(
                 "server_name: \"{name}\"\nlisten: \"{}\"\n\
                  jetstream {{ store_dir: \"{}\"{sync} }}\n",
-                seat.listens_at(client),
+                location.listens_at(client),
                 dir.join("data").display()
             );
-            let announced = |what: &str, port: u16| match seat.relayed_to {
+            let announced = |what: &str, port: u16| match location.relayed_to {
                 None => String::new(),
-                Some(_) => format!("{what}: \"{}\"\n", seat.at(port)),
+                Some(_) => format!("{what}: \"{}\"\n", location.at(port)),
             };
             config += &announced("client_advertise", client);
             let mut own_ports = vec![("client".into(), client)];
@@ -176,7 +176,7 @@ impl System for Nats {
                 let cluster = &context.system.name;
                 config += &format!(
                     "cluster {{ name: \"{cluster}\", listen: \"{}\", routes: [{routes}]\n{}}}\n",
-                    seat.listens_at(route),
+                    location.listens_at(route),
                     announced("advertise", route)
                 );
                 own_ports.push(("route".into(), route));
@@ -191,7 +191,7 @@ impl System for Nats {
                     mode: FileMode::Readable,
                 }],
                 dir,
-                seat,
+                location,
                 ports: own_ports,
                 limits: context.system.limits.clone(),
                 name,

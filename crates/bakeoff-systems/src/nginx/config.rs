@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use bakeoff_core::record::Setting;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem};
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_host::{FileMode, HostError, Location, NodeFile, NodeSpec};
 use bakeoff_install::InstalledProgram;
 use rustix::process::{Resource, geteuid, getrlimit};
 
@@ -47,10 +47,10 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Returns the `nginx.conf` of a node in its seat.
-    pub(super) fn configuration(&self, seat: Seat) -> String {
+    /// Returns the `nginx.conf` of a node in its location.
+    pub(super) fn configuration(&self, location: Location) -> String {
         let Self { workers, http, server, status_server, .. } = self;
-        let (client, status) = (seat.at(self.client), seat.at(self.status));
+        let (client, status) = (location.at(self.client), location.at(self.status));
         let mut text = String::new();
         for module in self.modules {
             let _ = writeln!(text, "load_module {};", quoted(&module.to_string_lossy()));
@@ -100,7 +100,7 @@ impl Plan<'_> {
         own: Vec<Setting>,
     ) -> Result<Description, HostError> {
         let name = context.node_names().next().unwrap_or_default();
-        let seat = context.seat(0);
+        let location = context.location(0);
         let readable = |path: &str, contents: String| NodeFile {
             path: path.into(),
             contents: contents.into_bytes(),
@@ -111,14 +111,14 @@ impl Plan<'_> {
             let unmade =
                 |why: LoadError| HostError::Spec { node: name.clone(), problem: why.to_string() };
             let authority = Authority::new().map_err(unmade)?;
-            let identity = authority.server_at(seat.address).map_err(unmade)?;
+            let identity = authority.server_at(location.address).map_err(unmade)?;
             tls = Some(authority.client_config(&[]).map_err(unmade)?);
             memory.keep(CaPem(authority.ca_pem()));
             let key = readable(KEY, identity.key_pem.clone());
             files.push(NodeFile { mode: FileMode::Private, ..key });
             files.push(readable(CERTIFICATE, identity.cert_pem));
         }
-        files.push(readable("nginx.conf", self.configuration(seat)));
+        files.push(readable("nginx.conf", self.configuration(location)));
         let mut args = vec!["-p", "./", "-c", "nginx.conf"];
         if at_least(&installed.version, ERROR_LOG_SINCE) {
             args.extend(["-e", "stderr"]);
@@ -128,7 +128,7 @@ impl Plan<'_> {
             args: args.into_iter().map(Into::into).collect(),
             env: installed.env(),
             files,
-            seat,
+            location,
             ports: vec![("client".into(), self.client), ("status".into(), self.status)],
             limits: context.system.limits.clone(),
             dir: context.dir.join(&name),

@@ -72,8 +72,8 @@ impl System for Nginx {
         context: &DescribeContext<'_>,
         ports: &mut Allocator,
     ) -> Result<Description, HostError> {
-        let seat = context.seat(0);
-        let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
+        let location = context.location(0);
+        let (client, status) = (ports.take_for(location)?, ports.take_for(location)?);
         let size = body_size(context.system);
         let mut own = Vec::new();
         let mut files = Vec::new();
@@ -104,7 +104,7 @@ impl System for Nginx {
             status_server: "",
         };
         let description = plan.describe(context, context.installed()?, files, own)?;
-        description.memory.keep(Status::at(seat.at(status)));
+        description.memory.keep(Status::at(location.at(status)));
         Ok(description)
     }
 

@@ -136,15 +136,17 @@ impl System for PostgreSql {
             password: random_text(),
             database: "postgres".into(),
         };
-        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = context
+            .located()
+            .map(|(name, location)| Ok((name, location, ports.take_for(location)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let primary = nodes[0].1.at(nodes[0].2);
         let mut specs = Vec::new();
-        for (number, (name, seat, port)) in nodes.iter().enumerate() {
+        for (number, (name, location, port)) in nodes.iter().enumerate() {
             let dir = std::path::absolute(context.dir.join(name))
                 .map_err(|error| HostError::io("use the node's directory", context.dir, error))?;
             let standby = (number > 0).then_some(Standby { number, primary });
-            let config = config(context, &dir, seat.at(*port), standby.as_ref(), &credentials);
+            let config = config(context, &dir, location.at(*port), standby.as_ref(), &credentials);
             let mut files = vec![
                 file("postgresql.conf", config, FileMode::Readable),
                 file("pg_hba.conf", ACCESS, FileMode::Readable),
@@ -161,7 +163,7 @@ impl System for PostgreSql {
                 args: vec!["-c".into(), assignment("config_file", &dir.join("postgresql.conf"))],
                 env,
                 files,
-                seat: *seat,
+                location: *location,
                 ports: vec![("client".into(), *port)],
                 limits: context.system.limits.clone(),
                 before: match &standby {
@@ -405,7 +407,7 @@ fn settings(context: &DescribeContext<'_>) -> Vec<bakeoff_core::record::Setting>
             "three Vault nodes may open 128 each, but the default is 100",
         ),
     };
-    let over = match context.seat(0).address.is_loopback() {
+    let over = match context.location(0).address.is_loopback() {
         true => "all clients connect over loopback",
         false => "all clients connect over the network",
     };

@@ -19,7 +19,7 @@ use bakeoff_core::study::{self, Kind, Operation, ProcessText, Role, Tier, Unknow
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem, TlsOptions, Trust, client_config};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_host::{FileMode, HostError, Location, NodeFile, NodeSpec};
 use bakeoff_install::InstalledProgram;
 
 use super::carried_access::ClientTrust;
@@ -92,10 +92,10 @@ impl System for Process {
             None => (None, None),
         };
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            let mut node = node(context, process, installed, (name, seat), ports)?;
+        for (name, location) in context.located() {
+            let mut node = node(context, process, installed, (name, location), ports)?;
             if let Some(authority) = &authority {
-                node.files.extend(identity_files(authority, seat).map_err(made)?);
+                node.files.extend(identity_files(authority, location).map_err(made)?);
             }
             nodes.push(node);
         }
@@ -139,7 +139,7 @@ fn node(
     context: &DescribeContext<'_>,
     process: &study::Process,
     installed: &InstalledProgram,
-    (name, seat): (String, Seat),
+    (name, location): (String, Location),
     ports: &mut Allocator,
 ) -> Result<NodeSpec, HostError> {
     let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
@@ -151,12 +151,12 @@ fn node(
         .map_err(|error| HostError::io("use the node's directory", &dir, error))?;
     let mut own: Vec<(String, u16)> = Vec::new();
     for purpose in purposes(context.system, process) {
-        own.push((purpose, ports.take_for(seat)?));
+        own.push((purpose, ports.take_for(location)?));
     }
     let port = |purpose: &str| own.iter().find(|(name, _)| name == purpose).map_or(0, |one| one.1);
     let mut write = |meaning: Meaning| match meaning {
         Meaning::Port(purpose) => port(&purpose).to_string(),
-        Meaning::Address => seat.address.to_string(),
+        Meaning::Address => location.address.to_string(),
         Meaning::Dir => dir.display().to_string(),
         Meaning::Here => here.display().to_string(),
         Meaning::Node => name.clone(),
@@ -204,7 +204,7 @@ fn node(
         env,
         files,
         dir,
-        seat,
+        location,
         ports: own,
         limits: context.system.limits.clone(),
         name: name.clone(),
@@ -232,8 +232,8 @@ fn wants_identity(system: &study::System, process: &study::Process) -> bool {
 }
 
 /// Generates a node's certificate and key, in all forms.
-fn identity_files(authority: &Authority, seat: Seat) -> Result<Vec<NodeFile>, LoadError> {
-    let identity = authority.server_at(seat.address)?;
+fn identity_files(authority: &Authority, location: Location) -> Result<Vec<NodeFile>, LoadError> {
+    let identity = authority.server_at(location.address)?;
     let file = |file: IdentityFile| {
         let (mode, text) = match file {
             IdentityFile::Certificate => (FileMode::Readable, identity.cert_pem.clone()),

@@ -41,7 +41,7 @@ fn described(system: &study::System) -> Result<Description, HostError> {
         role: crate::COMPOSITE,
         program: Some(&program),
         dir: std::path::Path::new("/nowhere"),
-        seats: &[bakeoff_host::Seat::HERE],
+        locations: &[bakeoff_host::Location::HERE],
         members: &[],
         seed: 1,
         neighbours: &[],

@@ -145,11 +145,13 @@ impl System for Redis {
         ports: &mut Allocator,
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
-        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = context
+            .located()
+            .map(|(name, location)| Ok((name, location, ports.take_for(location)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
         let primary = nodes[0].1.at(nodes[0].2);
-        let specs = nodes.into_iter().enumerate().map(|(number, (name, seat, port))| {
-            let config = config(context, seat.at(port), (number > 0).then_some(primary));
+        let specs = nodes.into_iter().enumerate().map(|(number, (name, location, port))| {
+            let config = config(context, location.at(port), (number > 0).then_some(primary));
             NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: vec!["redis.conf".into()],
@@ -160,7 +162,7 @@ impl System for Redis {
                     mode: FileMode::Readable,
                 }],
                 dir: context.dir.join(&name),
-                seat,
+                location,
                 // Clients do not connect to replicas.
                 ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
                 limits: context.system.limits.clone(),
@@ -324,7 +326,7 @@ fn config(context: &DescribeContext<'_>, at: SocketAddr, primary: Option<SocketA
 
 /// Returns true if other machines reach any of its nodes, which Redis refuses to answer by default.
 fn is_open(context: &DescribeContext<'_>) -> bool {
-    context.seated().any(|(_, seat)| !seat.address.is_loopback())
+    context.located().any(|(_, location)| !location.address.is_loopback())
 }
 
 fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
@@ -436,7 +438,7 @@ fn sentinel_hint(info: &str) -> String {
 #[cfg(test)]
 mod tests {
     use bakeoff_core::log_findings::Tally;
-    use bakeoff_host::Seat;
+    use bakeoff_host::Location;
 
     use super::*;
 
@@ -471,20 +473,20 @@ mod tests {
     fn node_on_the_network_answers_other_machines() {
         let system = crate::testing::study_system("redis", 2, &[]);
         let printed = |address: [u8; 4]| {
-            let seat = Seat { address: address.into(), ..Seat::HERE };
+            let location = Location { address: address.into(), ..Location::HERE };
             let of = DescribeContext {
                 system: &system,
                 composite: &system,
                 role: "",
                 program: None,
                 dir: std::path::Path::new("/"),
-                seats: &[seat],
+                locations: &[location],
                 members: &[],
                 seed: 0,
                 neighbours: &[],
             };
             let names: Vec<String> = settings(&of).into_iter().map(|one| one.name).collect();
-            (config(&of, seat.at(7002), Some(seat.at(7001))), names)
+            (config(&of, location.at(7002), Some(location.at(7001))), names)
         };
         let (own, settings) = printed([127, 0, 0, 2]);
         assert!(own.starts_with("bind 127.0.0.2\nport 7002\n"), "{own}");

@@ -157,12 +157,15 @@ impl System for Tarantool {
             user: "bakeoff".into(),
             password: format!("{:032x}", rand::random::<u128>()),
         };
-        let nodes = context.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = context
+            .located()
+            .map(|(name, location)| Ok((name, location, ports.take_for(location)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
-        let all: Vec<SocketAddr> = nodes.iter().map(|(_, seat, port)| seat.at(*port)).collect();
+        let all: Vec<SocketAddr> =
+            nodes.iter().map(|(_, location, port)| location.at(*port)).collect();
         let command = installed.command();
         let (program, leading) = command.split_first().expect("a command has a program");
-        let specs = (1..).zip(nodes).map(|(number, (name, seat, port))| {
+        let specs = (1..).zip(nodes).map(|(number, (name, location, port))| {
             let config = config(context, number, &all, &credentials);
             let file = |path: &str, contents: &str, mode| NodeFile {
                 path: path.into(),
@@ -178,7 +181,7 @@ impl System for Tarantool {
                     file("config.lua", &config, FileMode::Private),
                 ],
                 dir: context.dir.join(&name),
-                seat,
+                location,
                 ports: vec![("client".into(), port)],
                 limits: context.system.limits.clone(),
                 name,

@@ -36,7 +36,7 @@ local function may(session, resource)
     return found ~= nil and resource:sub(1, #found[2]) == found[2]
 end
 
--- Called by a gate before each request. Must not yield between the decision and its count.
+-- Called by a gateway before each request. Must not yield between the decision and its count.
 function check_access(session, resource)
     local granted = may(session, resource)
     if granted then

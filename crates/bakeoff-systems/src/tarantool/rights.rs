@@ -1,6 +1,6 @@
 //! Creates sessions with rights before a load, and counts the checks of them.
 //!
-//! A gate calls `check_access(session, resource)` for each request. Each node counts its own answers and reports the
+//! A gateway calls `check_access(session, resource)` for each request. Each node counts its own answers and reports the
 //! start of its count. The counts are also in a file mapped into the node's memory, so they survive a kill.
 //!
 //! Not here: `check_access` itself (`node.lua`).

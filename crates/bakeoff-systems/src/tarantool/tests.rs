@@ -161,13 +161,13 @@ fn configuration_holds_only_what_the_study_sets() {
             role: "",
             program: installed,
             dir,
-            seats: &[bakeoff_host::Seat::HERE],
+            locations: &[bakeoff_host::Location::HERE],
             members: &[],
             seed: 0,
             neighbours: &[],
         };
         let credentials = Credentials { user: "u".into(), password: "p".into() };
-        let at = |port| bakeoff_host::Seat::HERE.at(port);
+        let at = |port| bakeoff_host::Location::HERE.at(port);
         let all: Vec<_> = (7001..).map(at).take(nodes as usize).collect();
         config(&of, number, &all, &credentials)
     };

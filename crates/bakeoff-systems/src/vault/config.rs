@@ -53,8 +53,8 @@ pub(crate) fn describe(
 ) -> Result<Description, HostError> {
     let program = context.program.expect("it is not part of bakeoff").command();
     let mut nodes = Vec::new();
-    for (name, seat) in context.seated() {
-        nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
+    for (name, location) in context.located() {
+        nodes.push((name, location, ports.take_for(location)?, ports.take_for(location)?));
     }
     let name = &context.system.name;
     let authority = match is_on(context.system, "tls") {
@@ -62,8 +62,10 @@ pub(crate) fn describe(
         false => None,
     };
     let scheme = if authority.is_some() { "https" } else { "http" };
-    let api: Vec<String> =
-        nodes.iter().map(|(_, seat, port, _)| format!("{scheme}://{}", seat.at(*port))).collect();
+    let api: Vec<String> = nodes
+        .iter()
+        .map(|(_, location, port, _)| format!("{scheme}://{}", location.at(*port)))
+        .collect();
     let memory = Memory::default();
     memory.keep(OwnCluster);
     let mut description = Description { memory, ..Description::default() };
@@ -76,7 +78,7 @@ pub(crate) fn describe(
         description.tls = Some(config);
         description.memory.keep(CaPem(authority.ca_pem()));
     }
-    for (index, (name, seat, client, cluster)) in nodes.into_iter().enumerate() {
+    for (index, (name, location, client, cluster)) in nodes.into_iter().enumerate() {
         let dir = context.dir.join(&name);
         let mut env = Vec::new();
         let storage = Storage::configured(context.system);
@@ -91,14 +93,14 @@ pub(crate) fn describe(
         };
         let storage_config = (storage.config)(&node, &mut env);
         let mut listener = json!({
-            "address": seat.listens_at(client),
-            "cluster_address": seat.listens_at(cluster),
+            "address": location.listens_at(client),
+            "cluster_address": location.listens_at(cluster),
         });
         let mut files = Vec::new();
         match &authority {
             None => listener["tls_disable"] = json!(true),
             Some(authority) => {
-                let identity = authority.server_at(seat.address).map_err(unmade(&name))?;
+                let identity = authority.server_at(location.address).map_err(unmade(&name))?;
                 listener["tls_cert_file"] = json!(dir.join("server.pem"));
                 listener["tls_key_file"] = json!(dir.join("server.key"));
                 files.push(file("server.pem", identity.cert_pem, FileMode::Readable));
@@ -110,7 +112,7 @@ pub(crate) fn describe(
             "storage": {storage.name: storage_config},
             "listener": [{"tcp": listener}],
             "api_addr": api[index],
-            "cluster_addr": format!("https://{}", seat.at(cluster)),
+            "cluster_addr": format!("https://{}", location.at(cluster)),
         });
         if product == Product::Vault {
             config["disable_mlock"] = json!(true);
@@ -124,7 +126,7 @@ pub(crate) fn describe(
             args: vec!["server".into(), "-config".into(), dir.join("config.json").into()],
             env,
             files,
-            seat,
+            location,
             ports: vec![("client".into(), client), ("cluster".into(), cluster)],
             limits: context.system.limits.clone(),
             ..NodeSpec::new(name, &program[0], dir)

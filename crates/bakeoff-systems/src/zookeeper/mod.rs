@@ -18,7 +18,7 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_host::{FileMode, HostError, Location, NodeFile, NodeSpec};
 use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
 
@@ -78,12 +78,12 @@ const SYNC_LIMIT: &str = "5"; // as in ZooKeeper's sample configuration
 
 /// Returns a relayed node's own list of hosts. It binds the address of its own entry in the configuration, and others
 /// connect to it by the same entry. So entries have names, and each node resolves its own to where it listens.
-fn hosts(seats: &[(String, Seat)], own: &str) -> String {
-    let line = |(name, seat): &(String, Seat)| {
-        let address = if name == own { seat.listens() } else { seat.address };
+fn hosts(locations: &[(String, Location)], own: &str) -> String {
+    let line = |(name, location): &(String, Location)| {
+        let address = if name == own { location.listens() } else { location.address };
         format!("{address} {name}\n")
     };
-    seats.iter().map(line).collect()
+    locations.iter().map(line).collect()
 }
 
 impl System for ZooKeeper {
@@ -126,9 +126,9 @@ impl System for ZooKeeper {
         };
 
         let mut nodes = Vec::new();
-        for (name, seat) in context.seated() {
-            let mut port = || ports.take_for(seat);
-            nodes.push((name, seat, port()?, port()?, port()?));
+        for (name, location) in context.located() {
+            let mut port = || ports.take_for(location);
+            nodes.push((name, location, port()?, port()?, port()?));
         }
         let value = |name: &str, form: &OptionForm, default: &str| {
             context.option(name).map_or_else(|| default.to_owned(), |text| plain_value(form, text))
@@ -185,22 +185,22 @@ impl System for ZooKeeper {
         } else {
             (1..)
                 .zip(&nodes)
-                .map(|(id, (name, seat, _, quorum, election))| match seat.relayed_to {
-                    None => format!("server.{id}={}:{election}\n", seat.at(*quorum)),
+                .map(|(id, (name, location, _, quorum, election))| match location.relayed_to {
+                    None => format!("server.{id}={}:{election}\n", location.at(*quorum)),
                     Some(_) => format!("server.{id}={name}:{quorum}:{election}\n"),
                 })
                 .collect()
         };
-        let seats: Vec<(String, Seat)> =
-            nodes.iter().map(|(name, seat, ..)| (name.clone(), *seat)).collect();
-        let specs = (1..).zip(nodes).map(|(id, (name, seat, client, quorum, election))| {
+        let locations: Vec<(String, Location)> =
+            nodes.iter().map(|(name, location, ..)| (name.clone(), *location)).collect();
+        let specs = (1..).zip(nodes).map(|(id, (name, location, client, quorum, election))| {
             let dir = context.dir.join(&name);
             let config = format!(
                 "tickTime={tick}\ninitLimit={init_limit}\nsyncLimit={sync_limit}\ndataDir={}\nclientPort={client}\n\
                  clientPortAddress={}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
                  4lw.commands.whitelist=srvr\n{ensemble}",
                 dir.join("data").display(),
-                seat.listens()
+                location.listens()
             );
             let file = |path: &str, contents: String| NodeFile {
                 path: path.into(),
@@ -214,8 +214,8 @@ impl System for ZooKeeper {
                 args.push("-Dzookeeper.forceSync=no".into());
             }
             let mut files = vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))];
-            if seat.relayed_to.is_some() {
-                files.push(file("hosts", hosts(&seats, &name)));
+            if location.relayed_to.is_some() {
+                files.push(file("hosts", hosts(&locations, &name)));
                 args.push(format!("-Djdk.net.hosts.file={}", dir.join("hosts").display()).into());
             }
             args.push((&main_class).into());
@@ -225,7 +225,7 @@ impl System for ZooKeeper {
                 args,
                 files,
                 dir,
-                seat,
+                location,
                 ports: vec![
                     ("client".into(), client),
                     ("quorum".into(), quorum),

@@ -11,7 +11,7 @@ use bakeoff_install::{
     self as install, Availability, Cache, InstallMessage, InstalledProgram, Program, Seal,
     SourceOption, VersionRequest,
 };
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_systems::location_plan::LocationPlan;
 use bakeoff_systems::topology::{self, Component, Member, compose};
 use bakeoff_systems::{self as systems, COMPOSITE, System, exchange};
 
@@ -78,7 +78,8 @@ fn contender<'a>(
     }
     components.sort_by_key(|one| topology::order(one.tier));
     // Described once for their settings. Ports and folders differ by trial.
-    let members = compose(&components, run_dir, 0, &SeatPlan::here(), &mut Allocator::new(None))?;
+    let members =
+        compose(&components, run_dir, 0, &LocationPlan::here(), &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
     let mut between: Vec<(&str, Encryption)> = Vec::new();

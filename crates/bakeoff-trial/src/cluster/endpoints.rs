@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bakeoff_core::study::Endpoint;
-use bakeoff_engine::peer::look_up;
+use bakeoff_engine::address::look_up;
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_systems::System;

@@ -34,7 +34,7 @@ use bakeoff_host::{
 use bakeoff_install::Seal;
 use bakeoff_systems::declaration::Declaration;
 use bakeoff_systems::exchange;
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_systems::location_plan::LocationPlan;
 use bakeoff_systems::topology::{self, Component, Member};
 use bakeoff_systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 
@@ -102,8 +102,8 @@ pub struct ClusterStart<'a> {
     pub dir: &'a Path,
     /// Seed of names and secrets in the configuration.
     pub seed: u64,
-    /// Seats of the nodes.
-    pub seating: &'a SeatPlan,
+    /// Locations of the nodes.
+    pub locating: &'a LocationPlan,
     /// Machines of the run, and the owner of the data there.
     pub on: (&'a Fleet, NodesOf<'a>),
     /// File system of the nodes' directories.
@@ -128,7 +128,7 @@ pub fn start_on_free_ports(
 ) -> Result<ReadyCluster, FleetError> {
     let mut attempt = 1;
     loop {
-        let members = topology::compose(of.components, of.nodes, of.seed, of.seating, ports)?;
+        let members = topology::compose(of.components, of.nodes, of.seed, of.locating, ports)?;
         match start(members, &of, stop, &mut watch) {
             Err(FleetError::Host(error))
                 if error.is_of_a_port() && !ports.is_exact() && attempt < PORT_ATTEMPTS =>
@@ -275,10 +275,10 @@ fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
 fn misplaced(processes: &[Process]) -> Option<String> {
     processes.iter().find_map(|process| {
         let at = process.listens_on();
-        let (name, seat) = (process.name(), process.seat());
+        let (name, location) = (process.name(), process.location());
         let ports: Vec<u16> = process.ports().collect();
-        is_misplaced(&at, seat.listens(), &ports).then(|| {
-            let wanted = seat.listens_at(process.port("client"));
+        is_misplaced(&at, location.listens(), &ports).then(|| {
+            let wanted = location.listens_at(process.port("client"));
             format!("`{name}` listens on {} instead of {wanted}", addresses_text(&at))
         })
     })
@@ -510,7 +510,11 @@ impl ReadyCluster {
     pub fn exposed(&self) -> Vec<String> {
         self.processes()
             .filter_map(|process| {
-                exposure_warning(process.name(), process.seat().listens(), &process.listens_on())
+                exposure_warning(
+                    process.name(),
+                    process.location().listens(),
+                    &process.listens_on(),
+                )
             })
             .collect()
     }
@@ -609,7 +613,7 @@ impl ReadyCluster {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_host::Seat;
+    use bakeoff_host::Location;
 
     use super::*;
 
@@ -618,7 +622,7 @@ mod tests {
         let at = |addresses: &[&str]| {
             let addresses: Vec<SocketAddr> =
                 addresses.iter().map(|address| address.parse().unwrap()).collect();
-            exposure_warning("web-1", Seat::HERE.address, &addresses)
+            exposure_warning("web-1", Location::HERE.address, &addresses)
         };
         assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
         assert_eq!(at(&[]), None);

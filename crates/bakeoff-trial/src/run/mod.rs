@@ -356,7 +356,7 @@ impl Runner<'_> {
             threads: environment.generator_threads,
             run_dir: &run_dir,
             ports: fleet.ports(self.settings.base_port),
-            seating: fleet.seating(),
+            locating: fleet.locating(),
             interrupted: self.interrupted,
             shared_machine: environment.shared_machine,
             fleet,

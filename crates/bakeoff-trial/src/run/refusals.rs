@@ -142,10 +142,10 @@ pub(super) fn check_ports(
     fleet: &Fleet,
 ) -> Result<(), FleetError> {
     let Some(base) = base else { return Ok(()) };
-    let (mut ports, seating) = (fleet.rehearsal(base), fleet.seating());
+    let (mut ports, locating) = (fleet.rehearsal(base), fleet.locating());
     for trial in order {
         let components = &contenders::for_trial(contenders, trial).components;
-        compose(components, dir, 0, &seating, &mut ports)?;
+        compose(components, dir, 0, &locating, &mut ports)?;
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ pub(crate) mod durability;
 mod faults;
 mod history;
 pub(crate) mod load;
+#[cfg(test)]
+mod location_addresses;
 pub(crate) mod neighbours;
 mod power;
 pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
-#[cfg(test)]
-mod seat_addresses;
 mod trial_end;
 pub(crate) mod verdicts;
 
@@ -37,7 +37,7 @@ use bakeoff_engine::works::keyed::{KeyedState, StalenessTracking};
 use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{NodeDisk, Process, logs};
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_systems::location_plan::LocationPlan;
 use bakeoff_systems::{Access, cleanup};
 
 use self::audit::Auditor;
@@ -71,8 +71,8 @@ pub struct TrialContext<'a> {
     pub run_dir: &'a Path,
     /// Ports for servers.
     pub ports: Allocator,
-    /// Seats of the nodes.
-    pub seating: SeatPlan,
+    /// Locations of the nodes.
+    pub locating: LocationPlan,
     /// Set to true to end the trial early.
     pub interrupted: &'a AtomicBool,
     /// True if the user expects other work on this machine.
@@ -401,7 +401,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             nodes,
             dir: &self.home,
             seed: trial.seed,
-            seating: &self.context.seating,
+            locating: &self.context.locating,
             on: (self.context.fleet, whose),
             disk,
         };

@@ -26,7 +26,7 @@ use bakeoff_files as files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{LimitsApplied, Process};
 use bakeoff_host::{NodeDisk, RemovedIfKilled};
-use bakeoff_systems::seat_plan::SeatPlan;
+use bakeoff_systems::location_plan::LocationPlan;
 use bakeoff_systems::{Access, ClientToken};
 use bakeoff_trial::cluster::contenders::{self, PreparedSystem};
 use bakeoff_trial::cluster::{self, ClusterStart, ReadyCluster};
@@ -132,10 +132,10 @@ fn serve(
     let mut ports = Allocator::new(args.ports.base_port);
     reporter.report(&Event::SystemStarting { system: &contender.study_system.name });
     let nodes = &dir.join("nodes");
-    let (components, seating) = (&contender.components, &SeatPlan::here());
+    let (components, locating) = (&contender.components, &LocationPlan::here());
     let on = (&Fleet::Local, NodesOf::Trial);
     let of =
-        ClusterStart { components, nodes, dir, seed: SEED, seating, on, disk: NodeDisk::Machine };
+        ClusterStart { components, nodes, dir, seed: SEED, locating, on, disk: NodeDisk::Machine };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

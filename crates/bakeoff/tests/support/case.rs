@@ -79,9 +79,9 @@ struct ContractFile {
     #[serde(default)]
     cases: Vec<WrittenCase>,
     elsewhere: Option<String>,
-    /// Several addresses, for `trial::seated`, which reads this field itself.
-    #[serde(default, rename = "seated")]
-    _seated: serde_json::Value,
+    /// Several addresses, for `trial::located`, which reads this field itself.
+    #[serde(default, rename = "located")]
+    _located: serde_json::Value,
 }
 
 #[derive(Deserialize)]

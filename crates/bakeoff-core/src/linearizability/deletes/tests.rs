@@ -3,8 +3,9 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::super::history::{OperationOrigin, judge_key};
+use super::super::history::judge_key;
 use super::super::judged_history::HistoryVerdict;
+use super::super::recorded_operation::OperationOrigin;
 use super::*;
 use RecordedAction::{CompareAndSet, Create, Delete, Missing, Read, Write};
 

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use super::super::history::{OperationOrigin, RecordedAction, RecordedOperation};
 use super::super::judged_history::OperationOutcome;
+use super::super::recorded_operation::{OperationOrigin, RecordedAction, RecordedOperation};
 use super::edn::{self, Edn};
 use super::shortened;
 

@@ -9,8 +9,6 @@ use std::io::Write as _;
 
 use bakeoff_core::template::{self, Table, Template, Word, WordValues};
 
-use super::request::Request;
-
 /// Salts that make random words differ between a request's parts. HTTP/2 headers count up from the last one.
 pub(super) const TARGET_SALT: u64 = 0;
 const BODY_SALT: u64 = 1;
@@ -55,13 +53,14 @@ impl RequestWords {
     }
 
     /// Rejects table values that do not fit their place: line breaks in headers, messages that are not Base64.
+    /// `headers`: those of the request.
     ///
     /// # Errors
     /// Names the place, the row and the column.
-    pub fn check_rows(&self, request: &Request, table: &Table) -> Result<(), String> {
+    pub fn check_rows(&self, headers: &[(String, String)], table: &Table) -> Result<(), String> {
         self.target.iter().try_for_each(|target| table.check_text("the URL", target))?;
         self.body.iter().try_for_each(|body| table.check_body(body))?;
-        let headers = request.headers.iter().zip(&self.headers);
+        let headers = headers.iter().zip(&self.headers);
         headers
             .filter_map(|((name, _), template)| Some((name, template.as_ref()?)))
             .try_for_each(|(name, template)| table.check_header(name, template))

@@ -231,9 +231,9 @@ mod tests {
         assert!(text.ends_with("{\"user\": \"b \\\"b\", b \"b}"), "{text}");
         assert!(sent(&request, 0, 2).starts_with("POST /ann HTTP/1.1\r\n"));
         let words = request.words.as_ref().unwrap();
-        assert_eq!(words.check_rows(&request, &users()), Ok(()));
+        assert_eq!(words.check_rows(&request.headers, &users()), Ok(()));
         let broken = Table { rows: vec![vec!["a\r\nb".to_owned()]], ..users() };
-        let error = words.check_rows(&request, &broken).unwrap_err();
+        let error = words.check_rows(&request.headers, &broken).unwrap_err();
         assert!(error.contains("header `X-Id`"), "{error}");
     }
 

@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bakeoff_core::ledger::WriteOutcome;
-use bakeoff_core::linearizability::history::{
-    HISTORY_MAX, History, OperationOrigin, RecordedAction, RecordedOperation, Witness,
+use bakeoff_core::linearizability::history::{HISTORY_MAX, History};
+use bakeoff_core::linearizability::judged_history::{OperationOutcome, Witness};
+use bakeoff_core::linearizability::recorded_operation::{
+    OperationOrigin, RecordedAction, RecordedOperation,
 };
-use bakeoff_core::linearizability::judged_history::OperationOutcome;
 use bakeoff_core::study::Operation;
 
 use super::two_step::Halves;

@@ -1,5 +1,5 @@
 -- Implements the parts of MessagePack that IPROTO needs: writes unsigned numbers, texts and headers, and
--- reads anything. Skips the contents of floats and extensions, which a gate does not use.
+-- reads anything. Skips the contents of floats and extensions, which a gateway does not use.
 
 -- Interpreted, not compiled: with LuaJIT 2.1 of March 2022 this reader was seen, in about one process of fifty, to take
 -- one sound answer in forty for none from then on. What it costs is some microseconds of each request.

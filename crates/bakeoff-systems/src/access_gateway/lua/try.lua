@@ -1,4 +1,4 @@
--- Reports whether the gate's connector loads and works (else 500) and gets an answer (else 503), with the error.
+-- Reports whether the gateway's connector loads and works (else 500) and gets an answer (else 503), with the error.
 
 local function wrong(what, why)
   local text = what .. ": " .. tostring(why)
@@ -7,7 +7,7 @@ local function wrong(what, why)
   ngx.print(text)
 end
 
-local fine, gate = pcall(require, "bakeoff.gate")
-if not fine then return wrong("does not load", gate) end
-local tried, why = pcall(gate.try)
+local fine, gateway = pcall(require, "bakeoff.gateway")
+if not fine then return wrong("does not load", gateway) end
+local tried, why = pcall(gateway.try)
 if not tried then return wrong("does not work", why) end

@@ -2,7 +2,7 @@
 --
 -- The module answers 200 for a grant and for a refusal, so only the body decides.
 
--- The gate's own location; `mod.rs` writes it.
+-- The gateway's own location; `mod.rs` writes it.
 local LOCATION = "/bakeoff/check-access"
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\" }

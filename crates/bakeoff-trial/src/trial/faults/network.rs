@@ -123,7 +123,7 @@ fn separated(groups: &[Vec<&Process>]) -> Vec<CutPath> {
 
 /// Returns the address of a node's network; `None` if it has none of its own.
 fn address(process: &Process) -> Option<Ipv4Addr> {
-    match process.seat().address {
+    match process.location().address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
     }

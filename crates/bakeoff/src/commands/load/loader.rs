@@ -69,7 +69,7 @@ impl Loader<'_> {
             threads: self.request.settings.drive.threads,
             run_dir: self.recorded.as_ref().map_or(&temporary, |recorded| &recorded.path),
             ports: fleet.ports(None),
-            seating: fleet.seating(),
+            locating: fleet.locating(),
             interrupted: self.interrupted,
             shared_machine: this_machine::is_machine_shared(),
             fleet,

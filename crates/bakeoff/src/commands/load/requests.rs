@@ -174,7 +174,7 @@ pub(super) fn read_words(requests: &mut [Request], table: &Table) -> Result<Vec<
             ));
         }
         if let Some(words) = &request.words {
-            words.check_rows(request, table).map_err(|what| {
+            words.check_rows(&request.headers, table).map_err(|what| {
                 Failure::input(format!("`--rows`: {what}"), "correct the file, or the request")
             })?;
         }

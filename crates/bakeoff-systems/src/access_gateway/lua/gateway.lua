@@ -9,7 +9,7 @@ local connector = require(settings.connector)
 local servers = settings.servers
 local turn = 0
 
-local gate = {}
+local gateway = {}
 
 -- Asks the servers in rotation whether a session may access a resource; nil and an error on failure.
 local function ask(session, resource)
@@ -17,7 +17,7 @@ local function ask(session, resource)
   return connector.check(session, resource, servers[turn])
 end
 
-function gate.enter()
+function gateway.enter()
   local session = ngx.var.cookie_session
   if not session then return ngx.exit(ngx.HTTP_FORBIDDEN) end
   local granted, why = ask(session, ngx.var.uri)
@@ -28,7 +28,7 @@ function gate.enter()
 end
 
 -- Asks for a session that does not exist, to reveal faults of the connector.
-function gate.try()
+function gateway.try()
   local granted, why = ask("nobody", "/")
   if granted == nil then
     ngx.status = ngx.HTTP_SERVICE_UNAVAILABLE
@@ -36,4 +36,4 @@ function gate.try()
   end
 end
 
-return gate
+return gateway

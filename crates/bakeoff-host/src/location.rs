@@ -1,9 +1,9 @@
 //! The machine that a node runs on, and its addresses there.
 //!
-//! Descriptions of nodes take both addresses only from the seat: the one to announce and the one to listen on. The same
+//! Descriptions of nodes take both addresses only from the location: the one to announce and the one to listen on. The same
 //! description therefore serves nodes that share this machine and nodes on separate machines.
 //!
-//! Not here: the assignment of seats to nodes (`bakeoff_systems::topology`).
+//! Not here: the assignment of locations to nodes (`bakeoff_systems::topology`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub enum MachineId {
 
 /// The machine of a node, and its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct Location {
     /// Machine.
     pub machine: MachineId,
     /// Address among the machines of the run.
@@ -29,7 +29,7 @@ pub struct Seat {
     pub relayed_to: Option<IpAddr>,
 }
 
-impl Seat {
+impl Location {
     /// This machine, on loopback.
     pub const HERE: Self = Self {
         machine: MachineId::Here,
@@ -52,13 +52,13 @@ impl Seat {
         SocketAddr::new(self.listens(), port)
     }
 
-    /// Returns true if the seat is on this machine without an agent.
+    /// Returns true if the location is on this machine without an agent.
     pub fn is_here(&self) -> bool {
         self.machine == MachineId::Here
     }
 }
 
-impl Default for Seat {
+impl Default for Location {
     fn default() -> Self {
         Self::HERE
     }

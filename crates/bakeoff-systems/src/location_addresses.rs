@@ -1,8 +1,8 @@
-//! Checks that the configuration of every kind's nodes names the addresses of their seats, and no other.
+//! Checks that the configuration of every kind's nodes names the addresses of their locations, and no other.
 //!
 //! Describes each case without starting it.
 //!
-//! Not here: the cases (`testing`), running them (`trial::seat_addresses` in the crate `bakeoff`).
+//! Not here: the cases (`testing`), running them (`trial::location_addresses` in the crate `bakeoff`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,16 +12,18 @@ use std::path::Path;
 
 use bakeoff_engine::tls::CaPem;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{NodeSpec, Seat};
+use bakeoff_host::{Location, NodeSpec};
 use bakeoff_install::InstalledProgram;
 use tempfile::TempDir;
 
-use super::seat_plan::SeatPlan;
-use super::testing::{ADDRESSES, AllowedWord, binary, components, contracts, study, three_seats};
+use super::location_plan::LocationPlan;
+use super::testing::{
+    ADDRESSES, AllowedWord, binary, components, contracts, study, three_locations,
+};
 use super::topology::{Member, compose};
 use super::{Description, registry, without_relays};
 
-/// Addresses at which no node has its seat.
+/// Addresses at which no node has its location.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
 /// Creates a program with all files that any kind expects beside it. It is never started.
@@ -33,7 +35,7 @@ fn nothing_but_names(dir: &Path) -> InstalledProgram {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         path
     };
-    for path in contracts().values().flat_map(|seated| &seated.beside) {
+    for path in contracts().values().flat_map(|located| &located.beside) {
         file(path);
     }
     binary(file("usr/sbin/program"))
@@ -53,7 +55,7 @@ fn texts(node: &NodeSpec) -> Vec<(String, String)> {
     args.chain(env).chain(before).chain(files).collect()
 }
 
-/// Returns the places at which a member names an address without a seat, and records the exceptions used.
+/// Returns the places at which a member names an address without a location, and records the exceptions used.
 fn astray(
     member: &Member<'_>,
     allowed: &[AllowedWord],
@@ -83,17 +85,17 @@ fn astray(
 }
 
 #[test]
-fn nodes_of_every_kind_use_only_addresses_of_seats() {
+fn nodes_of_every_kind_use_only_addresses_of_locations() {
     let folder = TempDir::new().unwrap();
     let installed = nothing_but_names(folder.path());
     let mut seen = BTreeSet::new();
     let mut used = BTreeSet::new();
     let contracts = contracts();
-    for case in contracts.values().flat_map(|seated| &seated.systems) {
+    for case in contracts.values().flat_map(|located| &located.systems) {
         let (name, study) = (&case.name, study(case));
         let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
         let mut ports = Allocator::new(None);
-        let members = compose(&components, folder.path(), 7, &three_seats(), &mut ports);
+        let members = compose(&components, folder.path(), 7, &three_locations(), &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
             seen.insert(member.of.study_system.kind.clone());
             let allowed = &contracts[&member.of.study_system.kind].other_addresses;
@@ -103,43 +105,46 @@ fn nodes_of_every_kind_use_only_addresses_of_seats() {
             let trusted = memory.get::<CaPem>().is_some();
             assert_eq!(tls.is_some(), trusted, "{name}: remote clients have to trust it too");
             let taken: BTreeSet<IpAddr> =
-                member.description.nodes.iter().map(|node| node.seat.address).collect();
+                member.description.nodes.iter().map(|node| node.location.address).collect();
             let nodes = member.of.study_system.nodes as usize;
             assert_eq!(taken.len(), nodes.min(ADDRESSES.len()), "{name}: {taken:?}");
             for node in &member.description.nodes {
-                let own = node.seat.address.to_string();
+                let own = node.location.address.to_string();
                 let texts = texts(node);
                 assert!(texts.iter().any(|(_, text)| text.contains(&own)), "{}: {own}", node.name);
             }
         }
     }
-    let all = contracts.iter().filter(|(_, seated)| seated.no_seat.is_none());
+    let all = contracts.iter().filter(|(_, located)| located.no_location.is_none());
     assert_eq!(seen, all.map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>());
-    let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
+    let allowed = contracts.values().map(|located| located.other_addresses.len()).sum::<usize>();
     assert_eq!(used.len(), allowed, "an exception is unused");
 }
 
-/// Returns a seat whose address a relay has.
-fn relayed(seat: Seat) -> Seat {
-    let IpAddr::V4(address) = seat.address else { unreachable!("the seats are IPv4 addresses") };
+/// Returns a location whose address a relay has.
+fn relayed(location: Location) -> Location {
+    let IpAddr::V4(address) = location.address else {
+        unreachable!("the locations are IPv4 addresses")
+    };
     let [a, b, c, d] = address.octets();
-    Seat { relayed_to: Some([a, b, c + 1, d].into()), ..seat }
+    Location { relayed_to: Some([a, b, c + 1, d].into()), ..location }
 }
 
 #[test]
 fn relayed_nodes_listen_at_one_address_and_announce_another() {
     let folder = TempDir::new().unwrap();
     let installed = nothing_but_names(folder.path());
-    let seats = three_seats().of_role("", "").into_iter().map(relayed).collect();
+    let locations = three_locations().of_role("", "").into_iter().map(relayed).collect();
     let mut seen = BTreeSet::new();
-    for case in contracts().values().flat_map(|seated| &seated.systems) {
+    for case in contracts().values().flat_map(|located| &located.systems) {
         let (name, study) = (&case.name, study(case));
         if without_relays(&study).is_some() {
             continue;
         }
         let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
-        let (seating, mut ports) = (SeatPlan::spread(Vec::clone(&seats)), Allocator::new(None));
-        let members = compose(&components, folder.path(), 7, &seating, &mut ports);
+        let (locating, mut ports) =
+            (LocationPlan::spread(Vec::clone(&locations)), Allocator::new(None));
+        let members = compose(&components, folder.path(), 7, &locating, &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
             seen.insert(member.of.study_system.kind.clone());
             let nodes = &member.description.nodes;
@@ -147,7 +152,7 @@ fn relayed_nodes_listen_at_one_address_and_announce_another() {
                 let names = |node: &NodeSpec, address: &str| {
                     texts(node).iter().any(|(_, text)| text.contains(address))
                 };
-                let listens = node.seat.listens().to_string();
+                let listens = node.location.listens().to_string();
                 for other in nodes {
                     let is_own = other.name == node.name;
                     assert_eq!(names(other, &listens), is_own, "{name}: {}, {listens}", other.name);
@@ -158,7 +163,7 @@ fn relayed_nodes_listen_at_one_address_and_announce_another() {
                 }
                 for (port, number) in &node.ports {
                     let [announced, listens] =
-                        [node.seat.at(*number), node.seat.listens_at(*number)];
+                        [node.location.at(*number), node.location.listens_at(*number)];
                     let is_announced = names(node, &announced.to_string());
                     let is_listened_at = names(node, &listens.to_string());
                     assert!(!is_announced || is_listened_at, "{name}: {}, {port}", node.name);
@@ -166,7 +171,7 @@ fn relayed_nodes_listen_at_one_address_and_announce_another() {
             }
             let reached: Vec<IpAddr> =
                 member.nodes.iter().map(|node| node.target.address.ip()).collect();
-            let announced: Vec<IpAddr> = nodes.iter().map(|node| node.seat.address).collect();
+            let announced: Vec<IpAddr> = nodes.iter().map(|node| node.location.address).collect();
             assert_eq!(reached, announced, "{name}");
         }
     }
