@@ -13,7 +13,7 @@ use bakeoff_files as files;
 /// Largest CSV file, in bytes. A load keeps it in memory.
 const FILE_MAX: u64 = 256 << 20;
 /// Largest text file, in bytes.
-const TEXT_MAX: u64 = 1 << 20;
+const TEXT_MAX: u64 = 512 << 10;
 
 /// A CSV file in memory.
 #[derive(Debug)]

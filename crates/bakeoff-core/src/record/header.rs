@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SystemRecord;
 use crate::plan::Trial;
-use crate::study::{Study, shipped};
+use crate::study::{Study, StudySource, shipped};
 use crate::units::ByteCount;
 
 /// Describes a run: its study, systems, machine and order of trials.
@@ -26,6 +26,9 @@ pub struct RunHeader {
     pub started: String,
     /// Study with all defaults filled in.
     pub study: Study,
+    /// Text that the study comes from; `None` for a load that no study describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<StudySource>,
     /// Seed of the order, the keys, the values and the arrivals.
     pub seed: u64,
     /// Trials in the order in which they run. After reading, includes those of extensions.
@@ -80,6 +83,7 @@ impl RunHeader {
             started: String::new(),
             order: crate::plan::plan(&study, seed),
             study,
+            source: None,
             seed,
             environment: Environment::default(),
             systems: Vec::new(),

@@ -26,6 +26,10 @@ use super::{BitFlipOf, Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsis
 /// Maximum operations of a load, keys of a workload, and similar counts.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 const COUNT: Form = Form::Whole { min: 1, max: COUNT_MAX };
+/// Maximum number of trials of each combination.
+pub(super) const TRIALS_EACH_MAX: u64 = 1000;
+/// Maximum number of injections of each fault in a trial.
+pub(super) const REPEAT_MAX: u64 = 100;
 /// Number of clients of a stage.
 pub(super) const CLIENTS: Form = Form::Whole { min: 1, max: 100_000 };
 /// Weight of an operation in a mix.
@@ -91,13 +95,13 @@ pub(super) static STUDY: Table = Table {
         ),
         default(
             "repeat",
-            Form::Whole { min: 1, max: 100 },
+            Form::Whole { min: 1, max: REPEAT_MAX },
             "1",
             "Number of injections of each fault in a trial.",
         ),
         default(
             "trials",
-            Form::Whole { min: 1, max: 1000 },
+            Form::Whole { min: 1, max: TRIALS_EACH_MAX },
             "7",
             "Number of trials of each combination of system, workload and load. If trials scatter by 3 %, 7 of \
              them show differences of 10 % among three systems. Two systems need 5.",

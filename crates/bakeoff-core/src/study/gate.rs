@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::parse::systems::option_form;
 use super::{Clusters, DecidingPlace, Kind, Load, Study, System};
 use crate::suggest::suggest;
@@ -16,14 +18,26 @@ use crate::units::shown;
 /// Names of a gate's systems, in order.
 pub const BUILDS: [&str; 2] = ["base", "new"];
 
+/// Holds the system of a gate and its two builds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateBuilds {
+    /// Name of a system of the study.
+    pub system: String,
+    /// Builds in the order of [`BUILDS`].
+    pub builds: [Build; 2],
+}
+
 /// Holds the settings of one build.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// Program that replaces the study's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// Version that replaces the study's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Options that replace or extend the study's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
 

@@ -7,7 +7,6 @@
 //! passed to `parse` as [`Kind`]s).
 
 mod diagnostic;
-mod entries;
 pub mod fault;
 mod field;
 mod fields;
@@ -20,15 +19,17 @@ mod placed;
 mod question;
 mod quick;
 mod reading;
+#[cfg(test)]
+mod reference;
 mod scale;
 pub mod schema;
 pub mod shipped;
+mod source;
 mod system;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod tree;
 mod workload;
-mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use fault::{
@@ -36,7 +37,7 @@ pub use fault::{
     MaintenanceOffer, MaintenanceScope,
 };
 pub use field::NAMES_MAX;
-pub use gate::{BUILDS, Build, NoGate};
+pub use gate::{BUILDS, Build, GateBuilds, NoGate};
 pub use kind::{
     CredentialForm, Kind, KindOption, OptionForm, PRODUCT, ProcessText, Role, Tier,
     UnknownPlaceholder,
@@ -46,12 +47,12 @@ pub use parse::{Surroundings, TableError, TableFile, UncheckedSurroundings, pars
 pub use placed::{ByteRange, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;
 pub use quick::QuickForm;
+pub use source::{SourcedStudy, StudyChanges, StudyFiles, StudySource};
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
 pub use tree::{STUDY_SIZE_MAX, YamlWords, read_yaml};
 pub use workload::{HttpRequest, Payload, ReadConsistency, Rows, Workload};
-pub use write::recheck;
 
 pub use crate::suggest::suggest;
 pub use crate::workload::{KeyOrder, Keys, Operation, ValueSizes};

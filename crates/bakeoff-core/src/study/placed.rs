@@ -73,6 +73,31 @@ impl PlacedNode {
         PlacedNode { at: 0..0, value, weight: 0, height: 0 }
     }
 
+    /// Returns the value of a mapping's entry.
+    pub(super) fn entry(&self, name: &str) -> Option<&PlacedNode> {
+        let PlacedValue::Map(entries) = &self.value else { return None };
+        entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
+    }
+
+    /// Returns the mapping with the entries of another one, which replace those of the same name.
+    pub(super) fn with(&self, other: &PlacedNode) -> PlacedNode {
+        let (PlacedValue::Map(own), PlacedValue::Map(others)) = (&self.value, &other.value) else {
+            return self.clone();
+        };
+        let is_replaced = |entry: &PlacedEntry| others.iter().any(|one| one.key == entry.key);
+        let kept = own.iter().filter(|entry| !is_replaced(entry));
+        self.holding(PlacedValue::Map(kept.chain(others).cloned().collect()))
+    }
+
+    /// Returns true for a list or mapping without entries.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.value {
+            PlacedValue::List(items) => items.is_empty(),
+            PlacedValue::Map(entries) => entries.is_empty(),
+            PlacedValue::Scalar { .. } => false,
+        }
+    }
+
     /// Replaces the value, keeping the position.
     pub(super) fn holding(&self, value: PlacedValue) -> PlacedNode {
         PlacedNode { at: self.at.clone(), value, weight: self.weight, height: self.height }

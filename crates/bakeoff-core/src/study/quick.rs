@@ -76,7 +76,7 @@ mod tests {
     use super::super::parse::tests::{EVERY_FIELD, read_shipped};
     use super::super::shipped::shipped;
     use super::super::testing::kinds;
-    use super::super::{Stop, parse, recheck};
+    use super::super::{Stop, parse};
     use super::*;
 
     /// Study of two workloads. The second one carries the question.
@@ -114,7 +114,6 @@ published:
         let whole = study.clone();
         let quick = study.quick_form().unwrap_or_else(|wrong| panic!("{wrong}"));
         assert_eq!(quick.deciding_place(), whole.deciding_place());
-        recheck(&quick, "record", &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"));
         quick
     }
 
@@ -193,7 +192,6 @@ published:
             assert!(!quick.published.is_empty(), "{name}");
             let first = (&quick.published[0].workload[..], &quick.published[0].load[..]);
             assert_eq!(first, place, "{name} begins with figures of another workload");
-            recheck(&quick, name, &kinds()).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
         }
         assert_eq!(with_form, COMPARISONS);
     }

@@ -12,6 +12,12 @@ use super::tree::{ByteRange, DiagnosticSink, Entry, Node, Value};
 use crate::suggest::{list, nearest, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
+/// Returns true for dotted numbers, or the first of them.
+pub(super) fn is_version(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(allowed)
+}
+
 /// Wraps a mapping whose fields are those of a table.
 pub(super) struct Fields<'a> {
     table: &'static Table,
@@ -131,9 +137,7 @@ impl<'a> Fields<'a> {
     /// Parses a version: dotted numbers, or the first of them.
     pub(super) fn version(&self, sink: &mut DiagnosticSink<'_>, field: &str) -> Option<String> {
         let version = self.text(sink, field)?.trim().to_owned();
-        let allowed =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
-        if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
+        if is_version(&version) {
             return Some(version);
         }
         let what = format!("`{}` is not a version", shown(&version));

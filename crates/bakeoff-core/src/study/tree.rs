@@ -16,8 +16,8 @@ pub(super) use super::placed::{
 };
 use crate::units::shown;
 
-/// Maximum size of a study in bytes.
-pub const STUDY_SIZE_MAX: usize = 1 << 20;
+/// Maximum size of a study in bytes: a record holds it, escaped, in at most 1 MiB.
+pub const STUDY_SIZE_MAX: usize = 512 << 10;
 /// Maximum nesting depth; a study needs six levels.
 const DEPTH_MAX: usize = 24;
 /// Maximum weight of a tree with expanded aliases: bytes of text, and [`NODE_WEIGHT`] for each node.

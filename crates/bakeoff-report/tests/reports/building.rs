@@ -129,6 +129,7 @@ pub(crate) fn record(study: Study) -> Record {
             bakeoff_sha256: None,
             started: "2026-11-21T20:24:50Z".to_owned(),
             study,
+            source: None,
             seed: 42,
             order,
             environment: Environment {

@@ -29,7 +29,7 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::repeat::{ExtraRounds, extra_rounds};
 use bakeoff_core::stats::sequential;
-use bakeoff_core::study::Study;
+use bakeoff_core::study::{SourcedStudy, Study};
 
 use self::folder::{RECORD, RunFolder};
 use self::progress::Progress;
@@ -110,7 +110,7 @@ impl Runner<'_> {
     /// If a program, a machine or the disk refuses the run. Failed trials are in the record instead.
     pub fn begin(
         &mut self,
-        study: Study,
+        SourcedStudy { study, source }: SourcedStudy,
         seed: u64,
         order: Vec<Trial>,
         gate: Option<Gate>,
@@ -143,6 +143,7 @@ impl Runner<'_> {
             bakeoff_sha256: this_machine::own_sha256(),
             started: bakeoff_clock::wall::utc_now(),
             study: study.clone(),
+            source: Some(source),
             seed,
             order: order.clone(),
             environment: prepared.environment.clone(),

@@ -178,7 +178,7 @@ fn quoted(word: &str) -> String {
 pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), FleetError> {
     let header = &record.header;
     let name = file.display().to_string();
-    study::recheck(&header.study, &name, &systems::kinds())?;
+    record.check_study(&name, &systems::kinds())?;
     let names = |trial: &bakeoff_core::plan::Trial| {
         header.study.systems.iter().any(|one| one.name == trial.system)
             && header.study.workloads.iter().any(|one| one.name == trial.workload)

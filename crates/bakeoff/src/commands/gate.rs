@@ -17,7 +17,7 @@ use bakeoff_clock::wall::{since, utc_now};
 use bakeoff_core::plan;
 use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
-use bakeoff_core::study::{Build, Study};
+use bakeoff_core::study::{Build, GateBuilds, SourcedStudy, Study, StudyChanges};
 use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{GateOutcome, RunComparison};
 use bakeoff_report::comparison;
@@ -35,7 +35,7 @@ use crate::cli::{CompareFormat, GateArgs};
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::conditions::{self, Conditions};
 use crate::commands::report::Rendering;
-use crate::commands::study_file::load_study;
+use crate::commands::study_file::changed_study;
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
 
@@ -72,13 +72,14 @@ fn judged(
             runner.go_on(run, args.trust.into())?
         }
         (None, Some(study)) => {
-            let (study, gate) = asked(study, args)?;
-            let (seed, order) = seeded_plan(&study, args.options.seed);
-            let (trials, takes) = (order.len(), Progress::new(&study, &[]).whole(&order));
-            let longest = longest(&study, &order, &gate);
-            let started = GateStarted { study: &study, gate: &gate, trials, takes, longest };
+            let (sourced, gate) = asked(study, args)?;
+            let study = &sourced.study;
+            let (seed, order) = seeded_plan(study, args.options.seed);
+            let (trials, takes) = (order.len(), Progress::new(study, &[]).whole(&order));
+            let longest = longest(study, &order, &gate);
+            let started = GateStarted { study, gate: &gate, trials, takes, longest };
             runner.reporter.report(&Event::GateStarted(started));
-            runner.begin(study, seed, order, Some(gate))?
+            runner.begin(sourced, seed, order, Some(gate))?
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
@@ -161,11 +162,9 @@ fn affordable(before: u32, elapsed: Duration, longest: Duration) -> u32 {
 }
 
 /// Returns the study and the conditions of the gate. Rejects all invalid input before anything is fetched or started.
-fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure> {
-    let mut whole = load_study(study)?;
-    if let Some(scale) = args.scale {
-        whole = whole.scaled(scale)?;
-    }
+fn asked(study: &str, args: &GateArgs) -> Result<(SourcedStudy, record::Gate), Failure> {
+    let of_file = changed_study(study, StudyChanges::default())?;
+    let whole = &of_file.study;
     let system = match (&args.builds.system, &whole.systems[..]) {
         (Some(name), _) => name.clone(),
         (None, [only]) => only.name.clone(),
@@ -188,9 +187,10 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     if builds[0].options == builds[1].options {
         refuse_same_file(&builds)?;
     }
-    let mut study = whole
-        .gate(&system, &builds, &systems::kinds())
-        .map_err(|(what, hint)| Failure::input(what, hint))?;
+    let gate = Some(GateBuilds { system: system.clone(), builds });
+    let mut changes = StudyChanges { scale: args.scale, gate, ..StudyChanges::default() };
+    let sourced = of_file.changed(changes.clone(), &systems::kinds())?;
+    let study = &sourced.study;
     let places: Vec<String> = study
         .workloads
         .iter()
@@ -207,10 +207,11 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     let trials_max = args.demands.max_trials.unwrap_or(rounds::EXTENDED_MAX);
     let losses = Losses::asked(detect, args.demands.fail_if.len());
     let enough = rounds::rounds(losses, rounds::SCATTER, leading);
-    study.trials = args.demands.trials.unwrap_or_else(|| enough.min(trials_max));
+    changes.trials = Some(args.demands.trials.unwrap_or_else(|| enough.min(trials_max)));
+    let sourced = sourced.changed(changes, &systems::kinds())?;
     let fail_if = args.demands.fail_if.iter().map(ToString::to_string).collect();
     let trials_max = args.demands.trials.is_none().then_some(trials_max);
-    Ok((study, record::Gate { system, fail_if, detect, trials_max }))
+    Ok((sourced, record::Gate { system, fail_if, detect, trials_max }))
 }
 
 /// Parses the options of one build.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::record::{Record, SystemRecord};
-use bakeoff_core::study::{self, Study};
+use bakeoff_core::study::{self, SourcedStudy};
 use bakeoff_files as files;
 use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
 use bakeoff_systems as systems;
@@ -44,7 +44,7 @@ pub(crate) fn run(
         }
         return Ok(answer(&Reproduction::new(&there, &here), args));
     }
-    let study = study_of(&text, &there, args)?;
+    let sourced = study_of(&text, &there, args)?;
     let options = RunOptions {
         seed: Some(there.header.seed),
         threads: args.threads.or(Some(there.header.environment.generator_threads)),
@@ -55,8 +55,8 @@ pub(crate) fn run(
         watch: args.watch.clone(),
     };
     let mut runner = Runner { settings: options.settings(), places: None, reporter, interrupted };
-    let (seed, order) = seeded_plan(&study, options.seed);
-    let (folder, complete) = runner.begin(study, seed, order, None)?;
+    let (seed, order) = seeded_plan(&sourced.study, options.seed);
+    let (folder, complete) = runner.begin(sourced, seed, order, None)?;
     let (folder_path, on) = (&*folder.path, options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let rendering = Rendering::new(folder::read(&folder.path)?);
@@ -85,8 +85,8 @@ fn answer(found: &Reproduction, args: &ReproduceArgs) -> ExitCode {
     }
 }
 
-/// Returns the study of a record, with the recorded versions. Refuses gates and untrusted records.
-fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
+/// Returns the study of a record, with the recorded versions and rounds. Refuses gates and untrusted records.
+fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<SourcedStudy, Failure> {
     let header = &there.header;
     if header.gate.is_some() {
         return Err(Failure::input(
@@ -95,28 +95,37 @@ fn study_of(text: &[u8], there: &Record, args: &ReproduceArgs) -> Result<Study, 
         ));
     }
     let name = args.run.display().to_string();
-    study::recheck(&header.study, &name, &systems::kinds())?;
+    let source = there.check_study(&name, &systems::kinds())?;
     RecordTrust::from(args.trust).check(&folder::record_file(&args.run), text, header)?;
     trust::refuse_changed_programs(header, &name)?;
-    let mut study = header.study.clone();
-    for study_system in &mut study.systems {
+    let mut changes = source.changes.clone();
+    changes.trials = Some(header.study.trials);
+    for study_system in &header.study.systems {
         let Some(recorded) = header.systems.iter().find(|one| one.name == study_system.name) else {
             continue;
         };
-        keep_version(study_system, recorded);
-        for (role, part) in &mut study_system.parts {
+        changes.versions.extend(version(&study_system.name, study_system, recorded));
+        for (role, part) in &study_system.parts {
             let recorded = recorded.parts.iter().find(|one| one.role == *role);
-            recorded.into_iter().for_each(|recorded| keep_version(part, &recorded.part));
+            let name = format!("{}/{role}", study_system.name);
+            changes
+                .versions
+                .extend(recorded.and_then(|recorded| version(&name, part, &recorded.part)));
         }
     }
-    Ok(study)
+    let sourced = SourcedStudy { study: header.study.clone(), source: source.clone() };
+    Ok(sourced.changed(changes, &systems::kinds())?)
 }
 
-/// Sets the recorded version of a program that bakeoff finds or fetches itself.
-fn keep_version(study_system: &mut study::System, recorded: &SystemRecord) {
+/// Returns the name and recorded version of a program that bakeoff finds or fetches itself.
+fn version(
+    name: &str,
+    study_system: &study::System,
+    recorded: &SystemRecord,
+) -> Option<(String, String)> {
     let system = systems::by_kind(&study_system.kind);
     let is_found = system.is_some_and(|system| system.declares().origin.recipe().is_some());
-    if is_found && study_system.is_started() && study_system.program.is_none() {
-        study_system.version = recorded.version.clone().or_else(|| study_system.version.clone());
-    }
+    let version = recorded.version.clone()?;
+    (is_found && study_system.is_started() && study_system.program.is_none())
+        .then(|| (name.to_owned(), version))
 }

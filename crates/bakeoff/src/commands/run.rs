@@ -9,7 +9,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::record::{RoundCount, TrialOutcome, TrialRecord};
 use bakeoff_core::repeat::is_repeated;
-use bakeoff_core::study::{self, Study};
+use bakeoff_core::study::StudyChanges;
 use bakeoff_trial::event::{Event, Reporter};
 use bakeoff_trial::run::folder::{self, RunFolder};
 use bakeoff_trial::run::trust::RecordTrust;
@@ -17,7 +17,7 @@ use bakeoff_trial::run::{RunSettings, Runner, seeded_plan};
 
 use crate::cli::{Format, RunArgs};
 use crate::commands::report::{self, Rendering};
-use crate::commands::study_file::load_study;
+use crate::commands::study_file::changed_study;
 use crate::failure::{Failure, NOT_VALID, UNREACHABLE};
 use crate::messages;
 
@@ -34,16 +34,16 @@ pub(crate) fn run(
     let settings = RunSettings { rounds, ..args.options.settings() };
     let mut runner = Runner { settings, places: None, reporter, interrupted };
     if let (true, Some(study)) = (args.prepare, &args.study) {
-        runner.fill_caches(&study_for(study, args)?)?;
+        runner.fill_caches(&changed_study(study, changes(args))?.study)?;
         messages::output("All programs are in place; nothing was run.");
         return Ok(ExitCode::SUCCESS);
     }
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust.into())?,
         (None, Some(study)) => {
-            let study = study_for(study, args)?;
-            let (seed, order) = seeded_plan(&study, args.options.seed);
-            runner.begin(study, seed, order, None)?
+            let sourced = changed_study(study, changes(args))?;
+            let (seed, order) = seeded_plan(&sourced.study, args.options.seed);
+            runner.begin(sourced, seed, order, None)?
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
@@ -126,44 +126,14 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
     })
 }
 
-/// Returns the study, or its quick form with `--quick`, changed by `--scale`, `--trials`, `--faults` and `--repeat`.
-fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
-    let mut study = load_study(study)?;
-    if args.quick {
-        study = study.quick_form()?;
+/// Returns the changes of `--quick`, `--scale`, `--trials`, `--faults` and `--repeat`.
+fn changes(args: &RunArgs) -> StudyChanges {
+    StudyChanges {
+        quick: args.quick,
+        scale: args.scale,
+        trials: args.trials,
+        faults: args.faults.clone(),
+        repeat: args.repeat,
+        ..StudyChanges::default()
     }
-    if let Some(scale) = args.scale {
-        study = study.scaled(scale)?;
-    }
-    if let Some(trials) = args.trials {
-        study.trials = trials;
-    }
-    keep_faults(&mut study, &args.faults)?;
-    if let Some(repeat) = args.repeat.filter(|_| !study.faults.is_empty()) {
-        study.repeat = repeat;
-    }
-    Ok(study)
-}
-
-/// Keeps only the named faults of a study, and those of named sequences, in the study's order; all without names.
-fn keep_faults(study: &mut Study, names: &[String]) -> Result<(), Failure> {
-    let known = || study.faults.iter().map(|fault| fault.name.as_str());
-    if let Some(unknown) = names.iter().find(|name| known().all(|known| known != *name)) {
-        let what = format!("study `{}` has no fault `{unknown}`", study.name);
-        let hint = match study.faults.is_empty() {
-            true => "add `faults` to the study".to_owned(),
-            false => study::suggest(unknown, known(), "its faults:"),
-        };
-        return Err(Failure::input(what, hint));
-    }
-    if names.is_empty() {
-        return Ok(());
-    }
-    let named = study.faults.iter().filter(|fault| names.contains(&fault.name));
-    let members: Vec<String> = named.flat_map(|fault| fault.sequence.clone()).collect();
-    for fault in &mut study.faults {
-        fault.alone = names.contains(&fault.name);
-    }
-    study.faults.retain(|fault| fault.alone || members.contains(&fault.name));
-    Ok(())
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_core::study::{self, SourcedStudy, Study, StudyChanges, shipped};
 use bakeoff_files as files;
 use bakeoff_fleet::warnings;
 use bakeoff_systems as systems;
@@ -20,6 +20,13 @@ const STUDY_MAX: u64 = 16 << 20;
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     let StudyText { name, file, text } = study_text(asked)?;
     Ok(study::parse_within(&name, &file, &text, &systems::kinds(), &ThisMachine)?)
+}
+
+/// Parses a study like [`load_study`], and applies the changes of the command line.
+pub(crate) fn changed_study(asked: &str, changes: StudyChanges) -> Result<SourcedStudy, Failure> {
+    let StudyText { name, file, text } = study_text(asked)?;
+    let of = (&*name, &*file, &*text);
+    Ok(SourcedStudy::read(of, changes, &systems::kinds(), &ThisMachine)?)
 }
 
 /// Text of a study.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use bakeoff_core::record::chain;
 use serde_json::{Value, json};
 
 use crate::support::{Bench, CommandOutput, array, bakeoff, text};
@@ -46,6 +47,19 @@ fn alter(run: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     change(&mut lines[line]);
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     fs::write(file, text).unwrap();
+}
+
+/// Puts another study into a run's record, as its text and as what follows from that.
+fn plant_study(run: &Path, text: &str) {
+    let kinds = bakeoff_systems::kinds();
+    alter(run, 0, |header| {
+        let name = header["source"]["name"].as_str().unwrap().to_owned();
+        if let Ok(study) = bakeoff_core::study::parse(&name, &name, text, &kinds) {
+            header["study"] = json!(study);
+        }
+        header["source"]["text"] = json!(text);
+        header["source"]["sha256"] = json!(chain::sha256(text.as_bytes()));
+    });
 }
 
 fn report(run: &Path) -> CommandOutput {
@@ -246,6 +260,8 @@ fn altered_study_or_order_is_not_resumed() {
         header["study"]["systems"][0]["name"] = json!("x/../../../dear");
         header["order"][1]["system"] = json!("x/../../../dear");
     });
+    resume_trusted(&run).ends_with(2).complains(&["does not follow from its text"]);
+    plant_study(&run, &STUDY.replace("one:", "x/../../../dear:"));
     resume_trusted(&run).ends_with(2).complains(&["x/../../../dear"]);
     assert!(dear.exists());
 
@@ -254,7 +270,7 @@ fn altered_study_or_order_is_not_resumed() {
     resume_trusted(&run).ends_with(2).complains(&["does not follow from its study and seed"]);
 
     let (_dir, run) = self::run();
-    alter(&run, 0, |header| header["study"]["loads"][0]["clients"] = json!([2_000_000]));
+    plant_study(&run, &STUDY.replace("clients: 1", "clients: 2000000"));
     resume_trusted(&run).ends_with(2).complains(&["2000000", "clients"]);
 }
 
@@ -265,13 +281,9 @@ fn recorded_program_is_verified_before_execution() {
     let script = format!("#!/bin/sh\ntouch {}\necho 'etcd Version: 3.5.0'\n", mark.display());
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    alter(&run, 0, |header| {
-        let system = &mut header["study"]["systems"][0];
-        system["kind"] = json!("etcd");
-        system["options"] = json!({});
-        system["program"] = json!(program);
-        header["systems"][0]["sha256"] = json!("0".repeat(64));
-    });
+    let system = format!("kind: etcd, program: {}", program.display());
+    plant_study(&run, &STUDY.replace("kind: canary, options: {sync: none}", &system));
+    alter(&run, 0, |header| header["systems"][0]["sha256"] = json!("0".repeat(64)));
     resume_trusted(&run).ends_with(2).complains(&["SHA-256", "it was not executed"]);
     assert!(!mark.exists());
 }
@@ -294,13 +306,13 @@ fn writable_run_is_resumed_only_with_trust() {
 fn plant(dir: &Path, run: &Path) -> PathBuf {
     let mark = dir.join("executed");
     let shell = sha256(Path::new("/bin/sh"));
+    let command = format!("[/bin/sh, -c, touch {}, \"{{port}}\"]", mark.display());
+    let system = format!("kind: process, process: {{command: {command}}}");
+    let study = STUDY
+        .replace("kind: canary, options: {sync: none}", &system)
+        .replace("mix: {put: 1}, keys: {count: 100}", "mix: {request: 1}");
+    plant_study(run, &study);
     alter(run, 0, |header| {
-        let system = &mut header["study"]["systems"][0];
-        system["kind"] = json!("process");
-        system["options"] = json!({});
-        system["process"] =
-            json!({"command": ["/bin/sh", "-c", format!("touch {}", mark.display()), "{port}"]});
-        header["study"]["workloads"][0]["mix"] = json!({"request": 1});
         header["systems"][0]["kind"] = json!("process");
         header["systems"][0]["sha256"] = json!(shell);
     });
@@ -308,7 +320,7 @@ fn plant(dir: &Path, run: &Path) -> PathBuf {
 }
 
 fn sha256(file: &Path) -> String {
-    bakeoff_core::record::chain::sha256(&fs::read(file).unwrap())
+    chain::sha256(&fs::read(file).unwrap())
 }
 
 #[test]

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{Action, ReadAction, TIME, Verb, any_system, nodes, nodes_of, time, written};
+use super::verb::{Action, ReadAction, TIME, Verb, any_system, nodes, nodes_of, time};
 use super::{Fault, FaultAction};
-use crate::study::entries::{Entries, duration};
 use crate::study::field::{Form, default, maybe};
 use crate::study::{FaultNode, Study};
 use crate::units::{self, duration_text, share_text};
@@ -93,14 +92,6 @@ impl Action for PacketDelay {
         };
         let (by, lasts) = (duration_text(self.by), duration_text(self.lasts));
         format!("packets of {whom} {by}{jitter} late for {lasts}{loss}")
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("delay", written(&fault.target));
-        to.add("for", duration(self.lasts));
-        to.add("by", duration(self.by));
-        to.add("jitter", duration(self.jitter));
-        to.add("loss", self.loss);
     }
 
     fn needs_network(&self) -> bool {

@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{
-    Action, FaultedSystem, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time, written,
-};
+use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time};
 use super::{Fault, FaultAction};
-use crate::study::entries::{Entries, duration};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
@@ -144,16 +141,6 @@ impl Action for DiskBreak {
 
     fn text(&self, whom: &str, _: &Fault) -> String {
         format!("disk of {whom} {} for {}", self.fault, duration_text(self.lasts))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("disk", written(&fault.target));
-        match self.fault {
-            DiskFault::Slow { sync_delay } => to.add("sync-delay", duration(sync_delay)),
-            DiskFault::Stalled => to.add("stall", true),
-            DiskFault::Full => to.add("full", true),
-        }
-        to.add("for", duration(self.lasts));
     }
 }
 

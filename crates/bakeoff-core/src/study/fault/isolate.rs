@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time, written};
+use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration, quoted};
 use crate::study::field::{Form, default, maybe};
 use crate::units::{self, duration_text};
 
@@ -46,10 +45,6 @@ impl CutDirection {
 
     fn is_both(&self) -> bool {
         *self == Self::Both
-    }
-
-    fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
     }
 }
 
@@ -100,13 +95,6 @@ impl Action for Isolation {
         };
         let existing = if self.existing { ", open connections only" } else { "" };
         format!("{whom} cut off for {}{way}{existing}", duration_text(self.lasts))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("isolate", written(&fault.target));
-        to.add("for", duration(self.lasts));
-        to.option("direction", (!self.direction.is_both()).then(|| quoted(self.direction.word())));
-        to.option("existing", self.existing.then(|| quoted("only")));
     }
 
     fn needs_network(&self) -> bool {

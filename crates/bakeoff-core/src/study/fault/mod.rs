@@ -42,7 +42,6 @@ pub(super) use self::table::FAULT_NODE;
 pub use self::table::FaultAction;
 pub(super) use self::table::{FAULT, VERBS};
 pub(super) use self::verb::{FaultedSystem, NODE_HINT, OTHERS, ReadAction, Verb};
-use super::entries::Entries;
 use super::{Study, System};
 use crate::units;
 
@@ -192,11 +191,6 @@ impl Fault {
             None => node,
         };
         action.text(&whom, self)
-    }
-
-    /// Writes the fields of its verb.
-    pub(super) fn write(&self, to: &mut Entries) {
-        self.action.action().write(self, to);
     }
 }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::verb::{Action, ReadAction, Verb, any_system, time};
 use super::{Fault, FaultTarget};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration, list, quoted};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::{Fields, seen, text};
 use crate::study::tree::{DiagnosticSink, Value};
@@ -90,13 +89,6 @@ impl Action for Partition {
             .map(|group| group.iter().map(FaultNode::to_string).collect::<Vec<_>>().join(" and "));
         let groups = groups.collect::<Vec<_>>().join(" cut off from ");
         format!("{groups} for {}", duration_text(self.lasts))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        let words =
-            |group: &Vec<FaultNode>| list(group.iter().map(|node| quoted(&node.to_string())));
-        to.add("partition", list(fault.groups.iter().map(words)));
-        to.add("for", duration(self.lasts));
     }
 
     fn needs_network(&self) -> bool {

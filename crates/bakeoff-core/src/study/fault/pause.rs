@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time, written};
+use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration};
 use crate::units::{self, duration_text};
 
 /// SIGSTOP, then SIGCONT.
@@ -37,10 +36,5 @@ impl Action for Pause {
 
     fn text(&self, whom: &str, _: &Fault) -> String {
         format!("{whom} paused for {}", duration_text(self.lasts))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("pause", written(&fault.target));
-        to.add("for", duration(self.lasts));
     }
 }

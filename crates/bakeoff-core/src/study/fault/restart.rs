@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, Verb, nodes, nodes_of, written};
+use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, Verb, nodes, nodes_of};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration, quoted};
 use crate::study::field::{Form, maybe};
 use crate::study::tree::DiagnosticSink;
 use crate::units::{self, duration_text};
@@ -80,12 +79,6 @@ impl Action for Restart {
         let to = fault.to.as_ref().map(|to| format!(" with version {to}"));
         let (to, every) = (to.unwrap_or_default(), duration_text(self.every));
         format!("{whom} restarted{to}, one every {every}")
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("restart", written(&fault.target));
-        to.add("every", duration(self.every));
-        to.option("to", fault.to.as_deref().map(quoted));
     }
 
     fn is_rolling(&self) -> bool {

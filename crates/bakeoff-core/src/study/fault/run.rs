@@ -7,10 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceScope};
-use super::verb::{Action, FaultedSystem, NODES, OTHERS, ReadAction, Verb, nodes, written};
+use super::verb::{Action, FaultedSystem, NODES, OTHERS, ReadAction, Verb, nodes};
 use super::{Fault, FaultAction, FaultTarget};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration, quoted};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
@@ -145,16 +144,6 @@ impl Action for MaintenanceRun {
         match self.times {
             1 => what,
             times => format!("{what} {times} times, every {}", duration_text(self.every)),
-        }
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("run", quoted(self.operation.name()));
-        // Maintenance of a whole system names no node.
-        to.option("node", (fault.target != USUAL).then(|| written(&fault.target)));
-        if self.times > 1 {
-            to.add("every", duration(self.every));
-            to.add("times", self.times);
         }
     }
 

@@ -10,7 +10,6 @@ use super::verb::{Action, ReadAction, TIME, Verb, any_system};
 use super::{Fault, FaultTarget};
 use crate::stats::and;
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration, list, quoted};
 use crate::study::field::{Form, default, maybe};
 use crate::units;
 
@@ -56,10 +55,5 @@ impl Action for Sequence {
 
     fn text(&self, _: &str, fault: &Fault) -> String {
         format!("{}, one after another", and(&fault.sequence))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("sequence", list(fault.sequence.iter().map(|name| quoted(name))));
-        to.add("rest", duration(self.rest));
     }
 }

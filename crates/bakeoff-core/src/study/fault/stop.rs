@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time, written};
+use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
-use crate::study::entries::{Entries, duration};
 use crate::units::{self, duration_text};
 
 /// The stop signal, then a start on the same data.
@@ -41,11 +40,6 @@ impl Action for NodeStop {
 
     fn text(&self, whom: &str, _: &Fault) -> String {
         format!("{whom} stopped, restarted after {}", duration_text(self.restart_after))
-    }
-
-    fn write(&self, fault: &Fault, to: &mut Entries) {
-        to.add("stop", written(&fault.target));
-        to.add("restart-after", duration(self.restart_after));
     }
 
     fn ends_nodes(&self) -> bool {

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use super::{Fault, FaultAction, FaultNode, FaultTarget};
-use crate::study::entries::{Entries, map, quoted};
 use crate::study::field::{Field, Form, maybe};
 use crate::study::reading::{Fields, seen, text};
 use crate::study::tree::{ByteRange, DiagnosticSink, Node, Value};
@@ -87,9 +86,6 @@ pub(super) trait Action {
 
     /// Describes the fault in a few words: `leader paused for 10s`. `whom`: its nodes.
     fn text(&self, whom: &str, fault: &Fault) -> String;
-
-    /// Writes its fields, with the verb first.
-    fn write(&self, fault: &Fault, to: &mut Entries);
 
     /// Returns true if it takes one of `each` node after another.
     fn is_rolling(&self) -> bool {
@@ -171,14 +167,5 @@ fn target(
             sink.hint(&node.at, format!("`{verb}` must be a node, not {}", seen(node)), NODE_HINT);
             None
         }
-    }
-}
-
-/// Writes nodes as a study names them.
-pub(super) fn written(target: &FaultTarget) -> String {
-    let node = quoted(&target.node.to_string());
-    match &target.part {
-        Some(part) => map([("part", quoted(part)), ("node", node)]),
-        None => node,
     }
 }

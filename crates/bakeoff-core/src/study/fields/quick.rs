@@ -2,6 +2,7 @@
 //!
 //! Not here: the form itself (`study::quick`).
 
+use super::TRIALS_EACH_MAX;
 use super::load::STOP;
 use crate::stats::TRIALS_MIN;
 use crate::study::field::{Form, Table, default, maybe};
@@ -32,7 +33,7 @@ pub(in crate::study) static QUICK: Table = Table {
         ),
         default(
             "trials",
-            Form::Whole { min: TRIALS_MIN as u64, max: 1000 },
+            Form::Whole { min: TRIALS_MIN as u64, max: TRIALS_EACH_MAX },
             "3",
             "Number of trials of each combination. Fewer than 3 decide nothing.",
         ),

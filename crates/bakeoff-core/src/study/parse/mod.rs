@@ -157,7 +157,7 @@ fn study(
         sink.hint(top.value_at("trials"), what, "lower `trials`, or give workloads fewer `loads`");
     }
     if let Some(quick) = quick.filter(|_| sink.is_empty()) {
-        quick::check(sink, &study, &quick, scope.kinds);
+        quick::check(sink, &study, &quick, (root, scope));
     }
     Some(study)
 }

@@ -1,19 +1,19 @@
 //! Parses the quick form of a study.
 //!
-//! The form is a study of its own. [`check`] therefore writes it as a file and parses that, so that each rule of
-//! studies applies to it: operations for each client, operations for a percentile, unique keys, faults that heal.
+//! The form is a study of its own. [`check`] therefore parses the form's part of the file as a study, so that each rule
+//! of studies applies to it: operations for each client, operations for a percentile, unique keys, faults that heal.
 //!
 //! Not here: deriving the form (`study::quick`).
 
+use super::Scope;
 use super::loads::{self, ReadLoad};
 use super::systems::ReadSystem;
 use super::workloads::{ReadWorkload, chosen};
 use crate::stats::TRIALS_MIN;
 use crate::study::fields;
 use crate::study::reading::Fields;
-use crate::study::tree::{ByteRange, DiagnosticSink, Entry};
-use crate::study::write::yaml;
-use crate::study::{DecidingPlace, Kind, Load, QuickForm, Study, parse, usual_warmup};
+use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Node, Value};
+use crate::study::{DecidingPlace, Load, QuickForm, Study, usual_warmup};
 use crate::suggest::{list, suggest};
 use crate::units::{plural, shown};
 
@@ -237,16 +237,17 @@ fn keeps_question(
 }
 
 /// Checks the quick form of a study by the rules of studies. Reports a fault at the load that it names, or at the
-/// form.
+/// form. `root`: the study's file.
 pub(super) fn check(
     sink: &mut DiagnosticSink<'_>,
     study: &Study,
     quick: &ReadQuick,
-    kinds: &[Kind],
+    (root, scope): (&Node, Scope<'_>),
 ) {
     let Ok(form) = study.clone().quick_form() else { return };
-    let Err(wrong) = parse(&form.name, "quick", &yaml(&form), kinds) else { return };
-    for one in wrong.0 {
+    let mut own = DiagnosticSink::new("quick", "");
+    super::study(&mut own, &form.name, &part_of(root, &form), scope);
+    for one in own.into_diagnostics().0 {
         let names = |name: &str| one.what.contains(&format!("load `{name}`"));
         let load = quick.loads_at.iter().find(|(name, _)| names(name));
         let at = load.map_or(&quick.at, |(_, at)| at);
@@ -256,4 +257,50 @@ pub(super) fn check(
             None => sink.add(at, what),
         }
     }
+}
+
+/// Returns the part of a study's file that a quick form keeps, with the form's own loads.
+fn part_of(root: &Node, form: &Study) -> Node {
+    let keeps = |field: &str, name: &str| match (field, name) {
+        ("study", "quick" | "publication" | "published" | "trials") => false,
+        ("study", "repeat") => !form.faults.is_empty(),
+        ("systems" | "clients-for", _) => form.systems.iter().any(|one| one.name == name),
+        ("workloads", _) => form.workloads.iter().any(|one| one.name == name),
+        ("loads", _) => form.loads.iter().any(|one| one.name == name),
+        ("faults", _) => form.faults.iter().any(|one| one.name == name),
+        _ => true,
+    };
+    let mut kept = pruned("study", root, &keeps);
+    let changes = root.entry("quick").and_then(|quick| quick.entry("loads"));
+    if let (Some(changes), Value::Map(entries)) = (changes, &mut kept.value)
+        && let Some(loads) = entries.iter_mut().find(|entry| entry.key == "loads")
+        && let Value::Map(loads) = &mut loads.node.value
+    {
+        for load in loads {
+            let own = changes.entry(&load.key);
+            load.node = own.map_or_else(|| load.node.clone(), |own| load.node.with(own));
+        }
+    }
+    kept
+}
+
+/// Returns a node without the names that `keeps` refuses for their field, and without what is empty then.
+fn pruned(field: &str, node: &Node, keeps: &impl Fn(&str, &str) -> bool) -> Node {
+    let value = match &node.value {
+        Value::Scalar { .. } => return node.clone(),
+        Value::List(items) => {
+            let named = |item: &&Node| item.scalar().is_none_or(|name| keeps(field, name));
+            Value::List(items.iter().filter(named).cloned().collect())
+        }
+        Value::Map(entries) => {
+            // A section's entries have names of the author's choice, which are no fields.
+            let is_section = matches!(field, "systems" | "workloads" | "loads" | "faults");
+            let kept = entries.iter().filter(|entry| keeps(field, &entry.key)).map(|entry| {
+                let below = if is_section { "" } else { entry.key.as_str() };
+                Entry { node: pruned(below, &entry.node, keeps), ..entry.clone() }
+            });
+            Value::Map(kept.filter(|entry| !entry.node.is_empty()).collect())
+        }
+    };
+    node.holding(value)
 }

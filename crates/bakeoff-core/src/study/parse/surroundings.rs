@@ -5,8 +5,10 @@
 use std::error::Error;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// Holds columns and hash of a CSV file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableFile {
     /// Names in its first row.
     pub columns: Vec<String>,
@@ -38,7 +40,7 @@ pub trait Surroundings {
     /// Returns why the file cannot be read.
     fn file(&self, path: &str) -> Result<(), io::Error>;
 
-    /// Reads a text file of at most 1 MiB; returns `None` if files are not checked.
+    /// Reads a text file of at most 512 KiB; returns `None` if files are not checked.
     ///
     /// # Errors
     /// Returns why the file cannot be read.

@@ -29,7 +29,7 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let file = ConfigFile::read(&args.config)?;
-    let StudyRequest { study, databases, notes, places } = study::study_request(&file, args)?;
+    let StudyRequest { sourced, databases, notes, places } = study::study_request(&file, args)?;
     refuse_missing_folder(&file, args)?;
     notes.iter().for_each(|note| messages::warn(note));
     if args.disk_device.is_some() || args.network_interface.is_some() {
@@ -41,9 +41,9 @@ pub(super) fn run(
         let record = folder::read(run)?.record;
         return from(&file, &databases, &record, args);
     }
-    let (seed, order) = seeded_plan(&study, args.options.seed);
+    let (seed, order) = seeded_plan(&sourced.study, args.options.seed);
     let mut runner = Runner { settings: args.options.settings(), places, reporter, interrupted };
-    let (folder, complete) = runner.begin(study, seed, order, None)?;
+    let (folder, complete) = runner.begin(sourced, seed, order, None)?;
     let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let code = run::conclude(&folder, false, false)?;

@@ -11,13 +11,13 @@ use std::time::Duration;
 use bakeoff_compat::dbtester::{Benchmark, Database, Flag, Group, Product, WorkType};
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::study::{
-    self, Arrivals, Clusters, DiagnosticSink, Diagnostics, ERRORS_MAX, KeyOrder, Keys,
-    LinearizabilityCheck, Load, Operation, Payload, ReadConsistency, Routing, Stop, Study, System,
-    Targets, ValueSizes, Workload,
+    self, Build, DiagnosticSink, Diagnostics, SourcedStudy, StudyChanges, System,
+    UncheckedSurroundings,
 };
-use bakeoff_core::units::{ByteCount, plural};
+use bakeoff_core::units::{ByteCount, duration_text, plural};
 use bakeoff_core::workload::{VALUE_SIZE_MIN, bare_size};
 use bakeoff_systems as systems;
+use serde_json::{Map, Value, json};
 
 use super::ConfigFile;
 use super::nodes::{self, Nodes};
@@ -28,8 +28,6 @@ use bakeoff_fleet::machines;
 
 /// Timeout of an operation. dbtester had none.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Keys that an audit reads back.
-const AUDIT_KEYS: u64 = 10_000;
 /// Maximum stages of a load.
 const STAGES_MAX: usize = 100;
 /// dbtester's default options for the programs.
@@ -38,9 +36,12 @@ const ETCD_DEFAULTS: [(&str, &str); 2] =
 const ZOOKEEPER_DEFAULTS: [(&str, &str); 4] =
     [("tick_time", "2000"), ("init_limit", "5"), ("sync_limit", "5"), ("snap_count", "100000")];
 
+/// Name, kind and fields of a system.
+type DatabaseSystem = (String, &'static str, Value);
+
 /// A study, and its relation to the configuration.
 pub(super) struct StudyRequest<'a> {
-    pub(super) study: Study,
+    pub(super) sourced: SourcedStudy,
     pub(super) databases: Vec<PlannedDatabase<'a>>,
     /// Differences from the configuration.
     pub(super) notes: Vec<String>,
@@ -105,27 +106,20 @@ pub(super) fn study_request<'a>(
             continue;
         };
         let name = system_name(group.database);
-        let mut system = System {
-            name: name.clone(),
-            kind: group.database.product().name().to_owned(),
-            version: None,
-            program: None,
-            nodes: u32::try_from(group.nodes.len()).unwrap_or(u32::MAX),
-            options: if nodes.servers() == study::Servers::Started {
-                options
-            } else {
-                BTreeMap::new()
-            },
-            limits: None,
-            servers: nodes.servers(),
-            metrics: Vec::new(),
-            tls: None,
-            credentials: None,
-            parts: BTreeMap::new(),
-            process: None,
-        };
-        built(&mut system, group, args)?;
-        systems.push(system);
+        let kind = group.database.product().name();
+        let build = build(group, args)?;
+        let mut system = json!({"kind": kind, "version": build.version, "program": build.program});
+        match nodes.servers() {
+            study::Servers::Started => {
+                system["nodes"] = group.nodes.len().into();
+                system["options"] = json!(options);
+            }
+            study::Servers::Running(endpoints) => {
+                let urls = endpoints.iter().map(|one| format!("http://{}", one.authority()));
+                system["endpoints"] = urls.collect();
+            }
+        }
+        systems.push((name.clone(), kind, system));
         let clients_each = u64::from(clients.work.in_flight);
         let own = (name.clone(), clients.stages);
         match works.iter_mut().find(|alike| alike.work == clients.work) {
@@ -149,13 +143,13 @@ pub(super) fn study_request<'a>(
             })?)
         }
     };
-    remarks(&databases, &systems, &mut notes);
-    let mut study = whole(file, systems, works);
-    study::recheck(&study, &file.name, &systems::kinds()).map_err(without_places)?;
-    if let Some(scale) = args.scale {
-        study = study.scaled(scale)?;
-    }
-    Ok(StudyRequest { study, databases, notes, places })
+    let (name, text) = whole(file, systems, works);
+    let changes = StudyChanges { scale: args.scale, ..StudyChanges::default() };
+    let of = (&*name, &*file.name, &*text);
+    let sourced = SourcedStudy::read(of, changes, &systems::kinds(), &UncheckedSurroundings)
+        .map_err(without_places)?;
+    remarks(&databases, &sourced.study.systems, &mut notes);
+    Ok(StudyRequest { sourced, databases, notes, places })
 }
 
 /// Returns the databases to run.
@@ -390,9 +384,10 @@ fn heap(
     Some(Some(size))
 }
 
-/// Sets the program or version of a system by `--build`.
-fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), Failure> {
-    let id = group.database.id();
+/// Returns the program or version of a database by `--build`.
+fn build(group: &Group, args: &ControlArgs) -> Result<Build, Failure> {
+    let database = group.database;
+    let mut build = Build::default();
     for (of, asked) in &args.build {
         let known = Database::ALL.iter().map(|one| one.id());
         if Database::find(of).is_none() {
@@ -402,13 +397,11 @@ fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), F
                 hint,
             ));
         }
-        if of == id {
-            let build = gate::build("--build", Some(asked), &[], Some(&system.kind))?;
-            system.program = build.program;
-            system.version = build.version;
+        if of == database.id() {
+            build = gate::build("--build", Some(asked), &[], Some(database.product().name()))?;
         }
     }
-    Ok(())
+    Ok(build)
 }
 
 /// Adds notes on differences from the configuration.
@@ -461,79 +454,80 @@ fn remarks(databases: &[PlannedDatabase<'_>], systems: &[System], notes: &mut Ve
     }
 }
 
-fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<EqualWork>) -> Study {
+/// Returns the name and the text of the study. Its parts are JSON, which YAML includes.
+fn whole(
+    file: &ConfigFile,
+    systems: Vec<DatabaseSystem>,
+    works: Vec<EqualWork>,
+) -> (String, String) {
     let config = &file.config;
     let stem = std::path::Path::new(&file.name).file_stem();
     let stem = stem.and_then(|stem| stem.to_str()).unwrap_or("dbtester").to_owned();
     let alone = works.len() == 1;
-    let mut workloads = Vec::new();
-    let mut loads = Vec::new();
+    let (mut workloads, mut loads) = (Vec::new(), Vec::new());
     let suffixes = suffixes(&systems, &works);
     for (EqualWork { work, clients }, suffix) in works.into_iter().zip(suffixes) {
-        let load = Load {
-            name: format!("{}{suffix}", load_name(&work)),
-            clients: clients[0].1.clone(),
-            clients_for: clients[1..]
-                .iter()
-                .filter(|(_, own)| *own != clients[0].1)
-                .cloned()
-                .collect(),
-            arrivals: match work.rate {
-                0 => Arrivals::Closed,
-                rate => Arrivals::Constant { rate: rate as f64 },
-            },
-            in_flight: work.in_flight,
-            stop: Stop::Operations(work.requests),
-            warmup: Duration::ZERO,
-            timeout: TIMEOUT,
-            targets: Routing::Same(Targets::All),
-            keep_alive: work.kind != WorkType::ReadOneshot,
-            tls_resumption: true,
-            errors_max: ERRORS_MAX,
-            find: None,
-        };
-        let systems = clients.into_iter().map(|(system, _)| system).collect::<Vec<_>>();
-        workloads.push(workload(&work, &load, &suffix, if alone { Vec::new() } else { systems }));
-        loads.push(load);
+        let load = format!("{}{suffix}", load_name(&work));
+        let mut workload = workload(&work, &load);
+        if !alone {
+            workload["systems"] = clients.iter().map(|(system, _)| system.as_str()).collect();
+        }
+        workloads.push((format!("{}{suffix}", work.kind.word()), workload));
+        loads.push((load, load_of(&work, &clients)));
     }
-    let title =
-        if config.title.trim().is_empty() { stem.clone() } else { config.title.trim().to_owned() };
-    let description = Some(config.description.trim().to_owned()).filter(|text| !text.is_empty());
-    Study {
-        name: stem,
-        title,
-        description,
-        systems,
-        workloads,
-        loads,
-        question: None,
-        faults: Vec::new(),
-        repeat: 1,
-        trials: 1,
-        audit_keys: AUDIT_KEYS,
-        kill: None,
-        linearizability: LinearizabilityCheck::Off,
-        power_cuts: None,
-        bit_flip: None,
-        sample_every: Duration::from_secs(1),
-        clusters: Clusters::Fresh,
-        publication: None,
-        published: Vec::new(),
-        quick: None,
-        is_quick: false,
-        scale: 1.0,
+    let title = Some(config.title.trim()).filter(|title| !title.is_empty()).unwrap_or(&stem);
+    let mut text = format!("title: {}\n", json!(title));
+    if !config.description.trim().is_empty() {
+        text += &format!("description: {}\n", json!(config.description.trim()));
+    }
+    let systems = systems.into_iter().map(|(name, _, system)| (name, system)).collect();
+    for (section, entries) in [("systems", systems), ("workloads", workloads), ("loads", loads)] {
+        text += &format!("{section}:\n");
+        for (name, fields) in entries {
+            text += &format!("  {name}: {}\n", without_nulls(fields));
+        }
+    }
+    (stem, text + "trials: 1\n")
+}
+
+/// Returns a load with the clients of each system.
+fn load_of(work: &Work, clients: &[(String, Vec<u32>)]) -> Value {
+    let own = clients[1..].iter().filter(|(_, own)| *own != clients[0].1);
+    let own: Map<String, Value> =
+        own.map(|(system, clients)| (system.clone(), json!(clients))).collect();
+    json!({
+        "clients": clients[0].1,
+        "clients-for": (!own.is_empty()).then_some(own),
+        "rate": (work.rate > 0).then(|| format!("{}/s", work.rate)),
+        "in-flight": work.in_flight,
+        "stop": {"operations": work.requests},
+        "warmup": "0s",
+        "timeout": duration_text(TIMEOUT),
+        "targets": "all",
+        "keep-alive": if work.kind == WorkType::ReadOneshot { "off" } else { "on" },
+    })
+}
+
+/// Returns a mapping without its entries of null.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let kept = entries.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.collect())
+        }
+        other => other,
     }
 }
 
 /// Returns a suffix per workload and load name: the products, numbered if they repeat. One workload has none.
-fn suffixes(systems: &[System], works: &[EqualWork]) -> Vec<String> {
+fn suffixes(systems: &[DatabaseSystem], works: &[EqualWork]) -> Vec<String> {
     if works.len() == 1 {
         return vec![String::new()];
     }
     let mut suffixes: Vec<String> = Vec::new();
     for EqualWork { clients, .. } in works {
         let kind = |(name, _): &(String, _)| {
-            systems.iter().find(|system| system.name == *name).map(|system| system.kind.as_str())
+            systems.iter().find(|(own, ..)| own == name).map(|(_, kind, _)| *kind)
         };
         let mut kinds: Vec<&str> = clients.iter().filter_map(kind).collect();
         kinds.dedup();
@@ -554,29 +548,20 @@ fn load_name(work: &Work) -> &'static str {
     }
 }
 
-fn workload(work: &Work, load: &Load, suffix: &str, systems: Vec<String>) -> Workload {
+fn workload(work: &Work, load: &str) -> Value {
     let reads = work.kind != WorkType::Write;
-    let operation = if reads { Operation::Get } else { Operation::Put };
-    Workload {
-        name: format!("{}{suffix}", work.kind.word()),
-        mix: BTreeMap::from([(operation, 1)]),
-        keys: Keys {
-            count: if work.same_key { 1 } else { work.requests },
-            size: work.key_size,
-            order: if work.same_key { KeyOrder::Same } else { KeyOrder::Unique },
-            per_directory: 0,
+    json!({
+        "mix": if reads { json!({"get": 1}) } else { json!({"put": 1}) },
+        "keys": {
+            "count": if work.same_key { 1 } else { work.requests },
+            "size": work.key_size,
+            "order": if work.same_key { "same" } else { "unique" },
         },
-        payload: Payload::Values(ValueSizes::Fixed(work.value_size)),
-        with: BTreeMap::new(),
-        reads: match (reads, work.stale_read) {
-            (false, _) => ReadConsistency::Default,
-            (true, true) => ReadConsistency::Stale,
-            (true, false) => ReadConsistency::Linearizable,
-        },
-        fill: reads,
-        loads: vec![load.name.clone()],
-        systems,
-    }
+        "values": {"size": work.value_size},
+        "reads": reads.then_some(if work.stale_read { "stale" } else { "linearizable" }),
+        "fill": reads,
+        "loads": [load],
+    })
 }
 
 /// Removes line numbers from diagnostics: they refer to the generated study, which the user has never seen.

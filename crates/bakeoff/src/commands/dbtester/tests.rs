@@ -1,5 +1,6 @@
 //! Tests the studies of dbtester configurations, and rejected configurations.
 
+use bakeoff_core::study::SourcedStudy;
 use bakeoff_core::study::{Arrivals, KeyOrder, ReadConsistency, Servers, Stop};
 use clap::Parser as _;
 
@@ -40,7 +41,7 @@ fn file(text: String) -> ConfigFile {
 fn refused(text: String, more: &[&str]) -> String {
     match study_request(&file(text), &args(more)) {
         Err(failure) => failure.to_string(),
-        Ok(StudyRequest { study, .. }) => panic!("{study:?}"),
+        Ok(StudyRequest { sourced, .. }) => panic!("{sourced:?}"),
     }
 }
 
@@ -53,7 +54,7 @@ fn databases_with_the_same_benchmark_are_compared() {
     };
     let [etcd, zookeeper, consul] = [of(100, 1000), of(700, 700), of(500, 500)];
     let file = file(configuration([&etcd, &zookeeper, &consul]));
-    let StudyRequest { study, databases, .. } =
+    let StudyRequest { sourced: SourcedStudy { study, .. }, databases, .. } =
         study_request(&file, &args(&["--scale", "0.5"])).unwrap();
     let names: Vec<&str> = study.systems.iter().map(|system| system.name.as_str()).collect();
     assert_eq!(names, ["etcd-v3-3", "zookeeper-r3-5-3-beta", "consul-v1-0-2"]);
@@ -84,7 +85,8 @@ fn steps_are_stages_and_a_rate_is_an_open_load() {
     let rate = "type: read, request_number: 5000, connection_number: 10, client_number: 10, stale_read: true, \
                 rate_limit_requests_per_second: 1000";
     let file = file(configuration([&steps, &steps, rate]));
-    let StudyRequest { study, .. } = study_request(&file, &args(&[])).unwrap();
+    let StudyRequest { sourced: SourcedStudy { study, .. }, .. } =
+        study_request(&file, &args(&[])).unwrap();
     assert_eq!(
         (study.loads[0].name.as_str(), &study.loads[0].clients[..]),
         ("sweep-etcd-zookeeper", &[1, 10, 50][..])
@@ -103,7 +105,7 @@ fn running_database_is_loaded_at_its_address() {
     let text = configuration([&one, &one, &one]).replace("127.0.0.1", "10.0.0.7");
     let text = text.replace("step1_start_database: true", "step1_start_database: false");
     let file = file(text);
-    let StudyRequest { study, .. } =
+    let StudyRequest { sourced: SourcedStudy { study, .. }, .. } =
         study_request(&file, &args(&["--database-id", "etcd__v3_3"])).unwrap();
     let [etcd] = &study.systems[..] else { panic!("{:?}", study.systems) };
     let Servers::Running(endpoints) = &etcd.servers else { panic!("{:?}", etcd.servers) };
@@ -173,7 +175,7 @@ fn rejects_unsupported_benchmarks_of_a_product() {
     let error = refused(heap.clone(), &[]);
     assert!(error.contains("1 heaps of 900000G exceed this machine's "), "{error}");
     let with_heap = file(heap);
-    let StudyRequest { study, .. } =
+    let StudyRequest { sourced: SourcedStudy { study, .. }, .. } =
         study_request(&with_heap, &args(&["--zookeeper-heap", "512MiB"])).unwrap();
     assert_eq!(study.systems[1].options["heap"], "512MiB");
     let error = refused(configuration([&good, &good, &good]), &["--build", "etcd=3.6"]);

@@ -61,6 +61,7 @@ impl RunRecorder {
             rounds: RoundCount::Fixed,
             gate: None,
             study: study.clone(),
+            source: None,
         };
         Ok(Self { folder, path, header, ended: 0 })
     }

@@ -15,7 +15,7 @@ fn first_line(text: &str) -> String {
 #[test]
 fn huge_study_is_rejected_unread() {
     let text = format!("{BASE}# {}", "x".repeat(1 << 20));
-    assert_eq!(first_line(&text), "error: the study is longer than 1048576 bytes");
+    assert_eq!(first_line(&text), "error: the study is longer than 524288 bytes");
 }
 
 #[test]
