@@ -1,5 +1,4 @@
-//! Runs bakeoff's developer tasks: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster
-//! | dist`.
+//! Runs bakeoff's developer tasks: `cargo xtask CHORE`. Without a chore it lists them.
 //!
 //! Not here: the steps of continuous integration (`.ci/run`, which `ci` calls).
 
@@ -22,9 +21,11 @@ const USAGE: &str = "\
 cargo xtask CHORE
 
   ci                run all checks that a change must pass (same as `.ci/run`)
-  tidy              check what no compiler checks: headers, registry, layers, commit subjects
-  bless [--all]     rewrite generated files: schema, tables and snippets; `--all`: snapshots too, which
-                    takes minutes; review the diff before you commit it
+  tidy              check what no compiler checks: headers, registry, layers, commit subjects,
+                    pages of modules
+  modules           rewrite `docs/modules/` from the modules' first sentences
+  bless [--all]     rewrite generated files: schema, tables, snippets and modules; `--all`:
+                    snapshots too, which takes minutes; review the diff before you commit it
   new-system NAME --protocol http|own
                     write the skeleton of a system that uses HTTP/1.1 or its own protocol
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["ci"] => run(Command::new(root().join(".ci/run"))),
         ["tidy"] => tidy_up(),
+        ["modules"] => write_modules(),
         ["bless"] => bless(false),
         ["bless", "--all"] => bless(true),
         ["new-system", options @ ..] => new_system::write(options),
@@ -142,6 +144,11 @@ fn tidy_up() -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("{} problems found:\n  {}", complaints.len(), complaints.join("\n  ")))
+}
+
+fn write_modules() -> Result<(), Failure> {
+    tidy::write_module_pages(&root())
+        .map_err(|error| format!("cannot write the pages of modules: {error}"))
 }
 
 /// A test that compares files with generated ones, and writes them when `BLESS` is set.
@@ -223,6 +230,7 @@ fn bless(with_snapshots: bool) -> Result<(), Failure> {
         tests.args(["test", "--quiet"]).args(guard.test).env("BLESS", "1");
         run(tests).map_err(|why| format!("cannot bless the files of `{}`: {why}", guard.source))?;
     }
+    write_modules()?;
     println!("blessed; review the changes with `git diff`");
     Ok(())
 }

@@ -3,9 +3,10 @@
 //! An ordinary test runs this, so that `cargo test` reports violations. Sources are searched as text. Rules about the
 //! program skip the part after a file's `#[cfg(test)]`.
 //!
-//! Not here: names and words (`names`), cycles (`modules`), the tables of systems in the documents, which need the
-//! registry itself (`crates/bakeoff-systems/src/table.rs`).
+//! Not here: names and words (`names`), cycles (`modules`), the pages of modules (`module_pages`), the tables of systems
+//! in the documents, which need the registry itself, and links (`crates/bakeoff-systems/src/table.rs`).
 
+mod module_pages;
 mod modules;
 mod names;
 
@@ -146,12 +147,18 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
         files.iter().find(|(path, _)| path == wanted).map_or("", |(_, text)| text.as_str())
     };
     complaints.extend(modules::complaints(&files));
+    complaints.extend(module_pages::complaints(&files));
     complaints.extend(names::complaints(&files));
     complaints.extend(long_subjects(root));
     complaints.extend(unregistered(&files, text_of("crates/bakeoff-systems/src/lib.rs")));
     complaints.extend(lock(text_of("Cargo.lock")));
     complaints.extend(one_test_command(text_of(".ci/run"), text_of("README.md")));
     complaints
+}
+
+/// Writes the pages of modules in `docs/modules/`.
+pub(crate) fn write_module_pages(root: &Path) -> std::io::Result<()> {
+    module_pages::write(root)
 }
 
 /// Returns the tracked files, and the new ones that are not ignored, with their text. Leaves out binary files.

@@ -2,6 +2,9 @@
 //!
 //! The loop knows due times, sockets and histograms, but not what an operation is. Work makes operations and judges
 //! the answers. So key-value loads, plain HTTP loads and audits share every line of the loop.
+//!
+//! The loop is generic over `Work`, and is compiled once for each of the two kinds of work. That happens in this crate,
+//! which a release build optimizes for speed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -50,7 +50,7 @@ fn arrows<'a>(files: &[(&'a str, &'a str)]) -> Arrows<'a> {
 }
 
 /// Returns path prefixes of the modules that a file declares only for tests.
-fn test_files(inside: &str, text: &str) -> Vec<String> {
+pub(super) fn test_files(inside: &str, text: &str) -> Vec<String> {
     let folder = inside.strip_suffix("mod.rs").map_or_else(
         || inside.strip_suffix(".rs").map(|module| format!("{module}/")).unwrap_or_default(),
         str::to_owned,
