@@ -116,7 +116,7 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff/src/canary/delay.rs",
             "crates/bakeoff/src/commands/agent.rs",
             "crates/bakeoff-disk/src/serve.rs",
-            "crates/bakeoff-host/src/disk_fault.rs",
+            "crates/bakeoff-host/src/disk_probe.rs",
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/network/enter.rs",
             "crates/bakeoff-host/src/warden.rs",

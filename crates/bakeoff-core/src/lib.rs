@@ -6,6 +6,7 @@
 pub mod attribution;
 pub mod check;
 pub mod condition;
+pub mod digest;
 pub mod fingerprint;
 #[cfg(test)]
 mod fuzz;

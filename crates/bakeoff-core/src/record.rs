@@ -14,6 +14,7 @@ mod header;
 mod injection;
 pub mod machines;
 mod origin;
+mod source;
 mod system;
 mod trial;
 

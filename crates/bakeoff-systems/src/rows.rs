@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use bakeoff_core::record::chain;
+use bakeoff_core::digest;
 use bakeoff_core::study::{Surroundings, TableError, TableFile};
 use bakeoff_core::template::{self, Table};
 use bakeoff_files as files;
@@ -65,7 +65,7 @@ impl RowTable {
 
     fn of_file(path: &Path) -> Result<Self, RowsError> {
         let bytes = files::read(path, FILE_MAX).map_err(RowsError::Unreadable)?;
-        let sha256 = chain::sha256(&bytes);
+        let sha256 = digest::sha256(&bytes);
         let mut reader = csv::Reader::from_reader(&bytes[..]);
         let header = reader.headers().map_err(RowsError::Csv)?;
         let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();

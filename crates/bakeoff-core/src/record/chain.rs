@@ -6,10 +6,10 @@
 //! Not here: parsing lines (`record`).
 
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
 use super::origin::OriginKey;
 use super::{Complaint, RecordLine, write_line};
+use crate::digest::sha256;
 
 /// Field of a line that holds the hash of the previous line.
 const FIELD: &str = "previous_sha256";
@@ -90,11 +90,6 @@ pub fn check(text: &[u8]) -> Links {
         links.head = sha256(line);
     }
     links
-}
-
-/// Returns the SHA-256 of bytes, in hexadecimal digits.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl OriginKey {

@@ -43,10 +43,13 @@ pub use kind::{
     UnknownPlaceholder,
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
+#[cfg(test)]
+pub(crate) use parse::tests::{EVERY_FAULT, EVERY_FIELD};
 pub use parse::{Surroundings, TableError, TableFile, UncheckedSurroundings, parse, parse_within};
 pub use placed::{ByteRange, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use question::DecidingPlace;
 pub use quick::QuickForm;
+pub(crate) use source::unplaced;
 pub use source::{SourcedStudy, StudyChanges, StudyFiles, StudySource};
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,

@@ -104,12 +104,17 @@ fn words(of: &[&str], between: &str) -> String {
     of.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
 }
 
-#[test]
-fn reference_is_that_of_the_parser() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-fields.md");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, page()).expect("the page is written");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_is_that_of_the_parser() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-fields.md");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, page()).expect("the page is written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == page(), "docs/study-fields.md is out of date; `cargo xtask bless`");
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page(), "docs/study-fields.md is out of date; `cargo xtask bless`");
 }

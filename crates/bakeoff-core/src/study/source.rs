@@ -3,7 +3,7 @@
 //! A record keeps all three beside the resolved study. Before a study from a record runs again, its text is parsed
 //! and changed once more, and must give the same study. So a record's author can ask for nothing that a file cannot.
 //!
-//! Not here: what trusts a record (`bakeoff_trial::run::trust`).
+//! Not here: the check of a record's study (`record::source`), what trusts a record (`bakeoff_trial::run::trust`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,8 +16,7 @@ use super::gate::GateBuilds;
 use super::parse::{Surroundings, TableError, TableFile, parse_within};
 use super::reading::is_version;
 use super::{Diagnostic, Diagnostics, Kind, Study, TRIALS_MAX};
-use crate::record::Record;
-use crate::record::chain::sha256;
+use crate::digest::sha256;
 use crate::suggest::suggest;
 use crate::units::{count_text, shown};
 
@@ -119,44 +118,17 @@ impl SourcedStudy {
 
 impl StudySource {
     /// Parses the text once more and applies the changes. `file` is the source in messages.
-    fn study(&self, file: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
+    pub(crate) fn study(&self, file: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
         let study = parse_within(&self.name, file, &self.text, kinds, &self.files)?;
         self.changes.apply(study, kinds)
     }
 
     /// Returns true if the hash is that of the text, and the name is safe as part of a folder's name.
-    fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         let is_file_name = !self.name.is_empty()
             && !self.name.starts_with('.')
             && !self.name.contains(['/', '\0']);
         is_file_name && self.sha256 == sha256(self.text.as_bytes())
-    }
-}
-
-impl Record {
-    /// Checks that the study follows from its text, its files and the changes, and returns these. `file` is the
-    /// record's name in messages.
-    ///
-    /// # Errors
-    /// Reports the faults of the text. Reports one without a place if the text is missing, or gives another study.
-    pub fn check_study(&self, file: &str, kinds: &[Kind]) -> Result<&StudySource, Diagnostics> {
-        let hint = "run the study's own file, and inspect the record with `bakeoff report`";
-        let Some(source) = &self.header.source else {
-            return Err(unplaced(format!("`{file}` holds no text of its study"), hint));
-        };
-        let read = source.study(file, kinds)?;
-        // Further rounds are no part of the study.
-        let trials = self.extended.first().map_or(self.header.study.trials, |first| first.before);
-        let recorded = Study { trials, ..self.header.study.clone() };
-        // As a record holds numbers, and without what it leaves out.
-        let read = serde_json::to_string(&read).and_then(|text| serde_json::from_str(&text));
-        match read {
-            Ok(read) if source.is_sound() && recorded == read => Ok(source),
-            _ => {
-                let what = format!("the study in `{file}` does not follow from its text");
-                Err(unplaced(what, hint))
-            }
-        }
     }
 }
 
@@ -228,7 +200,7 @@ impl Study {
     }
 }
 
-fn unplaced(what: impl Into<String>, hint: impl Into<String>) -> Diagnostics {
+pub(crate) fn unplaced(what: impl Into<String>, hint: impl Into<String>) -> Diagnostics {
     let (what, hint) = (what.into(), Some(hint.into()));
     Diagnostics::from(Diagnostic { what, place: None, hint })
 }
@@ -300,115 +272,5 @@ impl Surroundings for FilesOnRead<'_> {
 
     fn has_variable(&self, name: &str) -> bool {
         self.of.has_variable(name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::record::RunHeader;
-    use crate::study::parse::tests::{EVERY_FAULT, EVERY_FIELD};
-    use crate::study::shipped::shipped;
-    use crate::study::testing::kinds;
-    use crate::study::{Build, Limits, UncheckedSurroundings};
-
-    fn read(name: &str, text: &str, changes: StudyChanges) -> Result<SourcedStudy, Diagnostics> {
-        SourcedStudy::read((name, name, text), changes, &kinds(), &UncheckedSurroundings)
-    }
-
-    /// Returns the record of a run that has just begun, as another program reads it.
-    fn record_of(sourced: SourcedStudy) -> Record {
-        let SourcedStudy { study, source } = sourced;
-        let header = RunHeader { source: Some(source), ..RunHeader::of_study(study, 1) };
-        let text = serde_json::to_string(&header).expect("a header is JSON");
-        Record {
-            header: serde_json::from_str(&text).expect("a header"),
-            trials: Vec::new(),
-            resumed: Vec::new(),
-            extended: Vec::new(),
-            end: None,
-        }
-    }
-
-    #[test]
-    fn every_study_follows_from_its_text_and_changes() {
-        let own = [("own", EVERY_FIELD), ("faults", EVERY_FAULT)];
-        let mut changed = 0;
-        for (name, text) in shipped().iter().copied().chain(own) {
-            let scaled = |scale| StudyChanges { scale: Some(scale), ..StudyChanges::default() };
-            let quick = StudyChanges { quick: true, ..StudyChanges::default() };
-            for changes in [StudyChanges::default(), scaled(0.1), scaled(3.0), quick] {
-                let Ok(sourced) = read(name, text, changes.clone()) else { continue };
-                changed += usize::from(changes != StudyChanges::default());
-                let record = record_of(sourced);
-                record.check_study("record", &kinds()).unwrap_or_else(|why| panic!("{why}"));
-            }
-        }
-        assert!(changed > 20, "{changed}");
-    }
-
-    /// Reads the study of all fields with these changes, or returns the message.
-    fn with(change: impl FnOnce(&mut StudyChanges)) -> Result<Study, String> {
-        let mut changes = StudyChanges::default();
-        change(&mut changes);
-        let text = EVERY_FAULT;
-        read("faults", text, changes).map(|it| it.study).map_err(|wrong| wrong.to_string())
-    }
-
-    #[test]
-    fn changes_are_bounded_like_the_fields_that_they_replace() {
-        let refused = |change: fn(&mut StudyChanges), expected: &str| {
-            let error = with(change).expect_err(expected);
-            assert!(error.contains(expected), "{error}");
-        };
-        refused(|it| it.trials = Some(0), "`trials` must be from 1 to 1000, not `0`");
-        refused(|it| it.trials = Some(1001), "`trials` must be from 1 to 1000");
-        refused(|it| it.repeat = Some(101), "`repeat` must be from 1 to 100");
-        refused(|it| it.scale = Some(-1.0), "scale");
-        refused(|it| it.quick = true, "no quick form");
-        refused(|it| it.faults = vec!["x\u{1b}".into()], "no fault `x\u{fffd}`");
-        let version = |it: &mut StudyChanges| {
-            it.versions = BTreeMap::from([("one".to_owned(), "$(id)".to_owned())]);
-        };
-        refused(version, "`$(id)` is not a version");
-        let gate = |it: &mut StudyChanges| {
-            let builds = [Build::default(), Build::default()];
-            it.gate = Some(GateBuilds { system: "one".into(), builds });
-        };
-        refused(gate, "same program");
-        assert_eq!(with(|it| it.trials = Some(9)).expect("trials").trials, 9);
-    }
-
-    #[test]
-    fn altered_records_are_refused() {
-        let whole = || record_of(read("my", EVERY_FIELD, StudyChanges::default()).expect("it"));
-        let refused = |change: &dyn Fn(&mut RunHeader), expected: &str| {
-            let mut record = whole();
-            change(&mut record.header);
-            let error = record.check_study("record.jsonl", &kinds()).expect_err(expected);
-            assert!(error.to_string().contains(expected), "{error}");
-        };
-        let foreign = "the study in `record.jsonl` does not follow from its text";
-        refused(&|it| it.study.systems[0].name = "../../home".into(), foreign);
-        refused(&|it| it.study.name = "../away".into(), foreign);
-        refused(&|it| it.study.trials += 1, foreign);
-        refused(&|it| it.study.systems[0].kind = "sh".into(), foreign);
-        let limits = Limits { cpu: None, memory: None, cpus: vec![1, 0] };
-        refused(&|it| it.study.systems[0].limits = Some(limits.clone()), foreign);
-        refused(&|it| it.source = None, "holds no text of its study");
-        let source = |change: fn(&mut StudySource)| {
-            move |it: &mut RunHeader| change(it.source.as_mut().expect("a source"))
-        };
-        refused(&source(|it| it.sha256 = String::new()), foreign);
-        refused(&source(|it| it.changes.trials = Some(2)), foreign);
-        refused(&source(|it| it.text = "title: [".into()), "this is not YAML");
-        let away = |it: &mut RunHeader| {
-            it.study.name = "../away".into();
-            it.source.as_mut().expect("a source").name = "../away".into();
-        };
-        refused(&away, foreign);
-        whole().check_study("record", &kinds()).expect("unchanged");
     }
 }

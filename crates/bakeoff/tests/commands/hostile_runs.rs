@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use bakeoff_core::record::chain;
+use bakeoff_core::digest;
 use serde_json::{Value, json};
 
 use crate::support::{Bench, CommandOutput, array, bakeoff, text};
@@ -58,7 +58,7 @@ fn plant_study(run: &Path, text: &str) {
             header["study"] = json!(study);
         }
         header["source"]["text"] = json!(text);
-        header["source"]["sha256"] = json!(chain::sha256(text.as_bytes()));
+        header["source"]["sha256"] = json!(digest::sha256(text.as_bytes()));
     });
 }
 
@@ -320,7 +320,7 @@ fn plant(dir: &Path, run: &Path) -> PathBuf {
 }
 
 fn sha256(file: &Path) -> String {
-    chain::sha256(&fs::read(file).unwrap())
+    digest::sha256(&fs::read(file).unwrap())
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn is_kept(run: &Path, judged: &Value) -> PathBuf {
     assert_eq!(lines(&file).len() as u64, judged["operations"].as_u64().unwrap(), "{file:?}");
     let bytes = std::fs::read(&file).unwrap();
     assert_eq!(judged["file_bytes"], bytes.len() as u64);
-    assert_eq!(text(&judged["file_sha256"]), bakeoff_core::record::chain::sha256(&bytes));
+    assert_eq!(text(&judged["file_sha256"]), bakeoff_core::digest::sha256(&bytes));
     file
 }
 

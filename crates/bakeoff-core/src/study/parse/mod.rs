@@ -20,7 +20,7 @@ pub(super) mod systems;
 mod workloads;
 
 #[cfg(test)]
-pub(in crate::study) mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 
