@@ -310,7 +310,7 @@ fn plant(dir: &Path, run: &Path) -> PathBuf {
     let system = format!("kind: process, process: {{command: {command}}}");
     let study = STUDY
         .replace("kind: canary, options: {sync: none}", &system)
-        .replace("mix: {put: 1}, keys: {count: 100}", "mix: {request: 1}");
+        .replace("mix: {put: 1}, keys: {count: 100}", "mix: {request: 1}, request: {path: /}");
     plant_study(run, &study);
     alter(run, 0, |header| {
         header["systems"][0]["kind"] = json!("process");
