@@ -10,7 +10,7 @@ use granit_parser::{Event, Parser};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::schema::Schemas;
+use crate::support::schema;
 use crate::support::{Bench, CommandOutput, array, bakeoff, has, nothing_runs_in, record, text};
 
 const LOADS: &str = "\
@@ -74,7 +74,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     );
     let run = bench.runs().pop().expect("it left a run");
     let lines = record(&run);
-    lines.iter().for_each(|line| Schemas::read().allow("record", line));
+    lines.iter().for_each(|line| schema::allow("record", line));
     let header = &lines[0];
     let names: Vec<&str> =
         array(&header["study"]["systems"]).iter().map(|one| text(&one["name"])).collect();
@@ -90,7 +90,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let again = CommandOutput::run(bakeoff().args(again).arg(&run));
     assert_eq!(again.code, Some(6), "{}{}", again.stdout, again.stderr);
     let json: Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
-    Schemas::read().allow("compare", &json);
+    schema::allow("compare", &json);
     assert_eq!(json["fail_if"][0]["outcome"], "proven");
     assert_eq!(json["gate"]["system"], "canary");
     assert!(text(&json["gate"]["verdict"]).starts_with("stop: "));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
-use crate::support::schema::Schemas;
+use crate::support::schema;
 use crate::support::{
     CommandOutput, array, bakeoff, close_for_all, folders, listener_apart, record, text,
 };
@@ -26,7 +26,7 @@ pub(crate) fn result(arguments: &[&str]) -> (Value, Option<i32>) {
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     });
-    Schemas::read().allow("load", &result);
+    schema::allow("load", &result);
     (result, ran.code)
 }
 

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::schema::Schemas;
+use crate::support::schema;
 use crate::support::{Bench, CommandOutput, array, bakeoff, record, text};
 
 const HERE: &str = "machines: {me: {here: true, servers: true, generator: true}}\n";
@@ -34,8 +34,7 @@ fn trial(system: &str, load: &str) -> Value {
     let ran = CommandOutput::run(bench.command().arg("--on").arg(places));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let record = bench.record();
-    let schemas = Schemas::read();
-    record.iter().for_each(|line| schemas.allow("record", line));
+    record.iter().for_each(|line| schema::allow("record", line));
     let described = array(&record[0]["environment"]["machines"]);
     assert_eq!((described.len(), text(&described[0]["name"])), (1, "me"));
     assert_eq!(record[0]["environment"]["shared_with_servers"], true);
@@ -260,8 +259,7 @@ fn moved_data_and_other_machines_are_not_mixed_into_a_run() {
         text(&resumed["environment"]["machines"][0]["data"]),
         memory.path().display().to_string()
     );
-    let schemas = Schemas::read();
-    lines.iter().for_each(|line| schemas.allow("record", line));
+    lines.iter().for_each(|line| schema::allow("record", line));
     let verified = CommandOutput::run(bakeoff().arg("verify").arg(&run)).ends_with(6);
     let first = verified.stdout.lines().next().unwrap_or_default().to_owned();
     assert!(

@@ -11,7 +11,7 @@ use bakeoff_core::study::DecidingPlace;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::schema::Schemas;
+use crate::support::schema;
 use crate::support::{Bench, CommandOutput, array, bakeoff};
 
 /// Returns the record of a short run whose trials are all valid.
@@ -112,7 +112,7 @@ fn says(text: &str, expected: &[&str]) {
 fn trend_names_the_first_bad_run_with_size_and_interval() {
     let history = History::new().steady(40, 1000.0).steady(2, 950.0);
     let json = history.json();
-    Schemas::read().allow("trend", &json);
+    schema::allow("trend", &json);
     let series = throughput(&json);
     assert_eq!(array(&series["points"]).len(), 42);
     let [change] = array(&series["changes"]) else { panic!("{series}") };
@@ -187,7 +187,7 @@ fn runs_of_another_key_and_spoilt_runs_are_left_out() {
     std::fs::copy(first.join("record.jsonl"), copy.join("record.jsonl")).unwrap();
     let history = history.steady(1, 1000.0);
     let json = history.json();
-    Schemas::read().allow("trend", &json);
+    schema::allow("trend", &json);
     assert_eq!(array(&json["runs"]).len(), 13, "{json}");
     let reasons: Vec<(&str, &str)> = array(&json["left_out"])
         .iter()
@@ -218,7 +218,7 @@ fn reset_begins_the_trend_anew_and_is_never_replaced() {
     let reset = ["--reset", "run-030", "--because", "new disk"];
     says(&history.trend(&reset).ends_with(0).stdout, &["begins anew with `run-030`", "remove"]);
     let json = history.json();
-    Schemas::read().allow("trend", &json);
+    schema::allow("trend", &json);
     assert_eq!(array(&json["runs"]).len(), 10);
     assert_eq!(
         (&json["reset"]["why"], &json["reset"]["runs_before"]),

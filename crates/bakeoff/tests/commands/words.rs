@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::outputs::Recorder;
 use crate::support::canary::Canary;
-use crate::support::schema::Schemas;
+use crate::support::schema;
 use crate::support::{CommandOutput, bakeoff};
 
 #[test]
@@ -88,7 +88,7 @@ fn rows_take_turns_and_are_escaped() {
     assert!(messages.contains("{\"user\": \"b \\\"b\"}"), "{messages}");
     let result: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(result["settings"]["rows"]["file"], rows);
-    Schemas::read().allow("load", &result);
+    schema::allow("load", &result);
     load(&["--body", "{usr:json}"]).ends_with(0).complains(&["`{usr:json}` in the body"]);
     std::fs::write(file.path(), "user\n\"a\nb\"\n").unwrap();
     load(&["-H", "X-User: {user}"]).ends_with(2).complains(&[

@@ -36,8 +36,6 @@ use rustix::net::Shutdown;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::schema::Schemas;
-
 /// Audits that a trial with writes must pass.
 pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
 
@@ -255,7 +253,7 @@ impl Bench {
         command
     }
 
-    /// Runs the study to its end. Its output and files must match the schemas.
+    /// Runs the study to its end. Its output and files must match the schema::
     pub(crate) fn run(self) -> Run {
         self.run_with(&[])
     }
@@ -274,12 +272,11 @@ impl Bench {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });
         self.verifies();
-        let schemas = Schemas::read();
-        schemas.allow("run", &report);
+        schema::allow("run", &report);
         self.runs()
             .iter()
             .flat_map(|run| record(run))
-            .for_each(|line| schemas.allow("record", &line));
+            .for_each(|line| schema::allow("record", &line));
         Run { report, ran, bench: self }
     }
 
