@@ -351,10 +351,11 @@ pub enum HistogramError {
 
 /// Holds a distribution in its encoded form, as in a record. It is small enough to keep one a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Latencies"))]
 pub struct PackedLatencies {
-    /// Text of [`Latencies::encode`].
+    /// HdrHistogram in its V2 encoding, deflated and in base64; in nanoseconds, with three significant digits.
     pub hdr: String,
-    /// Number beyond an hour.
+    /// Number of values beyond an hour, which are in the histogram at its upper bound.
     #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub saturated: u64,
 }
@@ -363,6 +364,21 @@ impl PackedLatencies {
     /// Decodes the distribution. Fails if the text is not a histogram.
     pub fn unpack(&self) -> Result<Latencies, HistogramError> {
         Latencies::decode(&self.hdr, self.saturated)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Latencies {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        PackedLatencies::schema_name()
+    }
+
+    fn schema_id() -> std::borrow::Cow<'static, str> {
+        PackedLatencies::schema_id()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PackedLatencies::json_schema(generator)
     }
 }
 

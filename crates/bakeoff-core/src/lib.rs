@@ -27,6 +27,8 @@ pub mod read_write_split;
 pub mod record;
 pub mod repeat;
 pub mod schedule;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod search;
 pub mod secrets;
 pub mod staleness;

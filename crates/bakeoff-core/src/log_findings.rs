@@ -33,6 +33,7 @@ const WORDS: usize = 10;
 
 /// Names the level of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// `warn`, `warning`.
@@ -60,12 +61,13 @@ pub type LevelWord = (&'static str, Option<Level>);
 
 /// Holds the findings in one node's logs while the load ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeLog {
     /// Name of the node.
     pub node: String,
     /// Number of warning and error lines of all kinds.
     pub lines: u64,
-    /// Kinds of lines, the most frequent first; at most [`KINDS_MAX`].
+    /// Kinds of lines, the most frequent first; at most 20 ([`KINDS_MAX`]).
     pub kinds: Vec<LogKind>,
     /// Bytes beyond the reading limit.
     #[serde(default, skip_serializing_if = "crate::units::is_zero")]
@@ -74,6 +76,7 @@ pub struct NodeLog {
 
 /// Counts lines with one fingerprint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogKind {
     /// Level of the lines.
     pub level: Level,

@@ -70,15 +70,17 @@ pub const TARGETS_MAX: usize = 16;
 
 /// Describes a time in which no operation succeeded although at least one was due throughout.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Silence {
     /// Start in seconds since measuring began.
     pub from: f64,
-    /// Length in seconds; at least [`SILENCE_MIN`], or less if it is a stall.
+    /// Length in seconds; at least 0.5 ([`SILENCE_MIN`]), or less if it is a stall.
     pub seconds: f64,
 }
 
 /// Holds the figures of one of several nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TargetFigures {
     /// Address of the node, such as `127.0.0.1:2379`.
     pub node: String,
@@ -107,6 +109,7 @@ impl TargetFigures {
 
 /// Counts TLS handshakes of the clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Handshakes {
     /// Full handshakes.
     pub full: u64,
@@ -133,6 +136,7 @@ impl Handshakes {
 
 /// Counts HTTP answers, without those of the warm-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpAnswers {
     /// Responses by status, successes and failures. Followed redirects are left out.
     pub statuses: BTreeMap<u16, u64>,
@@ -161,16 +165,18 @@ impl HttpAnswers {
 ///
 /// Its fields are those of a record, which stays flat.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// Length of the measured window. For a load by count, it ends with the last operation, or when the next one
     /// would have been due if they are evenly spaced.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub window: Duration,
     /// Figures by operation: `put`, `get`, ….
     pub operations: BTreeMap<String, OperationFigures>,
     /// Figures of each second.
     pub seconds: Vec<Second>,
-    /// Counts in steps of [`STEP`]; empty unless a fault happened during the load.
+    /// Counts in steps of 100 ms ([`STEP`]); empty unless a fault happened during the load.
     #[serde(default, skip_serializing_if = "StepSeries::is_empty")]
     pub steps: StepSeries,
     /// Times without success by node and by operation; empty unless a fault happened during the load.
@@ -178,6 +184,7 @@ pub struct Measurement {
     pub part_silences: Vec<PartSilences>,
     /// Due times of failures and slow successes; empty in records.
     #[serde(default, skip_serializing_if = "DueTimes::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub dues: DueTimes,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
@@ -189,6 +196,7 @@ pub struct Measurement {
     pub carried_over: u64,
     /// Time that clients spent without a connection, added up, without the warm-up.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub disconnected: Duration,
     /// Clients that had only failures since measuring began.
     #[serde(default, skip_serializing_if = "units::is_zero")]
@@ -244,18 +252,20 @@ pub struct Measurement {
     /// its answer may have been unread. The system's own times are between these and the measured ones.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub undelayed: Latencies,
-    /// Stalls of the generator's threads, in order of time; at most [`STALLS_MAX`].
+    /// Stalls of the generator's threads, in order of time; at most 100 ([`STALLS_MAX`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<GeneratorStall>,
     /// Send times of the first operations of a Poisson load, in nanoseconds since measuring began, in order and
-    /// complete; at most [`SENT_MAX`]. Empty for other loads.
+    /// complete; at most 1,000 ([`SENT_MAX`]). Empty for other loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<u64>,
     /// CPU time that bakeoff itself used during the window, user and system.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub generator_cpu: Duration,
     /// Time for which its cgroup's CPU limit throttled the generator during the load.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub generator_throttled: Duration,
     /// Number of generator threads.
     pub generator_threads: u32,
@@ -275,21 +285,22 @@ pub struct Measurement {
     /// True if the workload's unique keys ran out before the end of the load.
     #[serde(default)]
     pub keys_exhausted: bool,
-    /// Figures by node, in the order in which clients connect to them. Empty for one node, or more than
-    /// [`TARGETS_MAX`].
+    /// Figures by node, in the order in which clients connect to them. Empty for one node, or more than 16
+    /// ([`TARGETS_MAX`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetFigures>,
-    /// Times without success, in order; at most [`SILENCES_MAX`].
+    /// Times without success, in order; at most 1,000 ([`SILENCES_MAX`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Total length of all stalls, including those beyond [`SILENCES_MAX`].
+    /// Total length of all stalls, including shorter ones than are kept ([`SILENCES_MAX`]).
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub stalled_for: Duration,
     /// Start of the silence that lasted to the end of the load, in seconds since measuring began. From then on
     /// operations failed and none succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_from: Option<f64>,
-    /// Staleness of reads by node; empty if it was not measured. More than [`TARGETS_MAX`] nodes share one entry.
+    /// Staleness of reads by node; empty if it was not measured. More than 16 nodes ([`TARGETS_MAX`]) share one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staleness: Vec<Staleness>,
 }

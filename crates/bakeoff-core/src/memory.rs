@@ -15,6 +15,7 @@ use crate::trial_samples::{Column, Series};
 
 /// Names a measure of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOf {
     /// Proportional set size: a page that *n* processes map counts as an *n*th for each.
@@ -35,6 +36,7 @@ impl MemoryOf {
 
 /// Holds the memory of all nodes of a trial within its measured windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodesMemory {
     /// Measure of all values.
     pub of: MemoryOf,

@@ -28,6 +28,7 @@ const WARM_AFTER: Duration = Duration::from_secs(5);
 
 /// Describes one run of a system under a workload at a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trial {
     /// Position in the run, from 0.
     pub number: u32,

@@ -5,7 +5,7 @@
 //! rendered again years later. A record with a missing or incomplete end is read as far as possible, and faults are
 //! reported with their line.
 //!
-//! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md` and `docs/record-trials.md`.
+//! Not here: files (the binary), tables (`report`). Every field: `docs/record/`.
 
 mod bounds;
 pub mod chain;
@@ -51,6 +51,7 @@ pub const FORMAT: u32 = 1;
 
 /// Holds one line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "line")]
 #[allow(clippy::large_enum_variant, reason = "there are few lines, and they are boxed nowhere")]
 pub enum RecordLine {
@@ -107,6 +108,7 @@ impl RecordLine {
 
 /// Describes the continuation of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResumed {
     /// Time of the continuation, in UTC.
     pub resumed: String,
@@ -118,6 +120,7 @@ pub struct RunResumed {
 
 /// Identifies a round of one workload and load that the machine disturbed, and that an additional round replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RepeatedRound {
     /// Name of the workload.
     pub workload: String,
@@ -138,6 +141,7 @@ impl RepeatedRound {
 
 /// Describes an extension of a run by more trials: for a gate whose figures scatter, or for disturbed rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunExtended {
     /// Time of the extension, in UTC.
     pub extended: String,
@@ -155,6 +159,7 @@ pub struct RunExtended {
 
 /// Describes the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnd {
     /// Time of the end, in UTC.
     pub ended: String,

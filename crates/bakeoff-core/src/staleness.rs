@@ -157,6 +157,7 @@ impl SupersededWrites {
 
 /// Counts the staleness of the reads of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Staleness {
     /// Name of the node.
     pub node: String,

@@ -106,6 +106,18 @@ impl fmt::Display for Statuses {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Statuses {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Statuses".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let description = "One status as a number, or several as text: `2xx`, `200,301-308`.";
+        schemars::json_schema!({"description": description, "type": ["integer", "string"]})
+    }
+}
+
 impl Serialize for Statuses {
     /// A single status is a number.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -15,18 +15,21 @@ use crate::units;
 
 /// Holds the samples of one trial. All times are seconds since the trial began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrialSamples {
     /// Time between two samples.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub interval: Duration,
     /// CPU time that sampling took.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub cost: Duration,
     /// Phases of the trial, in order.
     pub phases: Vec<Phase>,
     /// Samples of every node, and of bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
-    /// Samples of [`Column::Proportional`] and [`Column::Private`] of each node, at their own times.
+    /// Samples of the columns `proportional` and `private` of each node, at their own times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<Series>,
     /// Samples from the metrics of nodes that bakeoff did not start.
@@ -34,7 +37,7 @@ pub struct TrialSamples {
     pub metrics: Vec<MeteredSeries>,
     /// Samples of the machine.
     pub machine: Series,
-    /// Source of the machine's [`Column::Busy`]; `None` if the machine was not sampled.
+    /// Source of the machine's column `busy`; `None` if the machine was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_by: Option<BusyBy>,
     /// CPU use by other processes, for each measured window.
@@ -45,18 +48,21 @@ pub struct TrialSamples {
     pub turnover: Vec<Turnover>,
 }
 
-/// Holds samples from a node's own metrics: only [`Column::Cpu`] and [`Column::Resident`].
+/// Holds samples from a node's own metrics: only the columns `cpu` and `resident`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeteredSeries {
     /// Subject of the figures.
     pub of: MetricsSubject,
     /// Samples, at their own times.
     #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Flat<Series>"))]
     pub series: Series,
 }
 
 /// Selects the subject of a node's metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricsSubject {
     /// The process that publishes them.
@@ -68,6 +74,7 @@ pub enum MetricsSubject {
 /// Counts connections and processes that were new in a sample of a measured window. Those that began and ended
 /// between two samples are only in the machine's counters; this attributes the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turnover {
     /// Start of the counting.
     pub from: f64,
@@ -85,6 +92,7 @@ pub struct Turnover {
 
 /// Counts connections from one process to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionCount {
     /// Process that opened them; `None` if they were too short to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +105,7 @@ pub struct ConnectionCount {
 
 /// Selects the source of a machine's busy time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BusyBy {
     /// Exact: the root cgroup's `cpuacct.usage`.
@@ -110,6 +119,7 @@ pub enum BusyBy {
 /// Holds the CPU use of processes that are neither nodes nor bakeoff's, from just before a measured window to just
 /// after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForeignCpu {
     /// Time of the first scan.
     pub from: f64,
@@ -126,6 +136,7 @@ pub struct ForeignCpu {
 
 /// Holds the CPU use of all processes with one name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Command {
     /// First fifteen bytes of the program's name.
     pub name: String,
@@ -207,8 +218,9 @@ impl PhaseName {
 
 /// Describes a phase of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Phase {
-    /// Name: one of [`PhaseName`]'s texts.
+    /// Name ([`PhaseName`]), such as `filling`, `load` or `reading back`.
     pub name: String,
     /// Start of the phase.
     pub from: f64,
@@ -218,12 +230,14 @@ pub struct Phase {
 
 /// Holds columns that were read at the same times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// Name of the node, `generator`, or `machine`.
     pub name: String,
     /// Time of each sample, ascending.
     pub at: Vec<f64>,
     /// Values by column; each as long as `at`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<Column, Vec<f64>>"))]
     pub columns: BTreeMap<Column, Vec<f64>>,
 }
 
@@ -245,6 +259,7 @@ pub struct NodeSample {
 /// Names a sampled figure. Counters count from a node's first start, across restarts, or from the machine's boot.
 /// Gauges show the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Column {
     /// Counter: CPU seconds, if user and kernel time are only known as a sum.

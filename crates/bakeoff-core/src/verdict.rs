@@ -12,6 +12,7 @@ pub use name::{Cause, CheckName};
 
 /// Holds one check of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// Name of the check.
     pub name: CheckName,
@@ -36,6 +37,7 @@ impl Check {
 
 /// Holds the outcome of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "why")]
 pub enum Verdict {
     /// It was checked and holds.
@@ -68,6 +70,7 @@ impl Verdict {
 
 /// Selects the subject of an audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditSubject {
     /// Acknowledged keys that are read back.
@@ -87,6 +90,7 @@ impl AuditSubject {
 ///
 /// Its fields are those of a record, which stays flat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Time of the audit: `after the load`, `after kill -9 and restart of all nodes`.
     pub when: String,
@@ -161,6 +165,7 @@ impl Audit {
 
 /// Describes the writes in flight when all nodes were killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KilledUnderLoad {
     /// Number of writing clients.
     pub clients: u32,
@@ -172,6 +177,7 @@ pub struct KilledUnderLoad {
 
 /// Describes the power cuts of a trial, all during writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PowerCutsMade {
     /// Number of cuts.
     pub cuts: u32,
@@ -192,6 +198,7 @@ pub struct PowerCutsMade {
 
 /// Describes a bit that was flipped in a data file of a stopped node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlippedBit {
     /// Name of the node.
     pub node: String,

@@ -19,6 +19,7 @@ pub type Witness = NonZeroU64;
 ///
 /// Its fields are those of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedHistory {
     /// Verdict on all keys together.
     #[serde(flatten)]
@@ -52,6 +53,7 @@ pub struct JudgedHistory {
 
 /// A history that was kept in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptHistory {
     /// Path relative to the run's folder.
     pub file: String,
@@ -63,6 +65,7 @@ pub struct KeptHistory {
 
 /// Verdict on a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "found", content = "why")]
 pub enum HistoryVerdict {
     /// For each key, some order explains every answer.
@@ -90,6 +93,7 @@ impl HistoryVerdict {
 
 /// The operations that show a violation on one key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShownViolation {
     /// Name of the key.
     pub key: String,
@@ -136,6 +140,7 @@ impl ShownViolation {
 
 /// The longest linearizable prefix of a key's history, by the times at which operations ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LegalPrefix {
     /// Number of operations that had ended by then.
     pub operations: u64,
@@ -148,6 +153,7 @@ pub struct LegalPrefix {
 
 /// An operation with its interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShownOperation {
     /// Number of the client.
     pub client: u32,
@@ -190,6 +196,7 @@ pub struct HistoryLine {
 
 /// Effect or answer of an operation. Values are numbers of the key's writes; `None` stands for a missing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "action")]
 pub enum ShownAction {
     /// Wrote this value.
@@ -215,6 +222,7 @@ pub enum ShownAction {
 
 /// Outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OperationOutcome {
     /// It succeeded.

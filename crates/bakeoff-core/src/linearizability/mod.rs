@@ -87,6 +87,7 @@ pub struct LinearizabilityViolation {
 
 /// Kinds of violations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ViolationKind {
     /// A read saw a value without a write.

@@ -8,6 +8,7 @@ use super::Measurement;
 
 /// Describes an address that clients connected to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsedAddress {
     /// Address, as `10.0.0.7:80` or `unix:/run/app.sock`.
     pub address: String,

@@ -35,6 +35,7 @@ const SHARE_MIN: f64 = 0.01;
 
 /// Counts answers that paused before their last bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PausedEnds {
     /// Pauses of 39 to 49 ms.
     pub delayed: u64,

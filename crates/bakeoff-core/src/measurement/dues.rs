@@ -15,6 +15,7 @@ const SLOW_EACH: usize = 5_000;
 
 /// Holds due times, in microseconds since measuring began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueTimes {
     /// Operations that failed at once ([`ErrorKind::is_failed_at_once`]).
     pub failed: Vec<u64>,

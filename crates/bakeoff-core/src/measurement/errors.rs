@@ -11,6 +11,7 @@ use crate::{secrets, units};
 
 /// Classifies an operation's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
     /// The operation got no connection within its timeout.
@@ -104,12 +105,14 @@ pub const TEXTS_MAX: usize = 16;
 
 /// Holds the errors of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Errors {
     /// Number of errors.
     pub count: u64,
     /// First few errors.
     pub examples: Vec<Example>,
-    /// Fingerprints of the texts with counts; at most [`TEXTS_MAX`], the most frequent first. Empty for kinds whose
+    /// Fingerprints of the texts with counts; at most 16 ([`TEXTS_MAX`]), the most
+    /// frequent first. Empty for kinds whose
     /// name says all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<ErrorText>,
@@ -117,6 +120,7 @@ pub struct Errors {
 
 /// Counts errors with the same text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorText {
     /// Fingerprint of the text, such as `503: no leader`.
     pub text: String,
@@ -159,6 +163,7 @@ impl Errors {
 
 /// Describes one observed error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Example {
     /// Time in seconds since measuring began.
     pub at_seconds: f64,

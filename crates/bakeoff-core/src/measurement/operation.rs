@@ -15,6 +15,7 @@ use crate::units;
 
 /// Holds the figures of one operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperationFigures {
     /// Verified successes.
     pub verified: u64,
@@ -48,6 +49,7 @@ pub struct OperationFigures {
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered_service: Latencies,
     /// Failures by kind.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<ErrorKind, Errors>"))]
     pub errors: BTreeMap<ErrorKind, Errors>,
 }
 
@@ -179,6 +181,7 @@ fn merged<const N: usize>(parts: [&Latencies; N]) -> Latencies {
 
 /// Holds the figures of one operation in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SecondFigures {
     /// Verified successes that ended in this second and inside the measured window.
     pub verified: u64,
@@ -230,6 +233,7 @@ impl SecondFigures {
 
 /// Holds one second of a load, by operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Second {
     /// Seconds since measuring began.
     pub second: u32,

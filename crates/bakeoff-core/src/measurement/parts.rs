@@ -16,6 +16,7 @@ const SILENCES_KEPT: usize = 20;
 
 /// Selects a part of a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadPart {
     /// Clients of the node with this address.
@@ -33,6 +34,7 @@ impl LoadPart {
 
 /// Holds the times without success of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartSilences {
     /// The part.
     #[serde(flatten)]

@@ -20,12 +20,13 @@ pub const STALLS_MAX: usize = 100;
 
 /// Describes a time in which a generator thread stood still: it woke late, or was held up while working.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorStall {
     /// Index of the thread, from 0.
     pub thread: u32,
     /// Time at which it should have continued, in seconds since measuring began.
     pub from: f64,
-    /// Delay in seconds; at least [`STALL_MIN`].
+    /// Delay in seconds; at least 0.1 ([`STALL_MIN`]).
     pub seconds: f64,
 }
 

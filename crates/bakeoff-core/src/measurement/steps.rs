@@ -39,6 +39,7 @@ impl StepCounts {
 
 /// Holds counts by step, from the beginning of measuring. Steps after the last one are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepSeries {
     /// Verified successes of each step.
     pub verified: Vec<u64>,

@@ -13,6 +13,7 @@ use crate::verdict::Verdict;
 
 /// Holds the result of a trial's durability probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Durability {
     /// Acknowledged writes of the probe.
     #[serde(default)]
@@ -33,6 +34,7 @@ pub struct Durability {
 
 /// Counts the syncs of one node during the probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeSyncs {
     /// Name of the node, such as `etcd-1`.
     pub name: String,

@@ -14,8 +14,9 @@ use crate::units::ByteCount;
 
 /// Describes a run: its study, systems, machine and order of trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunHeader {
-    /// [`super::FORMAT`] of the program that wrote it.
+    /// Version of the format ([`super::FORMAT`]).
     pub format: u32,
     /// Version of that program.
     pub bakeoff: String,
@@ -95,6 +96,7 @@ impl RunHeader {
 
 /// Rule by which a run chooses its number of rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RoundCount {
     /// As many as the study or `--trials` says.
@@ -112,6 +114,7 @@ impl RoundCount {
 
 /// Holds the terms of `bakeoff gate`. With the trials they suffice to judge the run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gate {
     /// Study's name of the system whose builds are `base` and `new`.
     pub system: String,
@@ -129,6 +132,7 @@ pub struct Gate {
 ///
 /// Each field is one property of the machine. A record stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Kernel, such as `Linux 6.1.0-18-amd64`.
     pub kernel: String,
@@ -185,6 +189,7 @@ pub struct Environment {
 
 /// Describes the network between two machines of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkPath {
     /// Machine that sent.
     pub from: String,
@@ -217,6 +222,7 @@ impl Environment {
 
 /// Describes one of the machines of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunMachine {
     /// Name in the places file.
     pub name: String,
@@ -256,6 +262,7 @@ pub struct RunMachine {
 
 /// Describes a pod that takes servers or generates load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunPod {
     /// Node of the cluster that it runs on.
     pub node: String,
@@ -267,6 +274,7 @@ pub struct RunPod {
 
 /// Holds limits of a pod; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PodLimits {
     /// CPU limit in cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,6 +314,7 @@ impl fmt::Display for PodLimits {
 
 /// Holds properties of hardware and kernel that affect figures. `None` if the kernel does not report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// Frequency governors of the CPUs, such as `performance`; several are separated by commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,6 +350,7 @@ pub struct Hardware {
 
 /// Holds the machine's own limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineBaseline {
     /// Bytes of each append.
     pub append_bytes: u64,
@@ -352,6 +362,7 @@ pub struct MachineBaseline {
 
 /// Describes durable appends if `clients` appends share each sync (group commit).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BaselineAppends {
     /// Appends that share one sync.
     pub clients: u32,
@@ -367,6 +378,7 @@ pub struct BaselineAppends {
 
 /// Describes round trips over loopback to a server that does nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BaselineRoundTrips {
     /// Clients, each with one request in flight.
     pub clients: u32,

@@ -12,6 +12,7 @@ use crate::verdict::Audit;
 
 /// Holds one injection of a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Injection {
     /// Name of the fault in the study.
     pub fault: String,
@@ -36,6 +37,7 @@ pub struct Injection {
 
 /// Describes what a fault did to nodes, with its proof. Times are seconds since measuring began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultHit {
     /// Name of the fault in a sequence; `None` for a single fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,8 +60,9 @@ pub struct FaultHit {
     pub cost: Option<HitCost>,
 }
 
-/// Counts the operations that belong to one effect of a fault (`crate::attribution`).
+/// Counts the operations that belong to one effect of a fault ([`crate::attribution`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HitCost {
     /// Operations that failed at once: no connection, an error as the answer, or never sent.
     pub failed: u64,

@@ -12,6 +12,7 @@ use crate::study::ReadConsistency;
 ///
 /// Each field belongs to the record, which stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemRecord {
     /// Study's name of the system.
     pub name: String,
@@ -60,6 +61,7 @@ pub struct SystemRecord {
 
 /// Describes the program that a fault upgrades nodes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UpgradeRecord {
     /// Version of the program.
     pub version: String,
@@ -71,16 +73,19 @@ pub struct UpgradeRecord {
 
 /// Describes a part of a system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartRecord {
     /// Role, such as `storage`.
     pub role: String,
     /// Part as a system. Its name is the system's and the role.
     #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Flat<SystemRecord>"))]
     pub part: SystemRecord,
 }
 
 /// Describes the guarantees of a system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Guarantees {
     /// Replication of data.
     pub replication: String,
@@ -98,12 +103,17 @@ pub struct Guarantees {
     pub claimed_in: Option<AckLocation>,
     /// Freshness of reads, by how they are requested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::schema::Keyed<ReadConsistency, Freshness>")
+    )]
     pub freshness: BTreeMap<ReadConsistency, Freshness>,
 }
 
 /// Names the weakest location of a write when it is acknowledged. A kernel's page cache survives the program but not
 /// a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AckLocation {
     /// Memory of one node's process.
@@ -122,6 +132,7 @@ pub enum AckLocation {
 
 /// Names the freshness of a read's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Freshness {
     /// Newest acknowledged value, as if there were one copy.
@@ -134,6 +145,7 @@ pub enum Freshness {
 
 /// Describes a setting that differs from a system's default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Name, such as `maxClientCnxns`.
     pub name: String,
@@ -145,6 +157,7 @@ pub struct Setting {
 
 /// Describes the encryption of transmitted bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Encryption {
     /// Not encrypted.

@@ -23,6 +23,7 @@ use crate::verdict::{Audit, Cause, Check, Verdict};
 ///
 /// Each field belongs to the record's line, which stays flat, so that old ones load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrialRecord {
     /// Planned trial.
     pub trial: Trial,
@@ -30,6 +31,7 @@ pub struct TrialRecord {
     pub started: String,
     /// Time from the first launch to a cluster with a leader.
     #[serde(default, with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub ready_after: Duration,
     /// True if the cluster was kept from an earlier trial or ran already, so nothing was launched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -98,6 +100,7 @@ pub struct TrialRecord {
 
 /// Describes one of the machines of a run during a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineTrial {
     /// Name in the places file.
     pub name: String,
@@ -119,6 +122,7 @@ pub struct MachineTrial {
 /// Holds the wall clock minus the monotonic clock of one machine, in seconds. The difference between both times is the
 /// time by which its wall clock was set, or the machine slept.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineClock {
     /// Before the trial.
     pub wall_before: f64,
@@ -128,6 +132,7 @@ pub struct MachineClock {
 
 /// Describes one generator's share in a stage of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorPart {
     /// Its clients of the stage.
     pub clients: u32,
@@ -141,6 +146,7 @@ pub struct GeneratorPart {
     pub clock_error_us: f64,
     /// CPU time of its process during the window.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub cpu: Duration,
     /// CPU share of its busiest thread.
     pub busiest: f64,
@@ -154,6 +160,7 @@ pub struct GeneratorPart {
 
 /// Names the outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
 pub enum TrialOutcome {
     /// The trial ran as planned.
@@ -175,6 +182,7 @@ impl TrialOutcome {
 
 /// Describes one stage of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRecord {
     /// Number of clients.
     pub clients: u32,
@@ -196,6 +204,7 @@ pub struct StageRecord {
 ///
 /// Each field is one sum over the samples. A record stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Name of the node, or `generator`.
     pub name: String,

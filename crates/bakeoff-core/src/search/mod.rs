@@ -64,6 +64,7 @@ pub enum Next {
 
 /// Holds the result of a search. Rates are operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "found", content = "rate")]
 pub enum FoundRate {
     /// Highest rate that kept the objective twice.

@@ -23,6 +23,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 
 /// Holds the result of one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TriedRate {
     /// Operations per second.
     pub rate: f64,

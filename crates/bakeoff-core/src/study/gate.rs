@@ -20,15 +20,17 @@ pub const BUILDS: [&str; 2] = ["base", "new"];
 
 /// Holds the system of a gate and its two builds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateBuilds {
     /// Name of a system of the study.
     pub system: String,
-    /// Builds in the order of [`BUILDS`].
+    /// Builds: `base`, then `new` ([`BUILDS`]).
     pub builds: [Build; 2],
 }
 
 /// Holds the settings of one build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Build {
     /// Program that replaces the study's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,7 @@ use crate::units;
 ///
 /// Its fields are those of a load in a study's file and in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Name in the study.
     pub name: String,
@@ -30,9 +31,11 @@ pub struct Load {
     pub stop: Stop,
     /// Warm-up time of each stage before measuring.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub warmup: Duration,
     /// Time after which an unanswered operation counts as failed.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub timeout: Duration,
     /// Nodes that clients connect to, in turn.
     pub targets: Routing,
@@ -54,8 +57,9 @@ pub struct Load {
 /// Searches for the highest rate that keeps an objective: an open load at one rate after another, each for the load's
 /// time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Find {
-    /// Conditions that must all hold, each a [`crate::condition::Condition`]: `p99 < 50ms`.
+    /// Conditions that must all hold, such as `p99 < 50ms` ([`crate::condition::Condition`]).
     pub objective: Vec<String>,
 }
 
@@ -92,6 +96,7 @@ fn is_yes(flag: &bool) -> bool {
 
 /// Selects when operations are due.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Arrivals {
     /// Closed load: a client's next operation is due when its last one ends.
@@ -129,10 +134,15 @@ impl Arrivals {
 
 /// Selects when a load ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// After this time, without the warm-up.
-    After(#[serde(with = "units::duration")] Duration),
+    After(
+        #[serde(with = "units::duration")]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+        Duration,
+    ),
     /// After this many operations, without the warm-up.
     Operations(u64),
 }
@@ -160,6 +170,7 @@ pub fn usual_warmup(stop: Stop, stages: usize, searches: bool) -> Duration {
 
 /// Selects the nodes that clients connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Targets {
     /// All nodes, in turn.
@@ -172,6 +183,7 @@ pub enum Targets {
 
 /// Selects the nodes for writes and reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Routing {
     /// Same nodes for all operations.

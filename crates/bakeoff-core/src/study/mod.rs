@@ -70,6 +70,7 @@ use crate::units;
 ///
 /// Its fields are those of a study's file and of records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Study {
     /// Name: the stem of its file, such as `kv-stores`.
     pub name: String,
@@ -84,7 +85,7 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Loads of the study.
     pub loads: Vec<Load>,
-    /// Workload and load that carry the question; `None` for the first ones. [`Study::deciding_place`] names them.
+    /// Workload and load that carry the question; `None` for the first ones ([`Study::deciding_place`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<DecidingPlace>,
     /// Faults that happen in further runs of each load.
@@ -97,7 +98,7 @@ pub struct Study {
     pub trials: u32,
     /// Maximum acknowledged keys that an audit reads back; a sample if there are more.
     pub audit_keys: u64,
-    /// Time of the kill before the audit; `None` uses the kind's default.
+    /// Time of the kill before the audit; `None` for the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill: Option<Kill>,
     /// Check of each key's history.
@@ -111,6 +112,7 @@ pub struct Study {
     pub bit_flip: Option<BitFlipOf>,
     /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub sample_every: Duration,
     /// Initial state of each trial.
     #[serde(default)]
@@ -178,6 +180,7 @@ pub const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Selects when all nodes are killed before acknowledged writes are read back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kill {
     /// After the load was read back, while the nodes are idle.
@@ -189,6 +192,7 @@ pub enum Kill {
 
 /// Selects whether the histories of keys are checked for linearizability.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LinearizabilityCheck {
     /// They are not recorded.
@@ -209,6 +213,7 @@ impl LinearizabilityCheck {
 
 /// Power cuts of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PowerCuts {
     /// Nodes that lose their power.
     pub of: PowerCutOf,
@@ -218,6 +223,7 @@ pub struct PowerCuts {
 
 /// Selects the nodes that lose their power at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PowerCutOf {
     /// All nodes.
@@ -228,6 +234,7 @@ pub enum PowerCutOf {
 
 /// Selects the nodes in whose data a bit is flipped at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BitFlipOf {
     /// One node.
@@ -236,6 +243,7 @@ pub enum BitFlipOf {
 
 /// Selects the initial state of each trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
     /// Servers started for the trial, without data.
@@ -247,6 +255,7 @@ pub enum Clusters {
 
 /// Describes the source of published figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
     /// Title and date.
@@ -260,6 +269,7 @@ pub struct Publication {
 
 /// Holds one figure from the literature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishedValue {
     /// Name of one of the study's systems.
     pub system: String,
@@ -284,6 +294,7 @@ pub struct PublishedValue {
 
 /// Names a figure that a table can show. The name carries the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each name says what it is")]
 pub enum Metric {

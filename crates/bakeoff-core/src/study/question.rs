@@ -12,6 +12,7 @@ use super::Study;
 ///
 /// It displays as in a study: `create/best`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecidingPlace {
     /// Name of one of the study's workloads.
     pub workload: String,

@@ -31,6 +31,7 @@ pub struct SourcedStudy {
 
 /// Holds a study's text as read, and what the command line changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudySource {
     /// Name of its file without folder and extension.
     pub name: String,
@@ -48,6 +49,7 @@ pub struct StudySource {
 
 /// Holds the files that a study's text refers to, as they were read, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyFiles {
     /// Columns and hash of each table of requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -59,6 +61,7 @@ pub struct StudyFiles {
 
 /// Changes a study as the command line asks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyChanges {
     /// True for the study's quick form.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -12,6 +12,7 @@ use crate::units;
 ///
 /// Its fields are those of a system in a study's file and in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct System {
     /// Name in the study.
     pub name: String,
@@ -55,6 +56,7 @@ pub struct System {
 /// Selects the owner of a system's servers. In a study and in a record it is the list of `endpoints`, which is absent
 /// if bakeoff starts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "Vec<Endpoint>", into = "Vec<Endpoint>")]
 pub enum Servers {
     /// bakeoff starts, kills and stops them.
@@ -91,6 +93,7 @@ impl From<Servers> for Vec<Endpoint> {
 /// the port for clients, `{port:NAME}` another port of its own. `{dir}` is its data folder, `{here}` the folder that
 /// bakeoff was started in, `{node}` its name. `{ROLE}` is the address of a part, such as `127.0.0.1:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Program and its arguments.
     pub command: Vec<String>,
@@ -141,6 +144,7 @@ impl System {
 
 /// Addresses a system that already runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {
     /// True for TLS (`https://`).
     pub tls: bool,
@@ -162,6 +166,7 @@ impl Endpoint {
 
 /// Locates the metrics of a running node, in Prometheus' text format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricsUrl {
     /// Host and port of the URL.
     #[serde(flatten)]
@@ -180,6 +185,7 @@ impl MetricsUrl {
 
 /// Selects trusted authorities and the client's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tls {
     /// PEM file of the trusted authorities; `None` trusts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +204,7 @@ pub struct Tls {
 /// Holds the credentials of clients for a system that already runs. Secrets are referenced, never stored, so a record
 /// contains none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Credentials {
     /// Name of a user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,6 +219,7 @@ pub struct Credentials {
 
 /// Locates a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
     /// Environment variable of bakeoff, by name without `$`.
@@ -222,6 +230,7 @@ pub enum SecretSource {
 
 /// Holds the limits of one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// CPU limit in cores: 0.5 is half of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

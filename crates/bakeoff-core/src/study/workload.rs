@@ -15,6 +15,7 @@ const VALUE_SIZE: u64 = 1024;
 
 /// Describes a workload of a study: what clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "RecordedWorkload", into = "RecordedWorkload")]
 pub struct Workload {
     /// Name in the study.
@@ -46,23 +47,37 @@ pub enum Payload {
     Request(HttpRequest),
 }
 
-/// Serializes a workload for records: always with a (mean) size of a value, with all sizes if there are several, and
-/// with a request unless it is the default.
+/// Describes a workload of a study: what clients do.
+///
+/// Records always have a (mean) size of a value, all sizes if there are several, and a request unless it is the default.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Workload"))]
 struct RecordedWorkload {
+    /// Name in the study.
     name: String,
+    /// Weight of each operation.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<Operation, u32>"))]
     mix: BTreeMap<Operation, u32>,
+    /// Keys that it uses.
     keys: Keys,
+    /// Size of each value in bytes; the mean of several sizes.
     value_size: u64,
+    /// Sizes of values, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value_sizes: Option<ValueSizes>,
+    /// Further parameters of the operations, such as the type of a key to sign with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     with: BTreeMap<String, String>,
+    /// Consistency of a `get` or `list`.
     reads: ReadConsistency,
+    /// Request of the operation `request`; absent for `GET /`.
     #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
     request: HttpRequest,
+    /// True if all keys are written, unmeasured, before the load begins.
     fill: bool,
+    /// Names of its loads.
     loads: Vec<String>,
+    /// Names of the systems that run it; absent for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     systems: Vec<String>,
 }
@@ -106,10 +121,11 @@ impl From<Workload> for RecordedWorkload {
 
 /// Describes an HTTP request and its expected answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpRequest {
     /// Method, such as `GET`.
     pub method: String,
-    /// Path and query; a [template](crate::template), like the headers' values and the body.
+    /// Path and query. Like the headers' values and the body, it may have words in braces ([`crate::template`]).
     pub path: String,
     /// Headers besides `Host` and those of the body. `$NAME` is read from bakeoff's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -140,6 +156,7 @@ pub struct HttpRequest {
 
 /// Names a table of values for requests: a CSV file whose first row names the columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rows {
     /// Path, relative to the folder that bakeoff was started in.
     pub file: String,
@@ -225,6 +242,7 @@ impl Workload {
 
 /// Selects the requested consistency of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
     /// Newest acknowledged value, as if there were one copy.

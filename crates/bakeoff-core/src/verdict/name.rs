@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Names the cause of an invalid trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The machine, or a neighbour on it.
@@ -44,6 +45,7 @@ macro_rules! checks {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $cause:ident;)*) => {
         /// Names the checks of a trial, besides its audits.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum CheckName {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Describes the keys that a workload uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Keys {
     /// Number of different keys.
     pub count: u64,
@@ -19,6 +20,7 @@ pub struct Keys {
 
 /// Selects the order in which keys are accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyOrder {
     /// 0, 1, 2, …, and again from 0.

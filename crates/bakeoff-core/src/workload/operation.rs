@@ -9,6 +9,7 @@ use crate::named::named;
 /// Names an operation: first those of a key-value store, then those of a secret store, then those of a gateway and
 /// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Creates or updates one key.

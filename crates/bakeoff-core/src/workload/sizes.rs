@@ -4,8 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Describes the sizes of a workload's values in bytes; none is below [`VALUE_SIZE_MIN`](super::VALUE_SIZE_MIN).
+/// Describes the sizes of a workload's values in bytes.
+///
+/// None is below [`VALUE_SIZE_MIN`](super::VALUE_SIZE_MIN).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueSizes {
     /// One size for all.

@@ -20,6 +20,7 @@ mod linearizability;
 mod method;
 mod noticed;
 mod reached;
+mod schemas;
 mod searched;
 mod split;
 

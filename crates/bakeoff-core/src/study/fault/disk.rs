@@ -17,23 +17,27 @@ use crate::units::{self, duration_text};
 
 /// A disk that is slow, stands still or is full, then a healthy one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskBreak {
     /// State of the disk meanwhile.
     #[serde(flatten)]
     pub fault: DiskFault,
     /// Time until it is healed.
     #[serde(rename = "for", with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub lasts: Duration,
 }
 
 /// Names what happens to a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "disk")]
 pub enum DiskFault {
     /// Each sync takes longer.
     Slow {
         /// Time by which each sync takes longer.
         #[serde(with = "units::duration")]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
         sync_delay: Duration,
     },
     /// Syncs and writes wait until it is healed.

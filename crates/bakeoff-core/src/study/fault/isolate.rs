@@ -12,9 +12,11 @@ use crate::units::{self, duration_text};
 
 /// The network drops the nodes' packets, to and from everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Isolation {
     /// Time until packets pass again.
     #[serde(rename = "for", with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub lasts: Duration,
     /// Packets that are dropped.
     #[serde(default, skip_serializing_if = "CutDirection::is_both")]
@@ -26,6 +28,7 @@ pub struct Isolation {
 
 /// Selects the packets of an isolated node that are dropped, by their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CutDirection {
     /// Those that it sends and those that it is sent.

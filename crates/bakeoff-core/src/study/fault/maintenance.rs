@@ -10,6 +10,7 @@ use crate::study::{Kind, System};
 
 /// Selects a maintenance operation of a running system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Maintenance {
     /// Replaces a route of a gateway, beside the one that its requests take.

@@ -49,6 +49,7 @@ use crate::units;
 ///
 /// Its fields are those of records, which stay flat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fault {
     /// Name in the study.
     pub name: String,
@@ -66,6 +67,7 @@ pub struct Fault {
     pub to: Option<String>,
     /// Time from the beginning of measuring to the fault.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub at: Duration,
     /// Names of its systems; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +90,7 @@ fn is_yes(flag: &bool) -> bool {
 
 /// Selects the nodes that a fault happens to, when it happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultTarget {
     /// Role of the part that the nodes belong to; `None` for the system's own nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +101,7 @@ pub struct FaultTarget {
 
 /// Selects nodes by their role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum FaultNode {
     /// The leader, looked up at that moment; the only node of a system of one.

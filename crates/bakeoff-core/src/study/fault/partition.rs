@@ -16,9 +16,11 @@ const HINT: &str = "write at least two groups: `[[leader, follower-1], [follower
 
 /// The network drops packets between groups of nodes ([`Fault::groups`]). Clients reach all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Partition {
     /// Time until packets pass again.
     #[serde(rename = "for", with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub lasts: Duration,
 }
 

@@ -11,9 +11,11 @@ use crate::units::{self, duration_text};
 
 /// SIGSTOP, then SIGCONT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pause {
     /// Time between the two.
     #[serde(rename = "for", with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub lasts: Duration,
 }
 

@@ -15,9 +15,11 @@ use crate::units::{self, duration_text};
 
 /// Graceful stop and start of one node after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restart {
     /// Time from one node to the next.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub every: Duration,
 }
 

@@ -18,11 +18,13 @@ use crate::units::{self, duration_text};
 
 /// Maintenance of one node after another, or of the whole system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaintenanceRun {
     /// The operation. It lasts as long as the system takes.
     pub operation: Maintenance,
     /// Time from one time to the next; zero if it runs once.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub every: Duration,
     /// Number of times.
     #[serde(default = "once", skip_serializing_if = "is_once")]

@@ -15,9 +15,11 @@ use crate::units;
 
 /// Several faults ([`Fault::sequence`]), one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sequence {
     /// Time from the end of one to the next.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub rest: Duration,
 }
 

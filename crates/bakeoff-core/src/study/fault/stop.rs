@@ -11,9 +11,11 @@ use crate::units::{self, duration_text};
 
 /// The stop signal, then a start on the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeStop {
     /// Time from the signal to the start. A node that is still ending then is killed.
     #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
     pub restart_after: Duration,
 }
 

@@ -13,6 +13,7 @@ macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident($module:ident::$type:ident),)*) => {
         /// Names an event that happens to nodes.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case", tag = "action")]
         pub enum FaultAction {
             $($(#[$doc])* $action($module::$type),)*

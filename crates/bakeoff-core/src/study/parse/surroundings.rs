@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Holds columns and hash of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TableFile {
     /// Names in its first row.
     pub columns: Vec<String>,
