@@ -65,6 +65,11 @@ pub fn deal(nodes: &[usize], clients: u32, threads: u32) -> Vec<Vec<Lane>> {
             dealt[thread].push(lane);
         }
     }
+    debug_assert_eq!(
+        dealt.iter().flatten().map(|lane| lane.clients.len()).sum::<usize>(),
+        clients as usize,
+        "each client has one lane"
+    );
     dealt
 }
 

@@ -85,6 +85,7 @@ impl RareState {
 
     /// Records that a write was acknowledged when `ended` was the newest write begun.
     fn acknowledge(&mut self, sequence: u32, write: Write, ended: u32) {
+        debug_assert!(sequence <= ended, "write {sequence} ended before it began, after {ended}");
         if write == Write::Delete {
             self.delete_ended = self.delete_ended.max(ended);
         }
@@ -105,6 +106,10 @@ impl RareState {
             }
             _ => true,
         });
+        debug_assert!(
+            *forgotten < acknowledged || acknowledged == 0,
+            "the newest acknowledged write, {acknowledged}, may always be read; forgotten: {forgotten}"
+        );
     }
 }
 
@@ -125,6 +130,10 @@ impl UnknownWrites {
             Write::Delete => self.delete = true,
             Write::Put if self.puts.len() < usize::from(max) => {
                 let place = self.puts.partition_point(|&one| one < sequence);
+                debug_assert!(
+                    self.puts.get(place) != Some(&sequence),
+                    "write {sequence} ended twice"
+                );
                 self.puts.insert(place, sequence);
             }
             Write::Put => {
@@ -217,6 +226,7 @@ impl KeyHistory {
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
         let sequence = self.newest;
+        debug_assert!(sequence > 0, "a key has fewer than 2^32 writes");
         let is_alone = !self.is_lone && self.rare.as_ref().is_none_or(|rare| rare.open.is_empty());
         if write == Write::Put && is_alone {
             self.is_lone = true;
@@ -233,11 +243,17 @@ impl KeyHistory {
             rare.open.push(Open::put(open.sequence.wrapping_sub(1)));
         }
         rare.open.push(open);
+        debug_assert!(
+            rare.open.is_sorted_by(|one, next| one.sequence < next.sequence),
+            "open writes are found by their sequence number: {:?}",
+            rare.open
+        );
     }
 
     /// Ends a write by its sequence number. `at` returns the time, and is called only if staleness is measured.
     #[inline]
     pub fn end(&mut self, sequence: u32, outcome: WriteOutcome, at: impl FnOnce() -> Duration) {
+        debug_assert!(sequence <= self.newest, "write {sequence} of {} ends", self.newest);
         let Some(Open { write, .. }) = self.find(sequence) else { return };
         match outcome {
             WriteOutcome::NotSent | WriteOutcome::Refused => self.remove(sequence),
@@ -364,6 +380,11 @@ impl KeyHistory {
     /// Judges a read that found sequence number `seen`.
     #[inline]
     pub fn judge_value(&self, seen: u64, began: &ReadBegan) -> Result<(), Violation> {
+        debug_assert!(
+            began.oldest_allowed <= began.newest && began.newest <= self.acknowledged,
+            "a read began before its end: {began:?}, {} acknowledged",
+            self.acknowledged
+        );
         let Ok(seen) = u32::try_from(seen) else {
             return Err(Violation::FromTheFuture(u32::MAX));
         };

@@ -77,6 +77,13 @@ impl Turn {
         Self { places: [share.index].into(), ring: share.of, index: 0, of: 1 }
     }
 
+    /// Returns true if its places are distinct places of the ring, and its index is one of the node's threads.
+    fn is_valid(&self) -> bool {
+        self.index < self.of
+            && self.places.is_sorted_by(|one, next| one < next)
+            && self.places.last().is_some_and(|last| *last < self.ring)
+    }
+
     /// Returns the number in the whole load of this turn's `nth` operation.
     fn number(&self, nth: u64) -> u64 {
         let of_node = u64::from(self.index) + u64::from(self.of) * nth;
@@ -182,6 +189,7 @@ impl OpenSchedule {
 
     /// Creates the schedule of a turn under a rate that may change.
     pub fn paced(pace: &RateProfile, spacing: Spacing, turn: Turn, seed: u64) -> Self {
+        debug_assert!(turn.is_valid(), "{turn:?}");
         let place = match spacing {
             Spacing::Constant => Place::Constant(0),
             Spacing::Poisson => {
@@ -236,7 +244,7 @@ pub fn counted(
     count: u64,
 ) -> Vec<u64> {
     let curve = Curve::new(pace);
-    match spacing {
+    let counts: Vec<u64> = match spacing {
         Spacing::Constant => {
             let first = curve.first_due(from);
             let last = first.saturating_add(count);
@@ -249,7 +257,9 @@ pub fn counted(
             let drawn = |alone_until| drawn(pace, turns, seed, from, count, alone_until);
             drawn(sure.max(from)).or_else(|| drawn(from)).unwrap_or_default()
         }
-    }
+    };
+    debug_assert!(counts.iter().sum::<u64>() <= count, "{counts:?} of {count} operations");
+    counts
 }
 
 /// Returns the time from `from` until the operation after the first `count` is due. That is the duration of a load of
@@ -341,7 +351,14 @@ impl Curve {
                 before += f64::midpoint(from, to) * seconds;
             }
         }
-        Self { changing, last: Piece { begins, before, from: last, bend: 0.0 } }
+        let last = Piece { begins, before, from: last, bend: 0.0 };
+        debug_assert!(
+            changing.iter().chain([&last]).is_sorted_by(|one: &&Piece, next| {
+                one.begins <= next.begins && one.before <= next.before
+            }),
+            "pieces follow each other: {changing:?}, {last:?}"
+        );
+        Self { changing, last }
     }
 
     /// Returns the last piece for which `began` holds. It must hold for all earlier ones, and for the first.

@@ -107,6 +107,10 @@ impl SupersededWrites {
             }
         }
         if self.ring.back().is_none_or(|last| last.sequence < sequence) {
+            debug_assert!(
+                self.ring.back().is_none_or(|last| last.at <= at),
+                "write {sequence} was acknowledged before an earlier one, at {at:?}"
+            );
             if self.ring.len() == self.ring_max {
                 self.ring.pop_front();
             }
@@ -193,6 +197,14 @@ impl Staleness {
         }
         self.behind += u64::from(behind);
         self.behind_max = self.behind_max.max(behind);
+        debug_assert!(self.adds_up(), "{self:?}");
+    }
+
+    /// Returns true if each stale read has an age and is behind by a version.
+    fn adds_up(&self) -> bool {
+        self.stale <= self.reads
+            && self.exact.count() + self.at_least.count() == self.stale
+            && self.behind >= self.stale
     }
 
     /// Adds all of `other`; keeps this node's name.
@@ -208,6 +220,7 @@ impl Staleness {
         }
         self.behind += other.behind;
         self.behind_max = self.behind_max.max(other.behind_max);
+        debug_assert!(!other.adds_up() || self.adds_up(), "{self:?} with {other:?}");
     }
 
     /// Clears everything but the node's name, and keeps the memory.

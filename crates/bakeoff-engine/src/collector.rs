@@ -245,6 +245,14 @@ impl Collector {
     /// Merges a slice; returns the seconds that it completes.
     pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<LoadProgress> {
         let Slice { worker, second, .. } = *slice;
+        debug_assert!(
+            self.passed[worker].is_some_and(|passed| passed <= second),
+            "worker {worker} records second {second} after {:?}",
+            self.passed[worker]
+        );
+        debug_assert_eq!(slice.operations.len(), self.names.len());
+        debug_assert_eq!(slice.targets.len(), self.measurement.targets.len());
+        debug_assert_eq!(slice.staleness.len(), self.measurement.staleness.len());
         let merged = self
             .open
             .entry(second)
@@ -258,6 +266,7 @@ impl Collector {
                 ours.response.merge(on_time);
                 ours.service.merge(on_time);
             }
+            debug_assert!(ours.adds_up(), "{ours:?}");
         }
         let measurement = &mut self.measurement;
         for (ours, theirs) in measurement.targets.iter_mut().zip(&slice.targets) {
@@ -271,6 +280,10 @@ impl Collector {
             self.part_steps[part].add(place, &StepCounts { verified, ..StepCounts::default() });
         }
         self.silences[worker].append(&mut slice.silences);
+        debug_assert!(
+            self.silences[worker].is_sorted_by(|one, next| one.1 <= next.0),
+            "the silences of a worker follow each other"
+        );
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
         measurement.use_addresses(slice.addresses.drain(..));
@@ -308,6 +321,7 @@ impl Collector {
 
     /// Marks a worker as ended; returns the seconds that this completes.
     pub(super) fn ended(&mut self, worker: usize, busy: f64, dues: &DueTimes) -> Vec<LoadProgress> {
+        debug_assert!(self.passed[worker].is_some(), "worker {worker} ended twice");
         self.measurement.dues.merge(dues);
         self.passed[worker] = None;
         let busiest = &mut self.measurement.generator_busiest;
@@ -336,6 +350,7 @@ impl Collector {
     }
 
     fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> LoadProgress {
+        debug_assert!(second >= self.next, "second {second} was reported, before {}", self.next);
         let mut closed = Second { second, operations: BTreeMap::new() };
         let (mut response, mut waits) = (Latencies::default(), Latencies::default());
         let (mut verified, mut errors) = (0, 0);
@@ -381,6 +396,7 @@ impl Collector {
 
     /// Returns the measurement once all workers have ended. `shortest` is the minimum duration of the load.
     pub(super) fn finish(mut self, window: &Window, shortest: Duration) -> Measurement {
+        debug_assert!(!self.is_done() || self.open.is_empty(), "a second was not added up");
         let last_end = self.last_end.unwrap_or(window.measure);
         let end =
             if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };

@@ -150,6 +150,7 @@ impl Link {
     /// Sends as much as the socket accepts now.
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
+        debug_assert!(self.sent <= self.out.len(), "{} of {} bytes", self.sent, self.out.len());
         if self.tls.is_some() {
             return self.flush_tls();
         }

@@ -36,6 +36,12 @@ pub struct History {
 impl History {
     /// Judges all keys. `name` returns a key's name.
     pub fn judge(&mut self, name: &dyn Fn(u32) -> String) -> JudgedHistory {
+        debug_assert!(
+            self.recorded >= self.operations.len() as u64,
+            "{} operations of {} recorded ones",
+            self.operations.len(),
+            self.recorded
+        );
         let mut all = JudgedHistory { operations: self.recorded, ..JudgedHistory::default() };
         if self.recorded > self.operations.len() as u64 {
             all.verdict = HistoryVerdict::Undecided(format!(
@@ -111,6 +117,10 @@ pub(super) fn judge_key(
     recorded: &[RecordedOperation],
     history: &mut Vec<KeyOperation>,
 ) -> (JudgedHistory, Option<KeyViolation>) {
+    debug_assert!(
+        recorded.iter().all(|one| one.key == recorded[0].key),
+        "the history of one key has no other key's operations"
+    );
     let outcome = |outcome| recorded.iter().filter(|one| one.outcome == outcome).count() as u64;
     let one = JudgedHistory {
         keys: 1,
@@ -167,6 +177,7 @@ impl AddAssign for JudgedHistory {
         self.keys += other.keys;
         self.keys_deleted += other.keys_deleted;
         self.keys_violated += other.keys_violated;
+        debug_assert!(self.keys_violated <= self.keys, "{} of {}", self.keys_violated, self.keys);
         let length = |of: &Option<ShownViolation>| {
             of.as_ref().map_or(u64::MAX, |one| one.operations.len() as u64 + one.more)
         };

@@ -59,6 +59,17 @@ impl OperationFigures {
         self.errors.values().map(|errors| errors.count).sum()
     }
 
+    /// Returns true if each success and each failure has its times, and each group is within the others.
+    pub fn adds_up(&self) -> bool {
+        self.response.count() == self.verified
+            && self.service.count() == self.verified
+            && self.hits + self.misses <= self.verified
+            && self.stale_reads <= self.verified
+            && self.failed.count() + self.unanswered.count() == self.error_count()
+            && self.failed_answers.count() <= self.failed.count()
+            && self.unanswered_service.count() <= self.unanswered.count()
+    }
+
     /// Returns the number of failures of one kind.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
         self.errors.get(&kind).map_or(0, |errors| errors.count)

@@ -76,6 +76,12 @@ impl Lane {
     /// Moves to the next due operation. `start` is the start of the load.
     pub(super) fn advance(&mut self, start: Instant) {
         // A rate that has dropped to zero makes nothing due again.
-        self.next_due = start.checked_add(self.schedule.next_due());
+        let next_due = start.checked_add(self.schedule.next_due());
+        debug_assert!(
+            next_due.is_none_or(|next| self.next_due.is_none_or(|due| due <= next)),
+            "due times never go back: from {:?} to {next_due:?}",
+            self.next_due
+        );
+        self.next_due = next_due;
     }
 }

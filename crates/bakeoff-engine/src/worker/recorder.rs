@@ -224,6 +224,8 @@ impl Recorder {
 
     #[cold]
     fn record_silence(&mut self, since: Instant, now: Instant) {
+        let last = self.slice.silences.last();
+        debug_assert!(last.is_none_or(|&(_, to)| to <= since) && since <= now, "silences overlap");
         self.slice.silences.push((since, now));
         self.silences += 1;
         if self.silences == SILENCES_EACH {
@@ -303,6 +305,11 @@ impl Recorder {
             self.count_step();
         } else {
             let second = self.window.second_of(now);
+            debug_assert!(
+                second > self.slice.second,
+                "second {second} follows {}",
+                self.slice.second
+            );
             self.send_slice();
             self.slice.second = second;
             self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);

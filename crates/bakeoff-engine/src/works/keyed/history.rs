@@ -86,6 +86,11 @@ impl HistoryCollector {
         let recorded = self.recorded.load(Ordering::Relaxed);
         let mut operations = Vec::with_capacity(recorded.min(self.max) as usize);
         batches.1.try_iter().for_each(|mut batch| operations.append(&mut batch));
+        debug_assert!(
+            operations.len() as u64 <= recorded.min(self.max),
+            "{} operations were kept of {recorded}",
+            operations.len()
+        );
         History {
             operations,
             recorded,
@@ -214,6 +219,11 @@ impl HistoryRecorder {
         let node = self.clients.get(client as usize).copied().unwrap_or(u16::MAX);
         let (origin, times) =
             (OperationOrigin { key, client, node }, (pending.started, self.now()));
+        debug_assert!(times.0 <= times.1, "an operation returns after its call: {times:?}");
+        debug_assert!(
+            !self.collector.is_closed.load(Ordering::Relaxed),
+            "nothing is recorded after the history was taken"
+        );
         self.batch.push(RecordedOperation::new(origin, times, action, outcome));
         if self.batch.len() == BATCH {
             let full = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
