@@ -11,6 +11,7 @@ use bakeoff_core::record::Injection;
 use bakeoff_host::network;
 use serde_json::Value;
 
+use crate::support::canary::alone;
 use crate::support::{
     Bench, CommandOutput, NETWORKS, Run, array, can_refuse_namespaces, decode, nothing_runs_in,
     path_to_ours, processes_of, skipped, text, wait_for, without_namespaces,
@@ -128,10 +129,13 @@ fn repeated_maintenance_costs_operations_each_time() {
 
 #[test]
 fn failures_belong_to_the_effect_that_caused_them() {
+    let _alone = alone();
     let faults = "kept: {run: compact, at: 0s, alone: false}, again: {run: compact, at: 0s, alone: false}, \
                   paused: {pause: leader, at: 0s, for: 500ms, alone: false}, \
-                  all: {sequence: [kept, paused, again], at: 500ms, rest: 300ms}";
+                  all: {sequence: [kept, paused, again], at: 500ms, rest: 1s}";
     let study = study("options: {compact: 1ms}", faults).replace("timeout: 1s", "timeout: 200ms");
+    // On a busy machine, clients need a while after the pause.
+    let study = study.replace("after: 3s", "after: 5s");
     let run = Bench::new(&study).run();
     // They end up to 200 ms after they are due. A busy machine may add single ones.
     let costs = costs(&run);
@@ -155,6 +159,7 @@ fn maintenance_that_is_not_done_makes_the_trial_not_valid() {
 
 #[test]
 fn clients_of_the_broken_node_are_out_and_others_are_not() {
+    let _alone = alone();
     let faults = "paused: {pause: node-2, at: 500ms, for: 900ms}";
     let run = Bench::new(&study("nodes: 3", faults)).run();
     let record = run.record();
@@ -280,6 +285,7 @@ fn write_lost_in_a_fault_is_found_after_it() {
 
 #[test]
 fn drift_of_the_undisturbed_load_leaves_the_trial_valid() {
+    let _alone = alone();
     let study = study(
         "options: {delay: 1ms, warm-up: 2500ms}",
         "paused: {pause: leader, at: 2s, for: 500ms}",
