@@ -170,7 +170,7 @@ pub struct Measurement {
     /// Length of the measured window. For a load by count, it ends with the last operation, or when the next one
     /// would have been due if they are evenly spaced.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub window: Duration,
     /// Figures by operation: `put`, `get`, ….
     pub operations: BTreeMap<String, OperationFigures>,
@@ -196,7 +196,7 @@ pub struct Measurement {
     pub carried_over: u64,
     /// Time that clients spent without a connection, added up, without the warm-up.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub disconnected: Duration,
     /// Clients that had only failures since measuring began.
     #[serde(default, skip_serializing_if = "units::is_zero")]
@@ -261,11 +261,11 @@ pub struct Measurement {
     pub sent: Vec<u64>,
     /// CPU time that bakeoff itself used during the window, user and system.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub generator_cpu: Duration,
     /// Time for which its cgroup's CPU limit throttled the generator during the load.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub generator_throttled: Duration,
     /// Number of generator threads.
     pub generator_threads: u32,
@@ -294,7 +294,7 @@ pub struct Measurement {
     pub silences: Vec<Silence>,
     /// Total length of all stalls, including shorter ones than are kept ([`SILENCES_MAX`]).
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub stalled_for: Duration,
     /// Start of the silence that lasted to the end of the load, in seconds since measuring began. From then on
     /// operations failed and none succeeded.

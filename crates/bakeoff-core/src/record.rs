@@ -9,6 +9,8 @@
 
 mod bounds;
 pub mod chain;
+#[cfg(feature = "schema")]
+pub mod chained_line;
 pub mod durability;
 mod header;
 mod injection;

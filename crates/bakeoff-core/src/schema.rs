@@ -11,28 +11,10 @@ use std::marker::PhantomData;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
 use serde_json::{Map, Value};
-
-use crate::record::RecordLine;
 
 /// Format of a number of seconds.
 const SECONDS: &str = "seconds";
-
-/// Describes a whole line of a record, with the fields that chain it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "A line of a bakeoff record", rename = "Line")]
-pub struct ChainedLine {
-    /// Content of the line.
-    #[serde(flatten)]
-    line: RecordLine,
-    /// SHA-256 of the line before it without its newline, in lower-case hexadecimal; `None` in the first line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous_sha256: Option<String>,
-    /// HMAC-SHA-256 of the line up to this value, under a key of the user who ran it; `None` without a key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    origin_mac: Option<String>,
-}
 
 /// Returns the schema of what is written for a type.
 pub fn schema_of<T: JsonSchema>() -> Value {
@@ -42,9 +24,9 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 }
 
 /// Stands for a duration, which is written as a number of seconds.
-pub struct Seconds;
+pub struct DurationSeconds;
 
-impl JsonSchema for Seconds {
+impl JsonSchema for DurationSeconds {
     fn schema_name() -> Cow<'static, str> {
         SECONDS.into()
     }
@@ -59,9 +41,9 @@ impl JsonSchema for Seconds {
 }
 
 /// Stands for a map whose keys are words of a type.
-pub struct Keyed<K, V>(PhantomData<(K, V)>);
+pub struct KeyedMap<K, V>(PhantomData<(K, V)>);
 
-impl<K: JsonSchema, V: JsonSchema> JsonSchema for Keyed<K, V> {
+impl<K: JsonSchema, V: JsonSchema> JsonSchema for KeyedMap<K, V> {
     fn schema_name() -> Cow<'static, str> {
         format!("{}_by_{}", V::schema_name(), K::schema_name()).into()
     }

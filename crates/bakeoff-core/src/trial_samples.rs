@@ -19,11 +19,11 @@ use crate::units;
 pub struct TrialSamples {
     /// Time between two samples.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub interval: Duration,
     /// CPU time that sampling took.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub cost: Duration,
     /// Phases of the trial, in order.
     pub phases: Vec<Phase>,
@@ -237,7 +237,7 @@ pub struct Series {
     /// Time of each sample, ascending.
     pub at: Vec<f64>,
     /// Values by column; each as long as `at`.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<Column, Vec<f64>>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::KeyedMap<Column, Vec<f64>>"))]
     pub columns: BTreeMap<Column, Vec<f64>>,
 }
 

@@ -49,7 +49,7 @@ pub struct OperationFigures {
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered_service: Latencies,
     /// Failures by kind.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<ErrorKind, Errors>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::KeyedMap<ErrorKind, Errors>"))]
     pub errors: BTreeMap<ErrorKind, Errors>,
 }
 

@@ -105,7 +105,7 @@ pub struct Guarantees {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(
         feature = "schema",
-        schemars(with = "crate::schema::Keyed<ReadConsistency, Freshness>")
+        schemars(with = "crate::schema::KeyedMap<ReadConsistency, Freshness>")
     )]
     pub freshness: BTreeMap<ReadConsistency, Freshness>,
 }

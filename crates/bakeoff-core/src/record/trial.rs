@@ -31,7 +31,7 @@ pub struct TrialRecord {
     pub started: String,
     /// Time from the first launch to a cluster with a leader.
     #[serde(default, with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub ready_after: Duration,
     /// True if the cluster was kept from an earlier trial or ran already, so nothing was launched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -146,7 +146,7 @@ pub struct GeneratorPart {
     pub clock_error_us: f64,
     /// CPU time of its process during the window.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub cpu: Duration,
     /// CPU share of its busiest thread.
     pub busiest: f64,

@@ -31,11 +31,11 @@ pub struct Load {
     pub stop: Stop,
     /// Warm-up time of each stage before measuring.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub warmup: Duration,
     /// Time after which an unanswered operation counts as failed.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub timeout: Duration,
     /// Nodes that clients connect to, in turn.
     pub targets: Routing,
@@ -140,7 +140,7 @@ pub enum Stop {
     /// After this time, without the warm-up.
     After(
         #[serde(with = "units::duration")]
-        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
         Duration,
     ),
     /// After this many operations, without the warm-up.

@@ -112,7 +112,7 @@ pub struct Study {
     pub bit_flip: Option<BitFlipOf>,
     /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub sample_every: Duration,
     /// Initial state of each trial.
     #[serde(default)]

@@ -56,7 +56,7 @@ struct RecordedWorkload {
     /// Name in the study.
     name: String,
     /// Weight of each operation.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Keyed<Operation, u32>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::KeyedMap<Operation, u32>"))]
     mix: BTreeMap<Operation, u32>,
     /// Keys that it uses.
     keys: Keys,

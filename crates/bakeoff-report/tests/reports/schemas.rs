@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use bakeoff_core::schema::{ChainedLine, schema_of};
+use bakeoff_core::record::chained_line::ChainedLine;
+use bakeoff_core::schema::schema_of;
 use serde_json::{Map, Value};
 
 /// Pages of a record's fields below `docs/record`, each with its title and the types that it begins with. A type that

@@ -28,7 +28,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(process: Pid) -> Option<Self> {
+    pub(crate) fn open(process: Pid) -> Option<Self> {
         Some(Self { bytes: File::open(format!("/proc/{process}/mem")).ok()?, process })
     }
 

@@ -153,7 +153,7 @@ struct Call {
 
 impl Call {
     /// Reads a line of `/proc/TID/syscall`: number and arguments.
-    fn of(thread: Pid) -> Self {
+    fn read(thread: Pid) -> Self {
         let line = fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
         let mut words = line.split_ascii_whitespace();
         let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(-1);
@@ -233,9 +233,9 @@ impl Tracing<'_> {
             }
             return;
         }
-        let call = Call::of(thread);
+        let call = Call::read(thread);
         if let Some((mark, places)) = self.reading.take()
-            && let Some(memory) = Memory::of(self.first)
+            && let Some(memory) = Memory::open(self.first)
         {
             self.received.push(memory.places(&mark).saturating_sub(places));
         }
@@ -268,7 +268,7 @@ impl Tracing<'_> {
 
     /// Counts the places that hold the value of a request.
     fn on_send(&mut self, call: &Call) {
-        let Some(memory) = Memory::of(self.first) else { return };
+        let Some(memory) = Memory::open(self.first) else { return };
         let message = memory.read(call.argument(1), call.argument(2) as usize);
         self.sent
             .extend(message.and_then(|message| mark(&message)).map(|mark| memory.places(&mark)));
@@ -276,7 +276,7 @@ impl Tracing<'_> {
 
     /// Counts the places that hold the value of an answer before it is read.
     fn on_received(&mut self, call: &Call) {
-        let Some(memory) = Memory::of(self.first) else { return };
+        let Some(memory) = Memory::open(self.first) else { return };
         let Some(answer) = memory.read(call.argument(1), 2 * VALUE_SIZE) else { return };
         let is_here = |mark: &&Vec<u8>| memmem::find(&answer, mark).is_some();
         let Some(mark) = self.server.marks().find(is_here).cloned() else { return };

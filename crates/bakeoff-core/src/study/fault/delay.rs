@@ -16,15 +16,15 @@ use crate::units::{self, duration_text, share_text};
 pub struct PacketDelay {
     /// Time until packets pass as before.
     #[serde(rename = "for", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub lasts: Duration,
     /// Mean delay of a packet, in each direction.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub by: Duration,
     /// Largest difference from the mean.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub jitter: Duration,
     /// Share of packets that are lost, 0 to 1.
     #[serde(default, skip_serializing_if = "is_none")]

@@ -24,7 +24,7 @@ pub struct DiskBreak {
     pub fault: DiskFault,
     /// Time until it is healed.
     #[serde(rename = "for", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub lasts: Duration,
 }
 
@@ -37,7 +37,7 @@ pub enum DiskFault {
     Slow {
         /// Time by which each sync takes longer.
         #[serde(with = "units::duration")]
-        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
         sync_delay: Duration,
     },
     /// Syncs and writes wait until it is healed.

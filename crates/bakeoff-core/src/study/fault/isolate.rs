@@ -16,7 +16,7 @@ use crate::units::{self, duration_text};
 pub struct Isolation {
     /// Time until packets pass again.
     #[serde(rename = "for", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub lasts: Duration,
     /// Packets that are dropped.
     #[serde(default, skip_serializing_if = "CutDirection::is_both")]

@@ -67,7 +67,7 @@ pub struct Fault {
     pub to: Option<String>,
     /// Time from the beginning of measuring to the fault.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub at: Duration,
     /// Names of its systems; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

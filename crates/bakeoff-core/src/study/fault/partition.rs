@@ -20,7 +20,7 @@ const HINT: &str = "write at least two groups: `[[leader, follower-1], [follower
 pub struct Partition {
     /// Time until packets pass again.
     #[serde(rename = "for", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub lasts: Duration,
 }
 

@@ -15,7 +15,7 @@ use crate::units::{self, duration_text};
 pub struct Pause {
     /// Time between the two.
     #[serde(rename = "for", with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub lasts: Duration,
 }
 

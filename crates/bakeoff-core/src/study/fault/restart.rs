@@ -19,7 +19,7 @@ use crate::units::{self, duration_text};
 pub struct Restart {
     /// Time from one node to the next.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub every: Duration,
 }
 

@@ -24,7 +24,7 @@ pub struct MaintenanceRun {
     pub operation: Maintenance,
     /// Time from one time to the next; zero if it runs once.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub every: Duration,
     /// Number of times.
     #[serde(default = "once", skip_serializing_if = "is_once")]

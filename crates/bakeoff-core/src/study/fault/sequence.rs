@@ -19,7 +19,7 @@ use crate::units;
 pub struct Sequence {
     /// Time from the end of one to the next.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub rest: Duration,
 }
 

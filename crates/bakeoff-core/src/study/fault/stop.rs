@@ -15,7 +15,7 @@ use crate::units::{self, duration_text};
 pub struct NodeStop {
     /// Time from the signal to the start. A node that is still ending then is killed.
     #[serde(with = "units::duration")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Seconds"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub restart_after: Duration,
 }
 
