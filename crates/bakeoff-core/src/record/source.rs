@@ -78,6 +78,15 @@ mod tests {
         assert!(changed > 20, "{changed}");
     }
 
+    #[test]
+    fn quick_runs_are_named_and_repeated_as_such() {
+        let quick = StudyChanges { quick: true, ..StudyChanges::default() };
+        let (name, text) = shipped().iter().find(|(name, _)| *name == "kv-stores").expect("it");
+        let header = record_of(read(name, text, quick).expect("its quick form")).header;
+        assert!(header.study.full_title().ends_with(" (quick form)"));
+        assert_eq!(header.repeat_command(), "bakeoff run kv-stores --quick --trials 3 --seed 1",);
+    }
+
     /// Reads the study of all fields with these changes, or returns the message.
     fn with(change: impl FnOnce(&mut StudyChanges)) -> Result<Study, String> {
         let mut changes = StudyChanges::default();
