@@ -179,6 +179,10 @@ const QUICK: &[Guard] = &[
         test: &["-p", "bakeoff", "--bins", "--", "cli::reference::"],
     },
     Guard {
+        source: "crates/bakeoff-core/src/study/reference.rs",
+        test: &["-p", "bakeoff-core", "--lib", "--", "study::reference::"],
+    },
+    Guard {
         source: "crates/bakeoff-core/src/study/schema.rs",
         test: &[
             "-p",

@@ -59,6 +59,14 @@ pub(crate) fn probe(node: &Access) -> Result<(), NotReady> {
     Ok(())
 }
 
+/// Returns true if the proxy has refused the certificate of a server behind it. Envoy 1.40 no longer says so to clients.
+pub(crate) fn has_refused_certificates(node: &Access) -> Result<bool, NotReady> {
+    let known = node.memory.get::<ControlledProxy>().ok_or("it was not described")?;
+    let (_, stats) = ask(&known.admin(node), "GET", "/stats?filter=ssl.fail_verify_error")?;
+    let counts = stats.lines().filter_map(|line| line.rsplit(": ").next()?.parse::<u64>().ok());
+    Ok(counts.sum::<u64>() > 0)
+}
+
 /// Returns the JSON answer of Envoy's admin interface at a path.
 fn answered(admin: &Access, path: &str) -> Result<Value, SystemError> {
     let (status, reply) = ask(admin, "GET", path)?;

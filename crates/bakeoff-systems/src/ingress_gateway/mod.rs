@@ -141,12 +141,14 @@ impl System for IngressGateway {
         match ask(node, "GET", "/")? {
             (200, _) => Ok(ClusterStatus::default()),
             (status, reply) => {
-                let untrusted = UNTRUSTED.iter().any(|sign| reply.contains(sign));
+                let is_named = UNTRUSTED.iter().any(|sign| reply.contains(sign));
+                let refused = !is_named && admin::has_refused_certificates(node)?;
                 // Keep only the reason: Envoy's message starts with generic text.
                 let reason = reply.rsplit("transport failure reason: ").next().unwrap_or_default();
                 let reply = http_status_text(status, reason.as_bytes());
-                let seen = format!("`{}` answered `GET /` with {reply}", node.name);
-                match untrusted {
+                let counted = if refused { "; it counts CERTIFICATE_VERIFY_FAILED" } else { "" };
+                let seen = format!("`{}` answered `GET /` with {reply}{counted}", node.name);
+                match is_named || refused {
                     false => Err(seen.into()),
                     true => Err(NotReady::Never {
                         seen,
