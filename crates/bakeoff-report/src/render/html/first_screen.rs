@@ -33,10 +33,9 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
     html.push_str(&charts.drawn);
     if let Some((of, conditions)) = document::published(report) {
         html.push_str("<h2 id=\"published\">Published and measured</h2>");
-        html.push_str(&table(
-            &report.deciding().map_or_else(String::new, |of| of.place_and_load()),
-            &of,
-        ));
+        // The key figures below have the place as their caption, and no two regions may share a name.
+        let place = report.deciding().map_or_else(String::new, |of| of.place_and_load());
+        html.push_str(&table(&format!("Published and measured, {place}"), &of));
         html.push_str(&paragraph("small", &format!("{}.", capitalized(&conditions))));
     }
     let tables = document::key_figures(report);
