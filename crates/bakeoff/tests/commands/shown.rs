@@ -3,7 +3,7 @@
 
 use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
-use crate::support::{Bench, Run, array, is_of_the_machine, reasons, skipped, text};
+use crate::support::{Bench, Run, array, skipped, text};
 use serde_json::Value;
 
 /// Runs one trial of a canary with these fields, with reads and writes.
@@ -135,9 +135,10 @@ fn throttled() -> Result<(), String> {
         skipped(&limits.to_string());
         return Ok(());
     }
-    if reasons(run.trial()).iter().any(|why| is_of_the_machine(why)) {
+    if run.excused(run.trial())? {
         // Without figures there is no finding about its limit.
         finds(&run, &["gate has no valid trial under both/load"]);
+        skipped("a throttled server has no figures: other work spoilt its trial");
         return Ok(());
     }
     let throttled = |finding: &&str| finding.starts_with("gate-1 of gate was throttled in ");

@@ -26,8 +26,9 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 
 use matrix::{COURSE, ELSEWHERE, ExpectedFinding, FaultInjection, READS, ROWS, Row, Scene};
+use support::excuse::{OF_THE_MACHINE, excuse_of};
 use support::semaphore::Semaphore;
-use support::{AUDITS, Bench, CommandOutput, OF_THE_MACHINE, array, figure, text};
+use support::{AUDITS, Bench, CommandOutput, array, figure, text};
 use surroundings::{Disturbance, StagedCommand, stage};
 
 /// All checks of every trial.
@@ -65,6 +66,8 @@ struct RunOutput {
     report: Value,
     code: Option<i32>,
     stderr: String,
+    /// Excuse of each trial by its number; `None` for a valid trial. The error is why there is none.
+    excuses: BTreeMap<u64, Result<Option<String>, String>>,
 }
 
 type FaultRun = Result<Arc<RunOutput>, String>;
@@ -101,10 +104,17 @@ fn run(bench: &Bench, command: &mut std::process::Command) -> FaultRun {
     support::nothing_runs_in(bench.path());
     // Even after failures, the record is consistent.
     bench.verifies();
-    let report = serde_json::from_str(&ran.stdout).map_err(|error| {
+    let report: Value = serde_json::from_str(&ran.stdout).map_err(|error| {
         format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     })?;
-    Ok(Arc::new(RunOutput { report, code: ran.code, stderr: ran.stderr }))
+    let runs = bench.runs();
+    let excuse = |trial: &Value| {
+        let run = runs.last().ok_or("there is no run")?;
+        excuse_of(run, trial)
+    };
+    let numbered = |trial: &Value| Some((trial["number"].as_u64()?, excuse(trial)));
+    let excuses = support::trials(&report).into_iter().filter_map(numbered).collect();
+    Ok(Arc::new(RunOutput { report, code: ran.code, stderr: ran.stderr, excuses }))
 }
 
 /// Limits parallel work: this work occupies `share` of [`AT_ONCE`].
@@ -326,12 +336,13 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
             HonestOutcome::Valid => return Ok(Completion::Completed),
         }
     }
+    support::skipped(&busy);
     Ok(Completion::ignored_with(busy))
 }
 
 enum HonestOutcome {
     Valid,
-    /// The trial is invalid because the machine was too busy.
+    /// Other work on the machine spoilt the trial.
     Busy(String),
     /// This machine cannot run it, with or without the fault.
     Unable,
@@ -343,7 +354,8 @@ fn is_spared(row: &'static Row, seen: &RunOutput) -> Result<HonestOutcome, Faile
         FaultInjection::Around { .. } => row.name,
     };
     // The findings mention a trial that the machine disturbed, too.
-    let spoiled = matches!(not_valid(&contender(seen, row.load, name)?["trials"][0]), Ok(Some(_)));
+    let spoiled =
+        matches!(not_valid(seen, &contender(seen, row.load, name)?["trials"][0]), Ok(Some(_)));
     let others = |words: &str| name == HONEST && !words.contains(row.name);
     for expected in row.expectations {
         let accused = match expected {
@@ -368,25 +380,18 @@ fn is_spared(row: &'static Row, seen: &RunOutput) -> Result<HonestOutcome, Faile
             .into());
         }
     }
-    match not_valid(&contender(seen, row.load, name)?["trials"][0]) {
+    match not_valid(seen, &contender(seen, row.load, name)?["trials"][0]) {
         Ok(None) => Ok(HonestOutcome::Valid),
         Ok(Some(busy)) => Ok(HonestOutcome::Busy(busy)),
         Err(why) => Err(format!("an honest canary is not valid: {why}\n{}", seen.stderr).into()),
     }
 }
 
-/// Returns `None` for a valid trial of an honest canary, and the reason if the machine was busy. Fails if it was
+/// Returns `None` for a valid trial of an honest canary, and its excuse if other work spoilt it. Fails if it was
 /// accused falsely.
-fn not_valid(trial: &Value) -> Result<Option<String>, String> {
-    let because = support::reasons(trial);
-    let all = because.join("; ");
-    if because.is_empty() {
-        Ok(None)
-    } else if because.iter().all(|why| support::is_of_the_machine(why)) {
-        Ok(Some(format!("the machine was busy: {all}")))
-    } else {
-        Err(all)
-    }
+fn not_valid(seen: &RunOutput, trial: &Value) -> Result<Option<String>, String> {
+    let excuse = trial["number"].as_u64().and_then(|number| seen.excuses.get(&number));
+    excuse.cloned().unwrap_or_else(|| Err(format!("the report has no such trial: {trial}")))
 }
 
 /// Checks that all checks pass. Names those that this machine cannot make.
@@ -411,7 +416,7 @@ fn honest_passes() -> Result<Completion, Failed> {
             for when in AUDITS {
                 assert_eq!(support::audit(trial, when), "passed", "{when}, {load}");
             }
-            match not_valid(trial)? {
+            match not_valid(&seen, trial)? {
                 None => assert_eq!(trial["valid"], true),
                 Some(why) => {
                     busy = why;
@@ -447,6 +452,7 @@ fn honest_passes() -> Result<Completion, Failed> {
             return Ok(Completion::Completed);
         }
     }
+    support::skipped(&busy);
     Ok(Completion::ignored_with(busy))
 }
 

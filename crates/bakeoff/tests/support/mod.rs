@@ -7,6 +7,7 @@ pub(crate) mod canary;
 pub(crate) mod case;
 pub(crate) mod certificates;
 pub(crate) mod debian;
+pub(crate) mod excuse;
 pub(crate) mod go_tool;
 pub(crate) mod held;
 pub(crate) mod hostile;
@@ -21,7 +22,6 @@ pub(crate) mod vault;
 pub(crate) mod watched;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -80,24 +80,9 @@ pub(crate) fn proven_faults(trial: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Checks that also fail for honest systems on a machine that is too busy.
-pub(crate) const OF_THE_MACHINE: [&str; 7] =
-    ["generator", "schedule", "timers", "receive lag", "steal", "neighbours", "stationary"];
-
-/// Returns true if the reason means that the machine was too busy.
-pub(crate) fn is_of_the_machine(why: &str) -> bool {
-    why.split_once(": ").is_some_and(|(check, _)| OF_THE_MACHINE.contains(&check))
-}
-
-/// Returns true if progress output has a trial that is invalid because the machine was too busy.
-pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
-    let why = |line: &str| line.trim_start().strip_prefix("not valid: ").map(str::to_owned);
-    progress.lines().filter_map(why).any(|why| is_of_the_machine(&why))
-}
-
-/// Reports a skipped test on standard error, which no test harness captures; `.ci/run` counts these lines.
+/// Reports a skipped test.
 pub(crate) fn skipped(why: &str) {
-    writeln!(std::io::stderr(), "skipped: {why}").expect("standard error can be written to");
+    skip::report("skipped", why);
 }
 
 /// Environment variable for the maximum time of the machine baseline. Tests of other things shorten it.
@@ -158,11 +143,14 @@ pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// Folders of the runs that it may have written.
+    pub(crate) runs: Vec<PathBuf>,
 }
 
 impl CommandOutput {
     pub(crate) fn run(command: &mut Command) -> Self {
-        Self::from_output(command.output().expect("bakeoff can be started"))
+        let ran = Self::from_output(command.output().expect("bakeoff can be started"));
+        Self { runs: excuse::runs_of(command), ..ran }
     }
 
     pub(crate) fn from_output(output: Output) -> Self {
@@ -171,45 +159,40 @@ impl CommandOutput {
             code: output.status.code(),
             stdout: text(output.stdout),
             stderr: text(output.stderr),
+            runs: Vec::new(),
         }
     }
 
-    /// Fails the test with the full output unless the command ended with this code. For 0 it accepts trials that are
-    /// invalid only because the machine was too busy: tests share it.
+    /// Fails the test with the full output unless the command ended with this code. For 0 it excuses trials that other
+    /// work on the machine spoilt, as their samples show.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
-        let as_asked = self.code == Some(code) || code == 0 && self.was_only_late();
-        assert!(
-            as_asked,
-            "ended with {:?} and not with {code}; stdout:\n{}\nstderr:\n{}",
-            self.code, self.stdout, self.stderr
-        );
+        if self.code == Some(code) {
+            return self;
+        }
+        let excused = match (code, self.code) {
+            (0, Some(1)) => self.excused(),
+            _ => Err("another exit code".to_owned()),
+        };
+        if let Err(why) = excused {
+            panic!(
+                "ended with {:?} and not with {code}: {why}; stdout:\n{}\nstderr:\n{}",
+                self.code, self.stdout, self.stderr
+            );
+        }
         self
     }
 
-    /// Returns true if trials are invalid only because the machine was too busy.
-    fn was_only_late(&self) -> bool {
-        let reasons: Vec<String> = match serde_json::from_str::<Value>(&self.stdout) {
-            Ok(report) if report["comparisons"].is_array() => {
-                trials(&report).into_iter().flat_map(reasons).collect()
+    /// Excuses the invalid trials of the command's run.
+    fn excused(&self) -> Result<(), String> {
+        match serde_json::from_str::<Value>(&self.stdout) {
+            Ok(report) => excuse::excuse_report(&report, &self.runs),
+            Err(_) => {
+                let mut runs = self.stdout.lines().filter_map(|line| line.strip_prefix("Run: "));
+                let run = runs.next().ok_or("no run, so no record")?;
+                excuse::excuse_run(Path::new(run))
             }
-            Ok(result) if result["reasons"].is_array() => {
-                array(&result["reasons"]).iter().map(|why| text(why).to_owned()).collect()
-            }
-            _ => {
-                let runs = self.stdout.lines().filter_map(|line| line.strip_prefix("Run: "));
-                let all = runs.map(|run| {
-                    Self::run(bakeoff().args(["report", "--all"]).arg(run)).ends_with(0).stdout
-                });
-                let all: String = all.collect();
-                let of = all.lines().filter_map(|line| line.strip_prefix("not valid: trial "));
-                of.map(|line| line.split_once("): ").map_or(line, |(_, why)| why).to_owned())
-                    .collect()
-            }
-        };
-        self.code == Some(1)
-            && !reasons.is_empty()
-            && reasons.iter().all(|why| is_of_the_machine(why))
+        }
     }
 
     /// Fails the test unless standard error contains each of these.
@@ -339,6 +322,22 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn trials(&self) -> Vec<&Value> {
         trials(&self.report)
+    }
+
+    /// Returns true if other work on the machine spoilt this trial, and false if it is valid.
+    ///
+    /// # Errors
+    /// Returns the reason why the trial is invalid, if its samples show no such work.
+    pub(crate) fn excused(&self, trial: &Value) -> Result<bool, String> {
+        let runs = self.bench.runs();
+        excuse::excuse_trial(runs.last().expect("it was run"), trial)
+    }
+
+    /// Does the same as [`Self::excused`]. Fails the test in place of an error.
+    #[track_caller]
+    pub(crate) fn excuses(&self, trial: &Value) -> bool {
+        let excused = self.excused(trial);
+        excused.unwrap_or_else(|why| panic!("{why}\n{trial}\n{}", self.ran.stderr))
     }
 
     /// Fails the test unless the run succeeded, as in [`CommandOutput::ends_with`].

@@ -1,15 +1,28 @@
-//! Skips a test that cannot run, with the reason, and counts it for the last line.
+//! Reports tests that could not do all of their work, and counts the skipped ones for the last line.
 //!
 //! In CI a skip is a failure, unless the machine itself lacks a requirement.
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use super::debian::FetchProblem;
+
+/// Reports `skipped: WHY` or `excused: WHY` on standard error, which no test harness captures. `.ci/run` counts these
+/// lines, so each is one write.
+pub(crate) fn report(what: &str, why: &str) {
+    let line = format!("{what}: {}\n", in_one_line(why));
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error can be written to");
+}
+
+fn in_one_line(why: &str) -> String {
+    let lines = why.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
 
 /// Reason why a test cannot run.
 #[derive(Debug)]
@@ -46,10 +59,10 @@ impl SkippedTests {
             }
             SkipReason::Program(why) | SkipReason::Machine(why) => why,
         };
-        let why = why.lines().map(str::trim).filter(|line| !line.is_empty());
-        let why = format!("skipped: {}", why.collect::<Vec<_>>().join("; "));
+        let why = in_one_line(&why);
+        report("skipped", &why);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(why.clone());
-        Ok(Completion::ignored_with(why))
+        Ok(Completion::ignored_with(format!("skipped: {why}")))
     }
 
     /// Returns a test that checks itself whether it can run.
@@ -65,7 +78,7 @@ impl SkippedTests {
         })
     }
 
-    /// Runs the tests, and prints the skipped ones and their number.
+    /// Runs the tests, and prints the number of skipped ones with their reasons.
     pub(crate) fn conclude(&self, arguments: &Arguments, tests: Vec<Trial>) -> ExitCode {
         let conclusion = libtest_mimic::run(arguments, tests);
         let skipped = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,11 +89,11 @@ impl SkippedTests {
                 None => reasons.push((why, 1)),
             }
         }
+        println!("{} skipped", skipped.len());
         for (why, count) in reasons {
             let times = if count > 1 { format!(" ({count} tests)") } else { String::new() };
-            println!("{why}{times}");
+            println!("  {why}{times}");
         }
-        println!("{} skipped", skipped.len());
         conclusion.exit_code()
     }
 }
