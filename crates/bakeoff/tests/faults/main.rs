@@ -107,7 +107,8 @@ fn run(bench: &Bench, command: &mut std::process::Command) -> FaultRun {
     let report: Value = serde_json::from_str(&ran.stdout).map_err(|error| {
         format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     })?;
-    let runs = bench.runs();
+    let mut runs = support::folders(&surroundings::kept(bench));
+    runs.extend(bench.runs());
     let excuse = |trial: &Value| {
         let run = runs.last().ok_or("there is no run")?;
         excuse_of(run, trial)

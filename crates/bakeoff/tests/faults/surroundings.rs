@@ -1,6 +1,7 @@
 //! Injects faults around an honest canary: no CPU, no cgroups, no disk, a stepped clock, a study that demands too much.
 //! All are real, if this machine allows them.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::support::http2::Http2;
@@ -96,7 +97,7 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
             }
             // Foreign cgroup mounts cannot be unmounted, but hidden.
             let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
-            let command = apart(hide, "", &bench.command())?;
+            let command = apart(hide, ["", ""], &bench.command())?;
             (bench, command)
         }
         Disturbance::Clock => {
@@ -127,7 +128,12 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
             } else {
                 String::new()
             };
-            let command = apart(&mount, &shrink, &bench.command())?;
+            let keep = format!(
+                "mkdir '{kept}' && cd '{out}' && cp --parents */record.jsonl '{kept}'",
+                kept = kept(&bench).display(),
+                out = out.display()
+            );
+            let command = apart(&mount, [&shrink, &keep], &bench.command())?;
             (bench, command)
         }
         Disturbance::Memory => {
@@ -198,14 +204,21 @@ fn followed_by(mut first: Command, then: &Command) -> Command {
     first
 }
 
-/// Returns the command in its own mount namespace, after `mounts` and then `more`.
-fn apart(mounts: &str, more: &str, command: &Command) -> Result<Command, String> {
+/// Folder for the records of a run whose own folder vanishes with its file system.
+pub(crate) fn kept(bench: &Bench) -> PathBuf {
+    bench.path().join("kept")
+}
+
+/// Returns the command in its own mount namespace, after `mounts`. Shell commands run before and after it.
+fn apart(mounts: &str, beside: [&str; 2], command: &Command) -> Result<Command, String> {
     let own = ["-m", "-Urm"].into_iter().find(|flags| {
         let tried = Command::new("unshare").args([flags, "sh", "-c", mounts]).output();
         tried.is_ok_and(|tried| tried.status.success())
     });
     let own = own.ok_or("mounting is not permitted here, not even in a new namespace")?;
-    let script = format!("{{ {mounts}; }} >/dev/null 2>&1\n{more}\nexec \"$@\"");
+    let [before, after] = beside;
+    let script =
+        format!("{{ {mounts}; }} >/dev/null 2>&1\n{before}\n\"$@\"\ncode=$?\n{after}\nexit $code");
     let mut unshared = Command::new("unshare");
     unshared.args([own, "sh", "-c", &script, "sh"]);
     Ok(followed_by(unshared, command))

@@ -68,16 +68,17 @@ impl RunRecord {
         Ok(Self { header: header.ok_or_else(|| fault(&"its record has no header"))?, trials })
     }
 
-    /// Returns the trial of an entry in the report.
+    /// Returns the trial of an entry in the report, which counts from 1.
     fn trial(&self, entry: &Value) -> Result<&TrialRecord, String> {
-        let number = entry["number"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let number = entry["number"].as_u64().and_then(|number| number.checked_sub(1));
+        let number = number.and_then(|number| u32::try_from(number).ok());
         let trial = number.and_then(|number| self.trials.get(&number));
         trial.ok_or_else(|| format!("the record does not have trial {}", entry["number"]))
     }
 
     /// Returns the excuse of an invalid trial. The error is the reason why there is none.
     fn excuse(&self, trial: &TrialRecord) -> Result<String, String> {
-        let (number, title) = (trial.trial.number, &self.header.study.title);
+        let (number, title) = (trial.trial.number + 1, &self.header.study.title);
         let reasons = trial.invalid_because();
         if let Some(why) = reasons.iter().find(|why| !is_of_the_machine(why)) {
             return Err(format!("trial {number}: {why}"));
@@ -245,11 +246,13 @@ mod tests {
         let folder = run.bench.runs().remove(0);
         let excuse = |check: &str, other| {
             rewrite(&folder, check, other);
-            excuse_of(&folder, &json!({"number": 0, "invalid_because": ["late"]}))
+            let mut entry = run.trial().clone();
+            entry["invalid_because"] = json!(["late"]);
+            excuse_of(&folder, &entry)
         };
         let quiet = OtherWork { neighbours: 0.02, stolen: 0.02 };
         let why = excuse("schedule", quiet).unwrap_err();
-        assert_eq!(why, "trial 0: schedule: late; its samples show no other work");
+        assert_eq!(why, "trial 1: schedule: late; its samples show no other work");
         for (other, seen) in [
             (OtherWork { neighbours: 0.4, ..quiet }, "others used 40."),
             (OtherWork { stolen: 0.4, ..quiet }, "the hypervisor gave 40."),
@@ -258,6 +261,6 @@ mod tests {
             assert!(excuse.contains(seen), "{excuse}");
         }
         let busy = OtherWork { neighbours: 0.4, stolen: 0.4 };
-        assert_eq!(excuse("errors", busy).unwrap_err(), "trial 0: errors: late");
+        assert_eq!(excuse("errors", busy).unwrap_err(), "trial 1: errors: late");
     }
 }
