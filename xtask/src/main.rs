@@ -193,8 +193,8 @@ const QUICK: &[Guard] = &[
         ],
     },
     Guard {
-        source: "crates/bakeoff-report/tests/reports/schemas.rs",
-        test: &["-p", "bakeoff-report", "--test", "reports", "--", "schemas::"],
+        source: "crates/bakeoff-report/src/tests.rs",
+        test: &["-p", "bakeoff-report", "--lib", "--", "tests::schemas"],
     },
     Guard {
         source: "crates/bakeoff-report/src/derive/method/tests.rs",

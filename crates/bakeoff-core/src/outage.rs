@@ -46,6 +46,7 @@ const STALLED_SHARE: f64 = 0.1;
 
 /// Holds the figures of one injection. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outage {
     /// Operations due after the fault and not served in time, as seconds of the whole load. An upper bound if the
     /// generator stood still too, a lower one if the load ended before its rate was full again.
@@ -64,14 +65,14 @@ pub struct Outage {
     pub full_rate: Option<f64>,
     /// Name of the percentile by which `tail_back` is judged.
     pub tail: &'static str,
-    /// Time from the end of the fault until this percentile was within [`BACK_TIMES`] of the earlier one and stayed so
+    /// Time from the end of the fault until this percentile was within twice of the earlier one ([`BACK_TIMES`]) and stayed so
     /// in most seconds, in whole seconds; `None` if it did not, or is unknown.
     pub tail_back: Option<f64>,
     /// Operations that failed at once from the fault on: no connection, an error as the answer, or never sent.
     pub failed: u64,
     /// Operations without an answer from the fault on: they timed out, or their connection broke.
     pub unknown: u64,
-    /// Successes that took more than [`BACK_TIMES`] the earlier p99; `None` if that is unknown.
+    /// Successes that took more than twice the earlier p99 ([`BACK_TIMES`]); `None` if that is unknown.
     pub delayed: Option<u64>,
     /// Share of the operations due after the fault that failed or were never sent, 0 to 1.
     pub lost_share: f64,
@@ -180,6 +181,7 @@ fn generator_stalled(injection: &Injection, from: f64) -> f64 {
 /// Holds the outage of one part of the load: of one node's clients, or of one operation. Counted in whole steps of
 /// [`STEP`], so it lasted up to two steps longer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartOutage {
     /// The part.
     #[serde(flatten)]
@@ -240,6 +242,7 @@ pub fn part_outages(injection: &Injection, names: &[String]) -> Vec<PartOutage> 
 
 /// Holds the outage of one fault of a sequence: from its beginning to that of the next one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepOutage {
     /// Name of the fault.
     pub fault: String,
@@ -247,7 +250,7 @@ pub struct StepOutage {
     pub from: f64,
     /// Time of its end; `None` if it did not end.
     pub healed: Option<f64>,
-    /// Longest time without a success, in seconds; `None` if none was as long as that of an [`Outage`].
+    /// Longest time without a success, in seconds; `None` if none was an outage ([`Outage`]).
     pub seconds: Option<f64>,
     /// True if nothing succeeded from some moment to the end of the load.
     pub lasted: bool,

@@ -17,10 +17,12 @@ use serde_json::{Map, Value};
 const SECONDS: &str = "seconds";
 
 /// Returns the schema of what is written for a type.
-pub fn schema_of<T: JsonSchema>() -> Value {
+pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let tidied = settings.with_transform(RecursiveTransform(tidy));
-    tidied.into_generator().into_root_schema_for::<T>().to_value()
+    let mut schema = tidied.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    schema.to_value()
 }
 
 /// Stands for a duration, which is written as a number of seconds.

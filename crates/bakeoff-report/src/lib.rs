@@ -21,16 +21,21 @@ mod render;
 pub mod reproduce;
 pub mod verify;
 
+#[cfg(test)]
+mod tests;
+
 pub use derive::comparison::is_answered;
 pub use derive::{fairness, machine_baseline, method};
 pub use document::linearizability::history_text;
 pub use document::report::Report;
+pub use model::measurement::MeasurementSummary;
 pub use render::comparison;
 pub use render::csv::csv;
+pub use render::history;
 pub use render::html::card::card;
 pub use render::html::site;
 pub use render::html::{html, html_beside_record, live_page, trend_page};
-pub use render::json::{FORMAT, json};
+pub use render::json::{FORMAT, json, load as load_json};
 pub use render::markdown::markdown;
 pub use render::png::png;
 pub use render::terminal::{Extent, Style, demands, terminal};

@@ -13,6 +13,7 @@ use super::middle;
 
 /// Holds a figure of zero or more, or its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundedFigure {
     /// Least possible value.
     pub least: f64,

@@ -10,7 +10,7 @@ use bakeoff_core::measurement::STOOD_STILL_MIN;
 use bakeoff_core::record::{AckLocation, Freshness, SystemRecord};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::derive::ack_locations::{acknowledged_words, medium, of_majority};
 use crate::derive::fairness::survives;
@@ -42,6 +42,18 @@ pub(crate) enum Condition {
     Failed { share: f64, how: &'static str },
     /// It stood still for more of the window: this share.
     StoodStill(f64),
+}
+
+/// A difference that favours a system.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FavouringCondition {
+    /// Name of the system.
+    favours: String,
+    /// Difference: `durability`, `replication`, `freshness`, `verification`, `failures` or `stood-still`.
+    by: &'static str,
+    /// Condition as a clause.
+    words: String,
 }
 
 impl Condition {
@@ -107,9 +119,13 @@ impl Condition {
         }
     }
 
-    /// Returns the condition as JSON.
-    pub(crate) fn json(&self, system: &str) -> Value {
-        json!({"favours": system, "by": self.name(), "words": self.named(system)})
+    /// Describes the condition that favours a system, for JSON.
+    pub(crate) fn favouring(&self, system: &str) -> FavouringCondition {
+        FavouringCondition {
+            favours: system.to_owned(),
+            by: self.name(),
+            words: self.named(system),
+        }
     }
 }
 

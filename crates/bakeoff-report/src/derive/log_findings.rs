@@ -20,11 +20,17 @@ const KINDS_SHOWN: usize = 6;
 
 /// Similar lines that a node wrote.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Complaint {
+    /// Name of the node.
     pub(crate) node: String,
+    /// Level of the lines.
     pub(crate) level: Level,
+    /// Text without the parts that vary.
     pub(crate) what: String,
+    /// Number of lines.
     pub(crate) count: u64,
+    /// First of these lines, without its secrets.
     pub(crate) example: String,
     /// Number of trials.
     pub(crate) trials: usize,

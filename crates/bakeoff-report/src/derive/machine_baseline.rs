@@ -29,6 +29,7 @@ const SIZE_ALIKE: u64 = 2;
 
 /// A system's throughput with one number of clients, and the machine's limits there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BaselineShare {
     /// System.
     pub system: String,
@@ -46,6 +47,7 @@ pub struct BaselineShare {
 
 /// Share of a limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShareOfLimit {
     /// Limit per second. For a disk, by the median sync; the median over the rounds.
     pub per_second: f64,

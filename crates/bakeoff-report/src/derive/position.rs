@@ -8,7 +8,7 @@
 use bakeoff_core::stats::judge::FALSE_ALARMS;
 use bakeoff_core::stats::position::{self, Effect, PlacedFigure};
 use bakeoff_core::stats::{and, ratio_text};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::derive::judgement::{self, Judgement};
 use crate::model::contest::Contest;
@@ -23,6 +23,22 @@ pub(crate) struct Position {
     effect: Effect,
     /// Level: a smaller p-value means an effect.
     level: f64,
+}
+
+/// Effect of the place within a round on a figure.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OrderEffect {
+    /// Name of the figure.
+    quantity: String,
+    /// True if the place matters.
+    found: bool,
+    /// p value of the test.
+    p_value: f64,
+    /// Level: a smaller p value means an effect.
+    level: f64,
+    /// Ratio to the mean at each place.
+    ratio_to_mean_by_place: Vec<f64>,
 }
 
 impl Position {
@@ -73,14 +89,14 @@ impl Position {
         ))
     }
 
-    /// Returns the result as JSON.
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "quantity": self.quantity.name(),
-            "found": self.found(),
-            "p_value": self.effect.p_value,
-            "level": self.level,
-            "ratio_to_mean_by_place": self.effect.ratios,
-        })
+    /// Describes the result for JSON.
+    pub(crate) fn summary(&self) -> OrderEffect {
+        OrderEffect {
+            quantity: self.quantity.name(),
+            found: self.found(),
+            p_value: self.effect.p_value,
+            level: self.level,
+            ratio_to_mean_by_place: self.effect.ratios.clone(),
+        }
     }
 }

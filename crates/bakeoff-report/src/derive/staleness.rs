@@ -8,7 +8,7 @@
 use bakeoff_core::ranked_latencies::sample_min;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::units::{count_text, latency_text, share_text};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
@@ -85,31 +85,62 @@ pub(crate) fn lines(of: &Comparison) -> Vec<String> {
     of.contenders.iter().filter_map(line).collect()
 }
 
-/// Returns the staleness as JSON. If only a lower bound of an age is known, the age is `null` with the bound beside it.
-/// With too few stale reads, both are `null`.
-pub(crate) fn json(of: &[Staleness]) -> Value {
+/// Staleness of the reads of a node, for JSON.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct NodeStaleness {
+    /// Name of the node.
+    node: String,
+    /// Verified reads of remembered keys.
+    reads: u64,
+    /// Reads of a superseded value.
+    stale: u64,
+    /// Share of stale reads, 0 to 1.
+    stale_share: Option<f64>,
+    /// Median age of the values of stale reads; `None` if only a bound is known, or too little.
+    age_p50_ms: Option<f64>,
+    /// 99th percentile of the age.
+    age_p99_ms: Option<f64>,
+    /// Maximum age.
+    age_max_ms: Option<f64>,
+    /// Lower bound of the median age, if no more is known.
+    age_p50_at_least_ms: Option<f64>,
+    /// Lower bound of the 99th percentile.
+    age_p99_at_least_ms: Option<f64>,
+    /// Lower bound of the maximum.
+    age_max_at_least_ms: Option<f64>,
+    /// Mean number of versions that stale reads were behind.
+    versions_behind_mean: Option<f64>,
+    /// Maximum number of versions.
+    versions_behind_max: u32,
+    /// Stale reads of which only a lower bound is known.
+    lower_bounds: u64,
+}
+
+/// Describes the staleness of each node.
+pub(crate) fn summaries(of: &[Staleness]) -> Vec<NodeStaleness> {
     let split = |of: &Staleness, quantile| match age(of, quantile) {
-        Some(Age::Exactly(age)) => (Value::from(age.as_secs_f64() * 1e3), Value::Null),
-        Some(Age::AtLeast(age)) => (Value::Null, Value::from(age.as_secs_f64() * 1e3)),
-        None => (Value::Null, Value::Null),
+        Some(Age::Exactly(age)) => (Some(age.as_secs_f64() * 1e3), None),
+        Some(Age::AtLeast(age)) => (None, Some(age.as_secs_f64() * 1e3)),
+        None => (None, None),
     };
     let one = |of: &Staleness| {
         let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| split(of, quantile));
-        json!({
-            "node": of.node,
-            "reads": of.reads,
-            "stale": of.stale,
-            "stale_share": of.share(),
-            "age_p50_ms": p50.0,
-            "age_p99_ms": p99.0,
-            "age_max_ms": worst.0,
-            "age_p50_at_least_ms": p50.1,
-            "age_p99_at_least_ms": p99.1,
-            "age_max_at_least_ms": worst.1,
-            "versions_behind_mean": of.behind_mean(),
-            "versions_behind_max": of.behind_max,
-            "lower_bounds": of.at_least.count(),
-        })
+        NodeStaleness {
+            node: of.node.clone(),
+            reads: of.reads,
+            stale: of.stale,
+            stale_share: of.share(),
+            age_p50_ms: p50.0,
+            age_p99_ms: p99.0,
+            age_max_ms: worst.0,
+            age_p50_at_least_ms: p50.1,
+            age_p99_at_least_ms: p99.1,
+            age_max_at_least_ms: worst.1,
+            versions_behind_mean: of.behind_mean(),
+            versions_behind_max: of.behind_max,
+            lower_bounds: of.at_least.count(),
+        }
     };
     of.iter().map(one).collect()
 }

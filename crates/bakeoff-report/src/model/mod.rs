@@ -12,6 +12,7 @@ pub(crate) mod curves;
 pub(crate) mod events;
 pub(crate) mod figures;
 pub(crate) mod guarantees;
+pub(crate) mod measurement;
 pub(crate) mod nodes;
 pub(crate) mod quantity;
 pub(crate) mod throttling;

@@ -13,8 +13,11 @@ use serde::Serialize;
 use crate::model::figures;
 use crate::model::throttling;
 
+/// Usage of a node during the load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct NodeFigures {
+    /// Name of the node.
     pub(crate) node: String,
     /// Part of the system that the node belongs to; `None` for the system's own nodes.
     pub(crate) role: Option<String>,
@@ -22,7 +25,7 @@ pub(crate) struct NodeFigures {
     pub(crate) cpu_mean_percent: f64,
     /// CPU time per verified operation, in milliseconds.
     pub(crate) cpu_per_operation_ms: Option<f64>,
-    /// Largest memory by the measure of [`TrialRecord::memory`], else resident memory; `None` if it was not read.
+    /// Largest memory by the measure of `memory_of`, else resident memory; `None` if it was not read.
     pub(crate) memory_max_bytes: Option<f64>,
     /// CPU limit in the study, in cores.
     pub(crate) cpu_limit: Option<f64>,

@@ -291,10 +291,7 @@ impl Quantity {
                     format!("errors_{}", kind.key().replace(' ', "_")),
                 );
             }
-            Self::CarriedOver => (
-                "carried over from warm-up (in throughput)",
-                "verified_in_window_due_in_the_warmup",
-            ),
+            Self::CarriedOver => ("carried over from warm-up (in throughput)", "carried_over"),
             Self::EndedLate => {
                 ("answered after the window (not in throughput)", "verified_after_the_window")
             }

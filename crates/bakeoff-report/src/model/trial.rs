@@ -20,6 +20,7 @@ use crate::model::anomalies::{self, Bimodal, SimilarFailures, SlowNode, Stall};
 use crate::model::churn::{self, Frequency, FrequentEvent};
 use crate::model::curves::TrialCurves;
 use crate::model::figures::{self, Figures};
+use crate::model::measurement::MeasurementSummary;
 use crate::model::nodes::{self, NodeFigures};
 use crate::model::quantity::{self, Quantity};
 
@@ -62,6 +63,8 @@ pub(crate) struct MeasuredFigures {
     /// Figures; empty if nothing was measured.
     pub(crate) figures: Figures,
     pub(crate) operations: BTreeMap<String, Figures>,
+    /// Measurement for JSON; `None` if nothing was measured.
+    pub(crate) measurement: Option<Box<MeasurementSummary>>,
     /// Figures of each stage, with its number of clients.
     pub(crate) stages: Vec<(u32, Figures)>,
     /// Rates that a search tried, in order.
@@ -259,6 +262,7 @@ impl MeasuredFigures {
         Self {
             figures: whole.map_or_else(Figures::new, of_trial),
             operations: whole.map_or_else(BTreeMap::new, each),
+            measurement: whole.map(|whole| Box::new(MeasurementSummary::new(whole))),
             stages: record.figured().iter().map(stage).collect(),
             tries: record.stages.iter().filter_map(tried).collect(),
             found: record.found,

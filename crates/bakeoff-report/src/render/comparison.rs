@@ -1,10 +1,12 @@
 //! Renders two compared runs as terminal text, Markdown and JSON.
 
+use bakeoff_core::record::Gate;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::FALSE_STOPS;
-use serde_json::{Value, json as value};
+use serde::Serialize;
+use serde_json::{Number, Value};
 
-use super::json::number;
+use super::json::{number, written};
 use super::markdown as md;
 use super::terminal::{Page, Style};
 use crate::compare::fail_if::signed;
@@ -102,58 +104,178 @@ pub fn markdown(compared: &RunComparison) -> String {
 
 /// Renders the comparison as JSON.
 pub fn json(compared: &RunComparison) -> Value {
-    let outcome = |(condition, outcome): &(String, FailIfOutcome)| {
-        let (name, where_) = match outcome {
+    written(ComparisonJson::new(compared))
+}
+
+/// Holds what `bakeoff compare --json` and `bakeoff gate --json` print. Fields may be added within a `format`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ComparisonJson<'a> {
+    /// Version of this form.
+    format: u32,
+    /// Base: a run or a build.
+    base: &'a str,
+    /// Run or build that is compared with it.
+    new: &'a str,
+    /// Other differences between them.
+    differences: &'a [String],
+    /// Folder of the run, for a gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// Terms and verdict of a gate.
+    gate: Option<GateJson<'a>>,
+    /// Number of runs from which the spread between runs is known.
+    runs_known: Option<usize>,
+    /// Reason why nothing can be proven.
+    nothing_provable_because: Option<String>,
+    /// Changes under each workload and load.
+    comparisons: Vec<SectionJson<'a>>,
+    /// Conditions, with their outcomes.
+    fail_if: Vec<OutcomeJson<'a>>,
+}
+
+/// Describes the terms and the verdict of a gate.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct GateJson<'a> {
+    /// System of both builds.
+    system: &'a str,
+    /// Maximum share of merges without a change that are stopped.
+    false_stops: f64,
+    /// Loss that must be detected, as a share.
+    detect: f64,
+    /// Share of slow trials that the new build can have without one among its trials, at 95 %; `None` if one was slow, or nothing was judged.
+    slow_share_unseen: Option<f64>,
+    /// Verdict in words.
+    verdict: Option<String>,
+}
+
+/// Holds the changes under one workload and load.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SectionJson<'a> {
+    /// Workload and load: `workload/load`.
+    place: &'a str,
+    /// `closed` if clients wait for their answers, `open` if operations are due at a rate.
+    load_kind: &'static str,
+    /// The load in a few words: `closed load, 64 clients`.
+    load_text: &'a str,
+    /// Number of comparisons that intervals are corrected for.
+    corrected_for: usize,
+    /// Change of each figure of each system.
+    changes: Vec<ChangeJson<'a>>,
+}
+
+/// Describes the change of a figure of a system.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ChangeJson<'a> {
+    /// Name of the system.
+    system: &'a str,
+    /// Name of the figure, as in a report. Percentiles rank failures above all successes.
+    quantity: String,
+    /// Clients of the stage; `None` for all stages.
+    clients: Option<u32>,
+    /// Median of the base.
+    base_median: Option<Number>,
+    /// Median of the new one.
+    new_median: Option<Number>,
+    /// Valid trials of the base.
+    base_trials: usize,
+    /// Valid trials of the new one.
+    new_trials: usize,
+    /// Change as a share of the base; the difference of shares.
+    change: Option<f64>,
+    /// Confidence interval of the change.
+    interval: Option<(f64, f64)>,
+    /// Verdict: `higher`, `lower`, `none-shown` or `not-judged`.
+    verdict: String,
+    /// Minimum detectable effect, if no difference is shown.
+    would_have_seen: Option<f64>,
+    /// Number of slow trials of a gate's new build that the base's do not explain.
+    slow_trials: Option<usize>,
+    /// Reason why it was not judged.
+    not_judged_because: Option<String>,
+}
+
+/// Describes the outcome of a condition.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OutcomeJson<'a> {
+    /// Condition as given.
+    condition: &'a str,
+    /// Outcome: `proven`, `cannot-tell` or `holds-not`.
+    outcome: &'static str,
+    /// Places, and what was seen there.
+    #[serde(rename = "where")]
+    where_: &'a [String],
+}
+
+impl<'a> ComparisonJson<'a> {
+    fn new(of: &'a RunComparison) -> Self {
+        let gate = |gate: &'a Gate| GateJson {
+            system: &gate.system,
+            false_stops: FALSE_STOPS,
+            detect: gate.detect,
+            slow_share_unseen: of.unseen_share(),
+            verdict: of.verdict(),
+        };
+        Self {
+            format: FORMAT,
+            base: &of.base,
+            new: &of.new,
+            differences: &of.differences,
+            run: None,
+            gate: of.gate.as_ref().map(gate),
+            runs_known: of.runs,
+            nothing_provable_because: of.unproven.map(|why| why.to_string()),
+            comparisons: of.sections.iter().map(SectionJson::new).collect(),
+            fail_if: of.outcomes.iter().map(OutcomeJson::new).collect(),
+        }
+    }
+}
+
+impl<'a> SectionJson<'a> {
+    fn new(of: &'a Section) -> Self {
+        Self {
+            place: &of.place,
+            load_kind: of.load_kind,
+            load_text: &of.load,
+            corrected_for: of.family,
+            changes: of.changes.iter().map(ChangeJson::new).collect(),
+        }
+    }
+}
+
+impl<'a> ChangeJson<'a> {
+    fn new(of: &'a Change) -> Self {
+        Self {
+            system: &of.system,
+            quantity: of.quantity.name(),
+            clients: of.clients,
+            base_median: number(of.quantity, of.base.median),
+            new_median: number(of.quantity, of.new.median),
+            base_trials: of.base.trials,
+            new_trials: of.new.trials,
+            change: of.change(),
+            interval: of.interval(),
+            verdict: of.verdict().replace(' ', "-"),
+            would_have_seen: of.min_detectable(),
+            slow_trials: of.slow.map(|slow| slow.new),
+            not_judged_because: of.why_not.as_ref().map(NotJudged::to_string),
+        }
+    }
+}
+
+impl<'a> OutcomeJson<'a> {
+    fn new((condition, outcome): &'a (String, FailIfOutcome)) -> Self {
+        let (outcome, where_) = match outcome {
             FailIfOutcome::Proven(where_) => ("proven", where_.as_slice()),
             FailIfOutcome::CannotTell(where_) => ("cannot-tell", where_.as_slice()),
             FailIfOutcome::HoldsNot => ("holds-not", [].as_slice()),
         };
-        value!({"condition": condition, "outcome": name, "where": where_})
-    };
-    let section = |section: &Section| {
-        value!({
-            "place": section.place,
-            "load_kind": section.load_kind,
-            "load_text": section.load,
-            "corrected_for": section.family,
-            "changes": section.changes.iter().map(change).collect::<Vec<_>>(),
-        })
-    };
-    value!({
-        "format": FORMAT,
-        "base": compared.base,
-        "new": compared.new,
-        "differences": compared.differences,
-        "gate": compared.gate.as_ref().map(|gate| value!({
-            "system": gate.system,
-            "false_stops": FALSE_STOPS,
-            "detect": gate.detect,
-            "slow_share_unseen": compared.unseen_share(),
-            "verdict": compared.verdict(),
-        })),
-        "runs_known": compared.runs,
-        "nothing_provable_because": compared.unproven.map(|why| why.to_string()),
-        "comparisons": compared.sections.iter().map(section).collect::<Vec<_>>(),
-        "fail_if": compared.outcomes.iter().map(outcome).collect::<Vec<_>>(),
-    })
-}
-
-fn change(of: &Change) -> Value {
-    value!({
-        "system": of.system,
-        "quantity": of.quantity.name(),
-        "clients": of.clients,
-        "base_median": number(of.quantity, of.base.median),
-        "new_median": number(of.quantity, of.new.median),
-        "base_trials": of.base.trials,
-        "new_trials": of.new.trials,
-        "change": of.change(),
-        "interval": of.interval().map(|(low, high)| [low, high]),
-        "verdict": of.verdict().replace(' ', "-"),
-        "would_have_seen": of.min_detectable(),
-        "slow_trials": of.slow.map(|slow| slow.new),
-        "not_judged_because": of.why_not.as_ref().map(NotJudged::to_string),
-    })
+        Self { condition, outcome, where_ }
+    }
 }
 
 fn words(outcome: &FailIfOutcome) -> (&'static str, &[String]) {

@@ -5,6 +5,7 @@
 mod bars;
 pub mod comparison;
 pub(crate) mod csv;
+pub mod history;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod markdown;

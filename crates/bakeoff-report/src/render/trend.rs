@@ -18,10 +18,13 @@ use bakeoff_core::stats::change_points::{self, AlertOverlap};
 use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::harmless;
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json as value};
 
+use super::json::written;
 use super::markdown as md;
 use super::terminal::{Page, Style};
+use crate::compare::TrendRun;
 use crate::compare::trend::{LeftOut, RunFigure, Series, SeriesChange, SeriesKey, Trend};
 use crate::document::table::{Cell, Column, Table, Tone};
 use crate::model::quantity::Quantity;
@@ -124,79 +127,259 @@ pub fn comment(trend: &Trend) -> String {
 
 /// Renders the trend as JSON.
 pub fn json(trend: &Trend) -> Value {
-    let [study_hash, machine_hash] = &trend.key;
-    let run = |run: &crate::compare::TrendRun| {
-        value!({
-            "run": run.name, "started": run.header.started, "bakeoff": run.header.bakeoff,
-        })
-    };
-    let left_out = |LeftOut { run, why }: &LeftOut| value!({"run": run, "why": why});
-    value!({
-        "format": FORMAT,
-        "study": trend.study,
-        "study_hash": study_hash,
-        "machine_hash": machine_hash,
-        "found": trend.found(),
-        "runs": trend.runs.iter().map(run).collect::<Vec<_>>(),
-        "left_out": trend.left_out.iter().map(left_out).collect::<Vec<_>>(),
-        "reset": trend.runs.first().and_then(|run| run.reset.as_ref().map(|why| value!({
-            "run": run.name, "why": why, "runs_before": trend.before_reset,
-        }))),
-        "parameters": {
-            "window": change_points::WINDOW,
-            "confirmed_level": change_points::CONFIRMED_LEVEL,
-            "confirmed_runs": change_points::CONFIRMED_RUNS,
-            "new_levels": change_points::NEW_LEVELS,
-            "new_after_runs": change_points::BEFORE_MIN,
-            "history": change_points::HISTORY,
-            "change_min": change_points::CHANGE_MIN,
-        },
-        "alerts": overlap(trend.overlap),
-        "series": trend.series.iter().map(series).collect::<Vec<_>>(),
-    })
+    written(TrendJson::new(trend))
 }
 
-fn overlap(of: AlertOverlap) -> Value {
-    value!({"both": of.both, "either": of.either, "overlap": of.share()})
+/// Holds what `bakeoff history --trend STUDY --json` prints: the figures of one study on one machine over time.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TrendJson<'a> {
+    /// Version of this form.
+    format: u32,
+    /// Name of the study.
+    study: &'a str,
+    /// Hash of the study without texts and number of trials.
+    study_hash: &'a str,
+    /// Hash of the machine: processor, CPUs, memory, kernel, file system, generator threads, hardware settings.
+    machine_hash: &'a str,
+    /// Result in a sentence.
+    found: String,
+    /// Runs that count, oldest first.
+    runs: Vec<RunJson<'a>>,
+    /// Runs that do not count.
+    left_out: Vec<LeftOutJson<'a>>,
+    /// Last reset.
+    reset: Option<ResetJson<'a>>,
+    /// Parameters of the tests.
+    parameters: ParametersJson,
+    /// Overlap of the alerts of neighbouring runs, over all figures.
+    alerts: OverlapJson,
+    /// Figures.
+    series: Vec<SeriesJson<'a>>,
 }
 
-fn series(of: &Series) -> Value {
-    let point = |(run, figure): &(usize, RunFigure)| {
-        value!({
-            "run": run,
-            "median": figure.median,
-            "min": figure.min,
-            "max": figure.max,
-            "trials": figure.trials,
-        })
-    };
-    let change = |of: &SeriesChange| {
-        let (low, high) = of.interval();
-        value!({
-            "first_run": of.name,
-            "first_run_interval": of.first_runs,
-            "all_systems_alike": of.is_the_machines,
-            "run": of.run,
-            "runs_since": of.since,
-            "change": of.change(),
-            "interval": [low, high],
-            "p_value": of.point.p_value,
-            "worse": of.is_worse,
-            "confirmed": of.point.confirmed,
-            "differences": of.differences,
-        })
-    };
-    value!({
-        "place": of.key.place,
-        "system": of.key.system,
-        "quantity": of.key.quantity.name(),
-        "clients": of.key.clients,
-        "leading": of.key.leading,
-        "better": match of.key.better() { Preference::More => "higher", Preference::Less => "lower" },
-        "points": of.points.iter().map(point).collect::<Vec<_>>(),
-        "changes": of.changes.iter().map(change).collect::<Vec<_>>(),
-        "alerts": overlap(of.overlap),
-    })
+/// Names a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RunJson<'a> {
+    /// Name of its folder.
+    run: &'a str,
+    /// Start of the run, in UTC.
+    started: &'a str,
+    /// Version of bakeoff.
+    bakeoff: &'a str,
+}
+
+/// Names a run that does not count.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LeftOutJson<'a> {
+    /// Name of its folder.
+    run: &'a str,
+    /// Reason.
+    why: &'a str,
+}
+
+/// Describes a reset of a trend.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ResetJson<'a> {
+    /// First run after it.
+    run: &'a str,
+    /// Reason.
+    why: &'a str,
+    /// Number of runs before it, which are left out.
+    runs_before: usize,
+}
+
+/// Holds the parameters of the tests.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ParametersJson {
+    /// Runs in a window of e-divisive, and the most runs compared on each side.
+    window: usize,
+    /// Level of the t-test of a confirmed change.
+    confirmed_level: f64,
+    /// Fewest runs on each side of a confirmed change.
+    confirmed_runs: usize,
+    /// Levels of the t-test for the newest 1, 2, … runs; 0 stands for no test.
+    new_levels: &'static [f64],
+    /// Fewest runs before a new change.
+    new_after_runs: usize,
+    /// Runs before a new change at which the levels apply as they are.
+    history: usize,
+    /// Smallest change that is reported.
+    change_min: f64,
+}
+
+/// Describes the overlap of the alerts of neighbouring runs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OverlapJson {
+    /// Alerts that two neighbouring runs both raise, over the last 100 runs.
+    both: usize,
+    /// Alerts that at least one of them raises.
+    either: usize,
+    /// Share of alerts that both raise; `None` without alerts.
+    overlap: Option<f64>,
+}
+
+/// Describes a figure over time.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SeriesJson<'a> {
+    /// Workload and load.
+    place: &'a str,
+    /// Name of the system.
+    system: &'a str,
+    /// Name of the figure, with its unit.
+    quantity: String,
+    /// Clients in the stage of a sweep; `None` for the whole load.
+    clients: Option<u32>,
+    /// True if the load is run for this figure, which is then searched for new losses.
+    leading: bool,
+    /// Better direction: `higher` or `lower`.
+    better: &'static str,
+    /// Runs with this figure.
+    points: Vec<PointJson>,
+    /// Changes, oldest first.
+    changes: Vec<SeriesChangeJson<'a>>,
+    /// Overlap of the alerts of neighbouring runs.
+    alerts: OverlapJson,
+}
+
+/// Holds a figure of a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PointJson {
+    /// Index in `runs`.
+    run: usize,
+    /// Median of the valid trials.
+    median: f64,
+    /// Minimum.
+    min: f64,
+    /// Maximum.
+    max: f64,
+    /// Number of valid trials.
+    trials: usize,
+}
+
+/// Describes a change of a figure.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SeriesChangeJson<'a> {
+    /// First run that is different.
+    first_run: &'a str,
+    /// Earliest and latest run that may be the first different one, at 95 %.
+    first_run_interval: &'a [String; 2],
+    /// True if all systems of the runs changed alike, so that the machine is the likely cause.
+    all_systems_alike: bool,
+    /// Its index in `runs`.
+    run: usize,
+    /// Runs since then, including that one.
+    runs_since: usize,
+    /// Relative change of the level, or difference of shares.
+    change: f64,
+    /// 95 % interval of the change.
+    interval: (f64, f64),
+    /// Probability of runs at least this far apart without a change, for a place fixed beforehand.
+    p_value: f64,
+    /// True for a change for the worse.
+    worse: bool,
+    /// False for a new change, which later runs confirm or end.
+    confirmed: bool,
+    /// Other differences between that run and the one before.
+    differences: &'a [String],
+}
+
+impl<'a> TrendJson<'a> {
+    fn new(of: &'a Trend) -> Self {
+        let [study_hash, machine_hash] = &of.key;
+        let run = |run: &'a TrendRun| RunJson {
+            run: &run.name,
+            started: &run.header.started,
+            bakeoff: &run.header.bakeoff,
+        };
+        let reset = |run: &'a TrendRun| {
+            let why = run.reset.as_deref()?;
+            Some(ResetJson { run: &run.name, why, runs_before: of.before_reset })
+        };
+        Self {
+            format: FORMAT,
+            study: &of.study,
+            study_hash,
+            machine_hash,
+            found: of.found(),
+            runs: of.runs.iter().map(run).collect(),
+            left_out: of
+                .left_out
+                .iter()
+                .map(|LeftOut { run, why }| LeftOutJson { run, why })
+                .collect(),
+            reset: of.runs.first().and_then(reset),
+            parameters: ParametersJson {
+                window: change_points::WINDOW,
+                confirmed_level: change_points::CONFIRMED_LEVEL,
+                confirmed_runs: change_points::CONFIRMED_RUNS,
+                new_levels: &change_points::NEW_LEVELS,
+                new_after_runs: change_points::BEFORE_MIN,
+                history: change_points::HISTORY,
+                change_min: change_points::CHANGE_MIN,
+            },
+            alerts: OverlapJson::new(of.overlap),
+            series: of.series.iter().map(SeriesJson::new).collect(),
+        }
+    }
+}
+
+impl OverlapJson {
+    fn new(of: AlertOverlap) -> Self {
+        Self { both: of.both, either: of.either, overlap: of.share() }
+    }
+}
+
+impl<'a> SeriesJson<'a> {
+    fn new(of: &'a Series) -> Self {
+        let point = |(run, figure): &(usize, RunFigure)| PointJson {
+            run: *run,
+            median: figure.median,
+            min: figure.min,
+            max: figure.max,
+            trials: figure.trials,
+        };
+        Self {
+            place: &of.key.place,
+            system: &of.key.system,
+            quantity: of.key.quantity.name(),
+            clients: of.key.clients,
+            leading: of.key.leading,
+            better: match of.key.better() {
+                Preference::More => "higher",
+                Preference::Less => "lower",
+            },
+            points: of.points.iter().map(point).collect(),
+            changes: of.changes.iter().map(SeriesChangeJson::new).collect(),
+            alerts: OverlapJson::new(of.overlap),
+        }
+    }
+}
+
+impl<'a> SeriesChangeJson<'a> {
+    fn new(of: &'a SeriesChange) -> Self {
+        Self {
+            first_run: &of.name,
+            first_run_interval: &of.first_runs,
+            all_systems_alike: of.is_the_machines,
+            run: of.run,
+            runs_since: of.since,
+            change: of.change(),
+            interval: of.interval(),
+            p_value: of.point.p_value,
+            worse: of.is_worse,
+            confirmed: of.point.confirmed,
+            differences: &of.differences,
+        }
+    }
 }
 
 /// Returns the figures of the newest run. Series that it does not have are left out.

@@ -20,7 +20,6 @@ mod linearizability;
 mod method;
 mod noticed;
 mod reached;
-mod schemas;
 mod searched;
 mod split;
 

@@ -10,7 +10,6 @@
 mod trend;
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,8 +20,9 @@ use bakeoff_core::units::{ByteCount, harmless, trials_text};
 use bakeoff_files as files;
 use bakeoff_host::disk;
 use bakeoff_report::compare::is_of_the_same_study;
+use bakeoff_report::history::{Run, RunState};
 use bakeoff_trial::run::folder::{self, RECORD, RUNS, is_held};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::cli::{HistoryArgs, Prune};
 use crate::commands::report::FILES;
@@ -32,46 +32,6 @@ use crate::messages;
 
 /// Maximum bytes to read of a `report.json`.
 const REPORT_MAX: u64 = 64 << 20;
-
-/// Summary of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Run {
-    run: PathBuf,
-    study: String,
-    /// True for the quick form of the study.
-    quick: bool,
-    started: String,
-    trials: usize,
-    trials_run: usize,
-    state: State,
-    /// Size of the run's folder on disk.
-    bytes: u64,
-    /// True if a line of the record was changed after it was written.
-    altered: bool,
-    /// Verdict of the report; `None` without a report.
-    sentence: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Complete,
-    #[serde(rename = "goes on")]
-    GoesOn,
-    Interrupted,
-    Killed,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Complete => "complete",
-            Self::GoesOn => "in progress",
-            Self::Interrupted => "interrupted",
-            Self::Killed => "killed",
-        })
-    }
-}
 
 /// Lists the runs in a folder, or deletes parts of them.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
@@ -231,7 +191,7 @@ fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn text(run: &Run) -> String {
     let trials = match run.state {
-        State::Complete if run.trials_run == run.trials => trials_text(run.trials),
+        RunState::Complete if run.trials_run == run.trials => trials_text(run.trials),
         _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
     };
     let mut text = format!(
@@ -249,7 +209,7 @@ fn text(run: &Run) -> String {
     if let Some(sentence) = &run.sentence {
         text.push_str(&format!("\n  {}", harmless(sentence)));
     }
-    if matches!(run.state, State::Killed | State::Interrupted) {
+    if matches!(run.state, RunState::Killed | RunState::Interrupted) {
         text.push_str(&format!(
             "\n  `bakeoff run --resume {}` runs the missing trials",
             run.run.display()
@@ -337,10 +297,10 @@ fn read(path: &Path) -> Result<Run, ListingError> {
         }
     }
     let state = match (run.len() == order.len(), ended, goes_on) {
-        (_, _, true) => State::GoesOn,
-        (true, ..) => State::Complete,
-        (false, true, _) => State::Interrupted,
-        (false, false, _) => State::Killed,
+        (_, _, true) => RunState::InProgress,
+        (true, ..) => RunState::Complete,
+        (false, true, _) => RunState::Interrupted,
+        (false, false, _) => RunState::Killed,
     };
     Ok(Run {
         run: path.to_owned(),

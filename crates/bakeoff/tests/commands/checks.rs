@@ -178,7 +178,7 @@ fn quick_errors_do_not_count_as_throughput() {
     assert!((1000.0..1400.0).contains(&errors), "{errors}");
     let claimed = run.figure("throughput_mean_per_second") * run.figure("seconds");
     assert!((claimed - verified).abs() < 1.0, "throughput counts {claimed} of {verified} verified");
-    let example = &array(&run.trial()["first_errors"])[0];
+    let example = &array(&run.trial()["measurement"]["error_examples"])[0];
     assert_eq!(text(&example["kind"]), "status");
     assert!(text(&example["what"]).contains("500"), "{example}");
 }

@@ -279,7 +279,10 @@ fn ports_begin_at_the_base_port() {
         CommandOutput::run(bench.command().args(["--json", "--base-port", &port.to_string()]));
     let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
-    assert_eq!(text(&trial["first_errors"][0]["node"]), format!("127.0.0.1:{port}"));
+    assert_eq!(
+        text(&trial["measurement"]["error_examples"][0]["node"]),
+        format!("127.0.0.1:{port}")
+    );
 }
 
 #[test]

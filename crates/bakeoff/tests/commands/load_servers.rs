@@ -2,8 +2,7 @@
 //!
 //! Not here: a load of one URL (`load`), the format of targets files (`commands::load::targets`).
 
-use crate::load::{load, result};
-use crate::support::array;
+use crate::load::{load, of_requests, result};
 use crate::support::canary::Canary;
 
 #[test]
@@ -40,8 +39,7 @@ fn weights_hold_even_if_one_server_is_slow() {
     let urls = [quick.url("/kv/key"), slow.url("/kv/key")];
     let load = ["--weights", "3,1", "-c", "8", "--for", "1s", "--warmup", "200ms"];
     let (result, _) = result(&[&[&*urls[0], &urls[1]], &load[..]].concat());
-    let asked: Vec<u64> =
-        array(&result["by_request"]).iter().map(|one| one["requests"].as_u64().unwrap()).collect();
+    let asked = of_requests(&result, "requests");
     // Each client may have an operation across each end of the window.
     assert!(asked[1] > 50 && asked[0].abs_diff(3 * asked[1]) <= 4 * 8, "{asked:?}");
     assert_eq!(result["settings"]["clients"], 8);

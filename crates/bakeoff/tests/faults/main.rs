@@ -271,10 +271,10 @@ fn says(
             held(found, &seen.report["findings"])
         }
         ExpectedFinding::Error(kind, words) => {
-            let all = array(&trial["first_errors"]);
+            let all = array(&trial["measurement"]["error_examples"]);
             let found =
                 all.iter().any(|one| one["kind"] == *kind && text(&one["what"]).contains(words));
-            held(found, &trial["first_errors"])
+            held(found, &trial["measurement"]["error_examples"])
         }
         ExpectedFinding::Figure(name, least) => {
             held(figure(trial, name) >= *least, &trial["figures"])
@@ -430,7 +430,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                 busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;
             }
-            assert_eq!(errors, 0.0, "{load}: {:#}", trial["first_errors"]);
+            assert_eq!(errors, 0.0, "{load}: {:#}", trial["measurement"]["error_examples"]);
             let verdict = |name: &str| {
                 let check = array(&trial["checks"]).iter().find(|check| check["name"] == name);
                 check.map(|check| &check["verdict"])

@@ -88,7 +88,7 @@ fn passages(trial: &Value) -> (u64, u64) {
 }
 
 fn verified(trial: &Value, operation: &str) -> f64 {
-    trial["operations"][operation]["requests_verified"].as_f64().unwrap_or_default()
+    trial["measurement"]["operations"][operation]["verified"].as_f64().unwrap_or_default()
 }
 
 fn each_gate(_: &Case) {
@@ -111,7 +111,7 @@ fn each_gate(_: &Case) {
             figure(trial, "requests_verified"),
             OPERATIONS,
             "{} {trial}",
-            trial["first_errors"]
+            trial["measurement"]["error_examples"]
         );
         let (granted, denied) = (verified(trial, "request"), verified(trial, "denied"));
         assert!(granted > 400.0 && denied > 60.0, "{granted} {denied}");

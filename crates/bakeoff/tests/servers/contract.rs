@@ -137,7 +137,7 @@ fn keeps_its_contract(case: &Case) {
     let trial = run.trial();
     let done = ["put", "get", "delete", "list", "read-modify-write"];
     for operation in done.into_iter().filter(|&operation| operation != "list" || can_list) {
-        let verified = trial["operations"][operation]["requests_verified"].as_f64();
+        let verified = trial["measurement"]["operations"][operation]["verified"].as_f64();
         assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
     }
     audits_passed(&run);
@@ -196,7 +196,7 @@ fn checks_and_inserts(case: &Case) {
     all_is_well(&run, OPERATIONS as f64);
     let trial = run.trial();
     let verified = |operation: &str| {
-        let verified = trial["operations"][operation]["requests_verified"].as_f64();
+        let verified = trial["measurement"]["operations"][operation]["verified"].as_f64();
         verified.unwrap_or_else(|| panic!("no `{operation}`: {trial}"))
     };
     for operation in ["insert", "ping", "check-access", "denied"] {
@@ -274,7 +274,7 @@ fn scans_leases_and_watches(case: &Case) {
         [&["scan", "put"], &["grant-lease", "keep-lease"], &["watch", "get"], &["watch"]];
     for (trial, operations) in run.trials().into_iter().zip(mixes) {
         for &operation in operations {
-            let verified = trial["operations"][operation]["requests_verified"].as_f64();
+            let verified = trial["measurement"]["operations"][operation]["verified"].as_f64();
             assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
         }
     }

@@ -97,8 +97,8 @@ fn every_operation(case: &Case) {
     let mut seen: BTreeMap<String, f64> = BTreeMap::new();
     assert_eq!(run.trials().len(), 8);
     for trial in run.trials() {
-        for (operation, figures) in trial["operations"].as_object().unwrap() {
-            let verified = figures["requests_verified"].as_f64().unwrap_or_default();
+        for (operation, figures) in trial["measurement"]["operations"].as_object().unwrap() {
+            let verified = figures["verified"].as_f64().unwrap_or_default();
             *seen.entry(operation.clone()).or_default() += verified;
         }
     }

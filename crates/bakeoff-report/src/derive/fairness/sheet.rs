@@ -8,6 +8,7 @@ use super::{UNKNOWN, grouped};
 
 /// Differences between the systems of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sheet {
     /// Names of the systems, in the study's order.
     pub systems: Vec<String>,
@@ -19,10 +20,11 @@ pub struct Sheet {
 
 /// One fact about all systems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Label: `a write is acknowledged`.
     pub what: String,
-    /// One cell per system, in the order of [`Sheet::systems`].
+    /// One cell per system, in the order of `systems`.
     pub cells: Vec<Fact>,
     /// Difference between the systems, and its weight.
     pub weight: Weight,
@@ -30,6 +32,7 @@ pub struct Row {
 
 /// A fact about one system. JSON holds its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(into = "String")]
 pub enum Fact {
     /// Known, in this text.
@@ -44,6 +47,7 @@ pub enum Fact {
 
 /// Weight of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// No difference.

@@ -9,7 +9,8 @@ use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::search::{ABRUPT, FoundRate, TriedRate, far_below};
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;
-use serde_json::{Value, json};
+use bakeoff_report::load_json::{FoundJson, FoundKind, Knee, LoadOutput, SearchJson, TryJson};
+use serde_json::Value;
 
 use super::json;
 use super::knee::knee;
@@ -268,39 +269,41 @@ fn chart(result: &SearchResult) -> Vec<String> {
 
 /// Renders for `--json`. docs/load-json.md explains the fields.
 pub(super) fn json(result: &SearchResult) -> Value {
-    let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {
-        Some(FoundRate::Rate(rate)) if result.is_answer() => ("rate", Some(rate)),
-        Some(FoundRate::Rate(rate)) => ("at-least", Some(rate)),
-        Some(FoundRate::NoLimit(rate)) => ("no-limit", Some(rate)),
-        Some(FoundRate::Nothing(_)) => ("nothing", None),
-        Some(FoundRate::Unsteady(_)) => ("unsteady", None),
-        Some(FoundRate::OutOfTime(_)) => ("out-of-time", None),
-        None => ("interrupted", None),
+        Some(FoundRate::Rate(rate)) if result.is_answer() => (FoundKind::Rate, Some(rate)),
+        Some(FoundRate::Rate(rate)) => (FoundKind::AtLeast, Some(rate)),
+        Some(FoundRate::NoLimit(rate)) => (FoundKind::NoLimit, Some(rate)),
+        Some(FoundRate::Nothing(_)) => (FoundKind::Nothing, None),
+        Some(FoundRate::Unsteady(_)) => (FoundKind::Unsteady, None),
+        Some(FoundRate::OutOfTime(_)) => (FoundKind::OutOfTime, None),
+        None => (FoundKind::Interrupted, None),
     };
     let (_, sentences) = result.answer();
-    object.insert("found".into(), json!({"kind": kind, "rate": rate, "sentences": sentences}));
-    object.insert("valid".into(), result.is_valid().into());
-    object.insert("reasons".into(), result.reasons.clone().into());
-    let objective: Vec<String> = result.objective.iter().map(Condition::to_string).collect();
-    object.insert("objective".into(), objective.into());
-    object.insert(
-        "knee".into(),
-        json!({"of": result.curve_of().0, "rate": result.knee(), "method": "Kneedle, S = 1"}),
-    );
-    let tries = result.tries.iter().map(|one| {
-        let mut object = json::step_json(&one.part, &result.settings);
-        object.insert("confirming".into(), one.tried.confirming.into());
-        object.insert("kept".into(), one.tried.broken_by.is_empty().into());
-        object.insert("broken_by".into(), one.tried.broken_by.clone().into());
-        Value::Object(object)
+    let tries = result.tries.iter().map(|one| TryJson {
+        step: json::step(&one.part),
+        confirming: one.tried.confirming,
+        kept: one.tried.broken_by.is_empty(),
+        broken_by: one.tried.broken_by.clone(),
     });
-    object.insert("tries".into(), tries.collect());
-    Value::Object(object)
+    json::written(LoadOutput::Search(SearchJson {
+        header: json::header(&result.settings),
+        objective: result.objective.iter().map(Condition::to_string).collect(),
+        found: FoundJson { kind, rate, sentences },
+        knee: Knee {
+            of: result.curve_of().0.to_string(),
+            rate: result.knee(),
+            method: "Kneedle, S = 1",
+        },
+        valid: result.is_valid(),
+        reasons: result.reasons.clone(),
+        tries: tries.collect(),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::testing::search;
     use super::*;
 

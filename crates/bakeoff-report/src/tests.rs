@@ -1,5 +1,5 @@
-//! Compares the schemas in `schema/`, and the pages of a record's fields, with what the types yield. `BLESS=1` writes
-//! them anew (`cargo xtask bless`).
+//! Compares the schemas in `schema/`, and the pages of fields, with what the types yield. `BLESS=1` writes them anew
+//! (`cargo xtask bless`).
 //!
 //! Not here: whether real outputs match the schemas (tests of `bakeoff`), the schema of studies (`bakeoff-core`).
 
@@ -7,29 +7,64 @@ use std::path::Path;
 
 use bakeoff_core::record::chained_line::ChainedLine;
 use bakeoff_core::schema::schema_of;
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-/// Pages of a record's fields below `docs/record`, each with its title and the types that it begins with. A type that
-/// several pages need stands on the first.
-const PAGES: &[(&str, &str, &[&str])] = &[
-    ("systems", "Systems of a study", &["System"]),
-    ("workloads", "Workloads and loads of a study", &["Workload", "Load"]),
-    ("study", "Study of a record", &["Study", "StudySource"]),
-    ("machine", "Machine of a run", &["Environment"]),
+use crate::load_json::LoadOutput;
+use crate::render::comparison::ComparisonJson;
+use crate::render::history::Run;
+use crate::render::json::run::ReportJson;
+use crate::render::trend::TrendJson;
+
+/// A page of fields: its file below `docs`, the text before the tables, and the types that it begins with. A type
+/// that several pages need stands on the first.
+type Page = (&'static str, &'static str, &'static [&'static str]);
+
+/// Returns the text before the tables of a record.
+macro_rules! of_record {
+    ($title:literal) => {
+        concat!(
+            "# ",
+            $title,
+            "\n\n[The record of a run](../record-format.md) explains forms and lines. Fields that are optional are absent \
+             without a value.\n"
+        )
+    };
+}
+
+const RECORD_PAGES: &[Page] = &[
+    ("record/systems.md", of_record!("Systems of a study"), &["System"]),
+    ("record/workloads.md", of_record!("Workloads and loads of a study"), &["Workload", "Load"]),
+    ("record/study.md", of_record!("Study of a record"), &["Study", "StudySource"]),
+    ("record/machine.md", of_record!("Machine of a run"), &["Environment"]),
     (
-        "run",
-        "Lines of a record besides trials",
+        "record/run.md",
+        of_record!("Lines of a record besides trials"),
         &["RunHeader", "RunResumed", "RunExtended", "RunEnd"],
     ),
-    ("measurement", "Measurement of a stage", &["Measurement"]),
-    ("samples", "Samples of a trial", &["TrialSamples"]),
+    ("record/measurement.md", of_record!("Measurement of a stage"), &["Measurement"]),
+    ("record/samples.md", of_record!("Samples of a trial"), &["TrialSamples"]),
     (
-        "verification",
-        "Audits and checks of a trial",
+        "record/verification.md",
+        of_record!("Audits and checks of a trial"),
         &["Audit", "Check", "Durability", "JudgedHistory"],
     ),
-    ("trial", "Trial line of a record", &["TrialRecord"]),
+    ("record/trial.md", of_record!("Trial line of a record"), &["TrialRecord"]),
 ];
+
+const LOAD_PAGES: &[Page] = &[(
+    "load-json.md",
+    "# `bakeoff load --json`
+
+`--json` prints one object on standard output: `LoadJson`, or for a search (`--find-max`) `SearchJson`.
+[schema/load.schema.json](../schema/load.schema.json) is its schema. If a load cannot begin (a wrong flag, a server that
+refuses connections, a limit on open files), standard output stays empty, standard error has the reason, and the exit
+code its kind. New fields may appear within a `format`. A figure that does not exist is null.
+
+Each trial of `bakeoff run --json` has a `measurement` with the same fields, without histograms.
+",
+    &["LoadJson", "SearchJson"],
+)];
 
 /// Maximum length of a line with an object in an object.
 const LINE_MAX: usize = 160;
@@ -49,14 +84,22 @@ fn check(path: &str, text: &str) {
     assert!(kept == text, "{} has changed; `cargo xtask bless`", path.display());
 }
 
+/// Compares the schema of a type with its file, and the tables of its fields with their pages.
+fn check_schema<T: JsonSchema>(name: &str, title: &str, pages: &'static [Page]) {
+    let schema = schema_of::<T>(title);
+    check(&format!("schema/{name}.schema.json"), &format!("{}\n", written(&schema, "")));
+    let reference = Reference::new(&schema, pages);
+    pages.iter().for_each(|page| check(&format!("docs/{}", page.0), &reference.page(page)));
+}
+
 #[test]
 fn schemas_follow_from_the_types() {
-    let record = schema_of::<ChainedLine>();
-    check("schema/record.schema.json", &format!("{}\n", written(&record, "")));
-    let reference = Reference::new(&record);
-    for (page, title, _) in PAGES {
-        check(&format!("docs/record/{page}.md"), &reference.page(page, title));
-    }
+    check_schema::<ChainedLine>("record", "A line of a bakeoff record", RECORD_PAGES);
+    check_schema::<LoadOutput>("load", "`bakeoff load --json`", LOAD_PAGES);
+    check_schema::<ReportJson<'_>>("run", "`bakeoff run --json`", &[]);
+    check_schema::<ComparisonJson<'_>>("compare", "`bakeoff compare --json`", &[]);
+    check_schema::<Vec<Run>>("history", "`bakeoff history --json`", &[]);
+    check_schema::<TrendJson<'_>>("trend", "`bakeoff history --trend STUDY --json`", &[]);
 }
 
 /// Writes JSON with a line for each field of a type.
@@ -92,17 +135,17 @@ fn nesting(value: &Value) -> usize {
     }
 }
 
-/// The types of a record, each with its page.
+/// The types of a schema, each with its page.
 struct Reference<'a> {
     definitions: &'a Map<String, Value>,
     places: Vec<(&'a str, &'static str)>,
 }
 
 impl<'a> Reference<'a> {
-    fn new(schema: &'a Value) -> Self {
+    fn new(schema: &'a Value, pages: &'static [Page]) -> Self {
         let definitions = schema["$defs"].as_object().unwrap();
         let mut reference = Self { definitions, places: Vec::new() };
-        for (page, _, roots) in PAGES {
+        for (page, _, roots) in pages {
             roots.iter().for_each(|root| reference.place(root, page));
         }
         reference
@@ -145,12 +188,9 @@ impl<'a> Reference<'a> {
         !variants(&self.definitions[name]).is_empty()
     }
 
-    fn page(&self, page: &str, title: &str) -> String {
-        let mut text = format!(
-            "<!-- generated: cargo xtask bless -->\n# {title}\n\n[The record of a run](../record-format.md) explains \
-             forms and lines. Fields that are optional are absent without a value.\n"
-        );
-        for (name, _) in self.places.iter().filter(|(_, at)| *at == page) {
+    fn page(&self, (page, opening, _): &Page) -> String {
+        let mut text = format!("<!-- generated: cargo xtask bless -->\n{opening}");
+        for (name, _) in self.places.iter().filter(|(_, at)| at == page) {
             text += &self.section(page, name);
         }
         text
@@ -219,7 +259,10 @@ impl<'a> Reference<'a> {
             return match at {
                 None => self.form(page, &self.definitions[name]),
                 Some((_, at)) if *at == page => format!("[`{name}`](#{})", name.to_lowercase()),
-                Some((_, at)) => format!("[`{name}`]({at}.md#{})", name.to_lowercase()),
+                Some((_, at)) => {
+                    let file = at.rsplit('/').next().unwrap_or(at);
+                    format!("[`{name}`]({file}#{})", name.to_lowercase())
+                }
             };
         }
         if let Some(word) = schema.get("const") {
