@@ -1,7 +1,7 @@
-//! Writes the registry's tables into the documents: `docs/systems/KIND.md`, and the list in `docs/systems.md`.
+//! Writes the registry's tables into `docs/systems.md`: the list of all systems, and the tables of each.
 //!
-//! A page opens with a sentence about its system. The registry's tables are between two markers. `BLESS=1` rewrites
-//! them, and creates missing pages (`cargo xtask bless`). The rest of a page is written by hand.
+//! A section opens with a sentence about its system. The registry's tables are between two markers. `BLESS=1` rewrites
+//! them, and adds missing sections (`cargo xtask bless`). The rest of the page is written by hand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,10 +13,10 @@ use bakeoff_install::Recipe;
 use super::declaration::Origin;
 use super::{System, registry};
 
-const BEGIN: &str = "<!-- registry: begin -->";
-const END: &str = "<!-- registry: end -->";
+/// Name of the markers around the list of all systems. Those around a system's tables have the name of its kind.
+const LIST: &str = "registry";
 
-/// Returns the tables of one system's page.
+/// Returns the tables of one system.
 fn tables(system: &dyn System) -> String {
     let mut text = String::new();
     let kind = system.kind();
@@ -55,7 +55,7 @@ fn tables(system: &dyn System) -> String {
         row("operations in flight on one session", &kind.in_flight_max.to_string());
     }
     let maintenance: Vec<&str> = kind.maintenance.iter().map(|one| one.operation.name()).collect();
-    row("maintenance in [faults](../faults.md#maintenance)", &maintenance.join(", "));
+    row("maintenance in [faults](faults.md#maintenance)", &maintenance.join(", "));
     let origin = system.declares().origin;
     row("can come from", &sources(&origin, origin.recipe()));
     for recipe in origin.recipes().iter().skip(1) {
@@ -72,30 +72,42 @@ fn tables(system: &dyn System) -> String {
     text
 }
 
-/// Returns the list of all systems, each with the opening sentence of its page.
-fn list(pages: &[(Kind, String)]) -> String {
+/// Returns the list of all systems, each with the opening sentence of its section.
+fn list(page: &str) -> String {
     let mut text = String::from("| system | what it is | nodes |\n| --- | --- | --- |\n");
-    for (kind, page) in pages {
-        let sentence = page.lines().nth(2).unwrap_or_default();
+    for system in registry() {
+        let kind = system.kind();
+        let sentence = opening(page, kind.name).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| [{name}](systems/{name}.md) | {sentence} | {nodes} |",
+            "| [{name}](#{name}) | {sentence} | {nodes} |",
             name = kind.name,
-            nodes = nodes(kind)
+            nodes = nodes(&kind)
         );
     }
     text
+}
+
+/// Returns the sentence below a system's heading.
+fn opening<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    page.split_once(&format!("\n## {name}\n\n"))?.1.lines().next()
 }
 
 fn nodes(kind: &Kind) -> String {
     if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) }
 }
 
-/// Replaces the text between the markers of a page.
-fn renewed(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", tables.trim()))
+/// Returns both markers of this name.
+fn markers(name: &str) -> (String, String) {
+    (format!("<!-- {name}: begin -->"), format!("<!-- {name}: end -->"))
+}
+
+/// Replaces the text between the markers of this name.
+fn renewed(page: &str, name: &str, tables: &str) -> Option<String> {
+    let (begin, end) = markers(name);
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", tables.trim()))
 }
 
 /// Appends the table of parts.
@@ -164,104 +176,36 @@ pub(super) fn documents() -> Vec<PathBuf> {
     paths
 }
 
-/// Compares a page with its tables, or writes it. Returns the page.
-fn hold(path: &Path, opening: &str, tables: &str) -> String {
-    let bless = std::env::var_os("BLESS").is_some();
-    let page = match fs::read_to_string(path) {
-        Err(_) if bless => format!("{opening}\n\n{BEGIN}\n{END}\n"),
-        page => {
-            page.unwrap_or_else(|why| panic!("{}: {why}; run `cargo xtask bless`", path.display()))
+/// Returns the page with current tables. Adds a section for each kind that has none.
+fn current(page: &str) -> String {
+    let mut page = page.to_owned();
+    for system in registry() {
+        let name = system.kind().name;
+        if opening(&page, name).is_none() {
+            let (begin, end) = markers(name);
+            let section = format!("A system of kind `{name}`.\n\n{begin}\n{end}");
+            let _ = write!(page, "\n## {name}\n\n{section}\n");
         }
-    };
-    let expected = renewed(&page, tables);
-    let expected = expected.unwrap_or_else(|| panic!("{} lacks the markers", path.display()));
-    if bless {
-        fs::write(path, &expected).expect("the page is written");
-    } else {
-        assert!(
-            page == expected,
-            "{} differs from the registry; run `cargo xtask bless`",
-            path.display()
-        );
+        let renewed = renewed(&page, name, &tables(*system));
+        page = renewed.unwrap_or_else(|| panic!("the section `{name}` lacks its markers"));
     }
-    expected
+    renewed(&page, LIST, &list(&page)).expect("the page has the markers of its list")
 }
 
 #[test]
-fn documents_match_the_registry() {
-    let docs = root().join("docs");
-    let pages: Vec<(Kind, String)> = registry()
-        .iter()
-        .map(|system| {
-            let kind = system.kind();
-            let path = docs.join("systems").join(format!("{}.md", kind.name));
-            let opening = format!("# {name}\n\nA system of kind `{name}`.", name = kind.name);
-            let page = hold(&path, &opening, &tables(*system));
-            (kind, page)
-        })
-        .collect();
-    hold(&docs.join("systems.md"), "# Systems", &list(&pages));
-    let of_no_system = |path: &PathBuf| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        path.parent().is_some_and(|folder| folder.ends_with("docs/systems"))
-            && !pages.iter().any(|(kind, _)| kind.name == name)
-    };
-    let strays: Vec<PathBuf> = documents().into_iter().filter(of_no_system).collect();
-    assert!(strays.is_empty(), "pages without a system: {strays:?}");
-}
-
-/// Returns the anchor that GitHub gives to a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-/// Returns the text of a document without code.
-fn prose(text: &str) -> String {
-    let mut prose = String::new();
-    let mut inside = false;
-    for line in text.lines() {
-        if line.starts_with("```") {
-            inside = !inside;
-        } else if !inside {
-            let outside_code = line.split('`').step_by(2);
-            prose.push_str(&outside_code.collect::<Vec<_>>().join("`"));
-            prose.push('\n');
-        }
-    }
-    prose
-}
-
-#[test]
-fn links_between_documents_resolve() {
+fn systems_page_matches_the_registry() {
+    let path = root().join("docs/systems.md");
+    let page = fs::read_to_string(&path).expect("the page is there");
+    let expected = current(&page);
     if std::env::var_os("BLESS").is_some() {
-        // Another test may be writing a page.
-        return;
+        fs::write(&path, &expected).expect("the page is written");
+    } else {
+        assert!(page == expected, "docs/systems.md differs from the registry; `cargo xtask bless`");
     }
-    let mut broken = Vec::new();
-    let more = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name));
-    for path in documents().into_iter().chain(more) {
-        let text = fs::read_to_string(&path).expect("the document can be read");
-        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if link.contains("://") || link.starts_with("mailto:") {
-                continue;
-            }
-            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
-            let to = match file {
-                "" => path.clone(),
-                file => path.parent().unwrap_or(Path::new("")).join(file),
-            };
-            let has_anchor = || {
-                let Ok(text) = fs::read_to_string(&to) else { return false };
-                let headings = text.lines().filter(|line| line.starts_with('#'));
-                headings
-                    .map(|line| anchor(line.trim_start_matches('#').trim()))
-                    .any(|one| one == fragment)
-            };
-            if !to.exists() || (!fragment.is_empty() && !has_anchor()) {
-                broken.push(format!("{}: {link}", path.display()));
-            }
-        }
-    }
-    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+    let names = expected.lines().filter_map(|line| {
+        line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(": begin -->"))
+    });
+    let is_kind = |name: &str| registry().iter().any(|system| system.kind().name == name);
+    let strays: Vec<&str> = names.filter(|name| *name != LIST && !is_kind(name)).collect();
+    assert!(strays.is_empty(), "sections without a system: {strays:?}");
 }
