@@ -457,9 +457,9 @@ fn honest_passes() -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(busy))
 }
 
-/// Compares `docs/evidence/faults.md` with the matrix; `BLESS=1` writes it anew (`cargo xtask bless --all`).
+/// Compares `docs/method/validity.md` with the matrix; `BLESS=1` writes it anew (`cargo xtask bless --all`).
 fn documented() -> Result<(), Failed> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/faults.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method/validity.md");
     let document = std::fs::read_to_string(&path)?;
     let mut table =
         String::from("| fault | how it is made | what catches it |\n| --- | --- | --- |\n");
@@ -500,7 +500,7 @@ fn documented() -> Result<(), Failed> {
         std::fs::write(&path, document.replacen(held, &expected, 1))?;
         return Ok(());
     }
-    Err("docs/evidence/faults.md differs from the matrix; `cargo xtask bless --all`".into())
+    Err("docs/method/validity.md differs from the matrix; `cargo xtask bless --all`".into())
 }
 
 impl ExpectedFinding {
@@ -517,7 +517,7 @@ impl ExpectedFinding {
         }
     }
 
-    /// Returns the cell in `docs/evidence/faults.md`: the check or finding, and its message.
+    /// Returns the cell in `docs/method/validity.md`: the check or finding, and its message.
     fn text(&self) -> String {
         let words = |words: &str| {
             if words.is_empty() { String::new() } else { format!(": “{}”", words.trim()) }

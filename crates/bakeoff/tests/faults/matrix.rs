@@ -1,6 +1,6 @@
 //! Defines the matrix: each fault, its injection, and the check and message that must catch it.
 //!
-//! Rows of one scene share a study with an honest canary, which must not be accused. `docs/evidence/faults.md` shows
+//! Rows of one scene share a study with an honest canary, which must not be accused. `docs/method/validity.md` shows
 //! this table; a test compares the two.
 //!
 //! Not here: running it (`main`), faults outside of canaries (`surroundings`).

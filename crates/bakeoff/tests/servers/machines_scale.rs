@@ -1,7 +1,7 @@
 //! Tests the cost of generators to a coordinator: its memory grows little for each.
 //!
 //! Tests share the machine, so this one only checks memory. `figures` measures more sizes with CPU time, and draws the
-//! picture of `docs/scale.md`, which has the command.
+//! picture of `docs/machines.md`, which has the command.
 
 mod figures;
 mod pair;
@@ -54,7 +54,7 @@ trials: 1
     )
 }
 
-/// Maximum growth of a coordinator per generator in bytes (docs/scale.md has measurements).
+/// Maximum growth of a coordinator per generator in bytes (docs/machines.md has measurements).
 const GROWTH_MAX: u64 = 2 << 20;
 
 /// Cost of a run to its coordinator.

@@ -1,4 +1,4 @@
-//! Measures the figures and draws the picture of `docs/scale.md`: a coordinator's memory and CPU time by the number of
+//! Measures the figures and draws the picture of `docs/machines.md`: a coordinator's memory and CPU time by the number of
 //! machines.
 //!
 //! Output goes to the folder `BAKEOFF_SCALE`; `BAKEOFF_PROGRAM` is an optimised build. All hosts share this machine's
