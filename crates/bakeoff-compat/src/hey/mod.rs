@@ -2,7 +2,7 @@
 //!
 //! The load is hey's: a number of workers, each with one request in flight. The output has hey's layout. The
 //! percentiles cover all requests instead of the first million. Standard error adds what hey's lines hide, such as the
-//! number of failures and the rate of successes. `docs/hey.md` lists every difference.
+//! number of failures and the rate of successes. `docs/wrk-and-hey.md` lists every difference.
 //!
 //! Not here: the flags (`compat::flags`, `options`), the layout (`output`), how requests are sent (`http`).
 

@@ -4,7 +4,7 @@
 //! in the main state, and its own `init` runs. Thread 0's `request` is called once and determines the requests per
 //! call. Then follow the load, the report, and `done` in the main state.
 //!
-//! The output differs where wrk's figures mislead: see `notes` and `docs/wrk.md`.
+//! The output differs where wrk's figures mislead: see `notes` and `docs/wrk-and-hey.md`.
 //!
 //! Not here: the load itself (`http`, `engine`).
 

@@ -15,7 +15,8 @@ use crate::failure::EXIT_CODES;
 const OPENING: &str = "\
 # Commands, options and exit codes
 
-Generated from the command line; `bakeoff COMMAND --help` prints the same. A command writes its result to standard output
+Generated from the command line. `bakeoff COMMAND --help` has these texts too, and for some
+commands examples and their own exit codes. A command writes its result to standard output
 and everything else to standard error. Without a terminal there are no colours, and no line is overwritten. `load` and
 the commands that replace other load tools are in [commands-load.md](commands-load.md).
 ";
@@ -23,7 +24,8 @@ the commands that replace other load tools are in [commands-load.md](commands-lo
 const OPENING_LOAD: &str = "\
 # Commands that replace load tools
 
-Generated from the command line; `bakeoff COMMAND --help` prints the same. [load.md](load.md) explains `bakeoff load`.
+Generated from the command line. `bakeoff COMMAND --help` has these texts too, and for some
+commands examples and their own exit codes. [load.md](load.md) explains `bakeoff load`.
 [commands.md](commands.md) has all other commands, and the exit codes.
 ";
 
@@ -31,8 +33,11 @@ Generated from the command line; `bakeoff COMMAND --help` prints the same. [load
 const LOADING: [&str; 5] = ["load", "wrk", "hey", "vault-benchmark", "dbtester"];
 
 /// Commands that take another tool's options, each with the document that describes them.
-const OTHER_TOOLS: [(&str, &str); 3] =
-    [("wrk", "wrk.md"), ("hey", "hey.md"), ("vault-benchmark", "vault-benchmark.md")];
+const OTHER_TOOLS: [(&str, &str); 3] = [
+    ("wrk", "wrk-and-hey.md"),
+    ("hey", "wrk-and-hey.md"),
+    ("vault-benchmark", "vault-benchmark.md"),
+];
 
 /// Returns each page's name in `docs/` and its text.
 fn pages() -> [(&'static str, String); 2] {

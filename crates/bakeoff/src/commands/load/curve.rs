@@ -267,7 +267,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     lines
 }
 
-/// Renders for `--json`. docs/load-json.md explains the fields.
+/// Renders for `--json`. docs/load.md explains the fields.
 pub(super) fn json(result: &SearchResult) -> Value {
     let (kind, rate) = match result.found {
         Some(FoundRate::Rate(rate)) if result.is_answer() => (FoundKind::Rate, Some(rate)),
