@@ -1,7 +1,7 @@
 //! A file system in memory that knows what would survive a power cut.
 //!
 //! It has two states. The *live* one is what programs see. The *durable* one is what a disk with ext4 (`data=ordered`,
-//! `auto_da_alloc`, the defaults) is certain to hold. `docs/method/power-cuts.md` lists the rules with their sources.
+//! `auto_da_alloc`, the defaults) is certain to hold. `docs/method/correctness.md` lists the rules with their sources.
 //!
 //! Not here: the durable state (`disk`), power cuts (`cut`), the protocol of the kernel (`mount`).
 
