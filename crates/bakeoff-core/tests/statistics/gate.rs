@@ -1,6 +1,6 @@
 //! Simulates how often a gate stops a merge that changed nothing, and how often it finds a loss of 5 %, if the number
 //! of rounds follows from the observed scatter. Merges are seeded, so the figures are reproducible. The tables are in
-//! `docs/evidence/statistics.md`.
+//! `docs/evidence/trends.md`.
 
 use bakeoff_core::stats::gate::{
     DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, LimitPosition, Losses, SCATTER, extended, lies,
@@ -226,7 +226,7 @@ fn builds_that_differ_only_in_layout_are_not_stopped() {
 #[test]
 fn occasionally_slow_build_does_not_pass_silently() {
     let columns = ["trials at half speed", "stopped", "inconclusive", "passed"];
-    let mut table = Table::new("gate: slow trials", &columns);
+    let mut table = Table::on("trends.md", "gate: slow trials", &columns);
     for halved in [0.1, 0.2, 0.4] {
         let merge = Merge { halved, ..Merge::new(1.0) };
         let gated = gated(QUIET, merge, 4_000);
@@ -283,7 +283,7 @@ fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
 #[test]
 fn more_failures_than_noise_stop_a_merge() {
     let columns = ["base fails", "new fails", "trials that fail", "stopped", "inconclusive"];
-    let mut table = Table::new("gate: errors", &columns);
+    let mut table = Table::on("trends.md", "gate: errors", &columns);
     for (base, new, failing, stops, passes) in [
         (0.0, 0.009, 1.0, (1.0, 1.0), 0.0),
         (0.0, 0.001, 1.0, (0.9, 1.0), 0.0),
@@ -306,7 +306,8 @@ fn more_failures_than_noise_stop_a_merge() {
 }
 
 fn merges_table(name: &'static str) -> Table {
-    Table::new(
+    Table::on(
+        "trends.md",
         name,
         &[
             "new does",
