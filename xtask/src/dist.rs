@@ -4,7 +4,7 @@
 //! anywhere, a Debian package, an OCI image. All hold manual pages and shell completions. Two builds of one commit with
 //! one toolchain give the same bytes.
 //!
-//! Not here: publishing. `docs/portable.md` describes the packages.
+//! Not here: publishing. `docs/install.md` describes the packages.
 
 mod archive;
 mod check;
