@@ -3,9 +3,11 @@
 //! An ordinary test runs this, so that `cargo test` reports violations. Sources are searched as text. Rules about the
 //! program skip the part after a file's `#[cfg(test)]`.
 //!
-//! Not here: names and words (`names`), cycles (`modules`), the pages of modules (`module_pages`), the tables of systems
-//! in the documents, which need the registry itself, and links (`crates/bakeoff-systems/src/table.rs`).
+//! Not here: names and words (`names`), cycles (`modules`), the pages of modules (`module_pages`), links and length of the
+//! documents (`documents`), and the tables of systems there, which need the registry itself
+//! (`crates/bakeoff-systems/src/table.rs`).
 
+pub(crate) mod documents;
 mod module_pages;
 mod modules;
 mod names;
@@ -149,6 +151,7 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     complaints.extend(modules::complaints(&files));
     complaints.extend(module_pages::complaints(&files));
     complaints.extend(names::complaints(&files));
+    complaints.extend(documents::complaints(root, &files));
     complaints.extend(long_subjects(root));
     complaints.extend(unregistered(&files, text_of("crates/bakeoff-systems/src/lib.rs")));
     complaints.extend(lock(text_of("Cargo.lock")));
