@@ -5,6 +5,7 @@
 // A developer tool may print and read the clock. The restrictions in `clippy.toml` are for bakeoff's own crates.
 #![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
 
+mod book;
 mod calibrate;
 mod cluster;
 mod dist;
@@ -22,7 +23,9 @@ cargo xtask CHORE
 
   ci                run all checks that a change must pass (same as `.ci/run`)
   tidy              check what no compiler checks: headers, registry, layers, commit subjects,
-                    pages of modules
+                    pages of modules, links and length of the documents
+  book              make a site of the documents in `target/book`, and check its links; installs
+                    mdbook if it is not on PATH
   modules           rewrite `docs/modules/` from the modules' first sentences
   bless [--all]     rewrite generated files: schema, tables, snippets and modules; `--all`:
                     snapshots too, which takes minutes; review the diff before you commit it
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["ci"] => run(Command::new(root().join(".ci/run"))),
         ["tidy"] => tidy_up(),
+        ["book"] => book::build(),
         ["modules"] => write_modules(),
         ["bless"] => bless(false),
         ["bless", "--all"] => bless(true),

@@ -28,7 +28,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Returns a program without additional libraries.
-    pub(super) fn at(path: PathBuf, version: &str) -> Self {
+    pub(crate) fn at(path: PathBuf, version: &str) -> Self {
         Self { path, libraries: None, version: version.to_owned() }
     }
 
@@ -91,7 +91,7 @@ pub(super) fn go(
 }
 
 /// Returns a crate's program, installed into the cache if it is missing.
-pub(super) fn from_crate(name: &str, version: &str) -> Result<Program, Failure> {
+pub(crate) fn from_crate(name: &str, version: &str) -> Result<Program, Failure> {
     let peers = peers()?;
     let place = peers.join(format!("{name}-{version}"));
     let program = place.join("bin").join(name);
