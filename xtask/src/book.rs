@@ -32,7 +32,7 @@ pub(crate) fn build() -> Result<(), Failure> {
     }
     stage(&root, &folder.join("src"))?;
     let mut mdbook = mdbook()?.command();
-    // The staged pages are beside the settings, and the site is beside the pages.
+    // The staged pages are next to the settings, and the site is next to the pages.
     mdbook.env("MDBOOK_BOOK__SRC", "src").env("MDBOOK_BUILD__BUILD_DIR", "html");
     fs::copy(root.join("book.toml"), folder.join("book.toml"))
         .map_err(|error| cannot("copy", &root.join("book.toml"), &error))?;

@@ -126,7 +126,7 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the packages of a target beside its program, and says how large they are.
+/// Writes the packages of a target next to its program, and says how large they are.
 fn pack(target: &Target, program: &Path, pages: &[PackageFile], out: &Path) -> Result<(), Failure> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
@@ -174,7 +174,7 @@ fn write_program(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| format!("cannot make `{}` executable: {error}", path.display()))
 }
 
-/// Writes the hashes of all files beside it, sorted by name, as `sha256sum --check` reads them.
+/// Writes the hashes of all files next to it, sorted by name, as `sha256sum --check` reads them.
 fn write_sums(out: &Path) -> Result<(), Failure> {
     let cannot =
         |error: std::io::Error| format!("cannot write the sums of `{}`: {error}", out.display());

@@ -133,7 +133,7 @@ pub(crate) fn write_tree_image(
     layer.finish(out, &Settings::here(name, entrypoint, user))
 }
 
-/// A layer, written into an unnamed file beside the image.
+/// A layer, written into an unnamed file next to the image.
 struct Layer {
     tar: tar::Builder<BufWriter<File>>,
     folders: BTreeSet<PathBuf>,
@@ -143,7 +143,7 @@ struct Layer {
 impl Layer {
     fn new(out: Layout<'_>) -> Result<Self, ImageError> {
         let (Layout::Folder(place) | Layout::Tar(place)) = out;
-        let file = beside(out).map_err(|error| ImageError::File(place.to_owned(), error))?;
+        let file = adjacent(out).map_err(|error| ImageError::File(place.to_owned(), error))?;
         let mut tar = tar::Builder::new(BufWriter::new(file));
         tar.follow_symlinks(false);
         tar.mode(tar::HeaderMode::Deterministic);
@@ -327,15 +327,15 @@ impl Writer {
 /// Compresses a layer into another unnamed file.
 fn pack(mut layer: File, out: Layout<'_>) -> io::Result<File> {
     layer.rewind()?;
-    let mut packed = GzEncoder::new(BufWriter::new(beside(out)?), Compression::best());
+    let mut packed = GzEncoder::new(BufWriter::new(adjacent(out)?), Compression::best());
     io::copy(&mut layer, &mut packed)?;
     let mut packed = packed.finish()?.into_inner()?;
     packed.rewind()?;
     Ok(packed)
 }
 
-/// Creates an unnamed file beside an image.
-fn beside(out: Layout<'_>) -> io::Result<File> {
+/// Creates an unnamed file next to an image.
+fn adjacent(out: Layout<'_>) -> io::Result<File> {
     let (Layout::Folder(place) | Layout::Tar(place)) = out;
     let folder = place.parent().filter(|parent| !parent.as_os_str().is_empty());
     tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))

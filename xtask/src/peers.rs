@@ -1,4 +1,4 @@
-//! Measures other load tools beside bakeoff.
+//! Measures other load tools next to bakeoff.
 //!
 //! Anybody can repeat these measurements. A comparison fetches the other tool, gives both the same work on the same
 //! machine in alternating order, checks with the server's counters that both did it, and writes the results.

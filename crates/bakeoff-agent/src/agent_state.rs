@@ -498,11 +498,11 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> 
     }
     let folder = file.path.parent().unwrap_or(Path::new("/"));
     files::make_dirs(folder).map_err(&failed)?;
-    let beside = file.path.with_extension(format!("{}.part", std::process::id()));
-    let taken = take(&beside, mode, line).and_then(|()| {
-        let part = FileStamp { path: beside.clone(), ..file.clone() };
+    let adjacent = file.path.with_extension(format!("{}.part", std::process::id()));
+    let taken = take(&adjacent, mode, line).and_then(|()| {
+        let part = FileStamp { path: adjacent.clone(), ..file.clone() };
         match is_whole(&part) {
-            true => fs::rename(&beside, &file.path).map_err(&failed),
+            true => fs::rename(&adjacent, &file.path).map_err(&failed),
             false => Err(AgentRefusal::new(format!(
                 "`{}` does not match its SHA-256 after the transfer",
                 file.path.display()
@@ -510,7 +510,7 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> 
         }
     });
     if taken.is_err() {
-        fs::remove_file(&beside).ok();
+        fs::remove_file(&adjacent).ok();
     }
     taken.map(|()| Value::Null)
 }

@@ -476,8 +476,8 @@ impl Measurement {
 
     /// Adds a measurement of other operations that ran at the same time. A silence remains only where both were
     /// silent.
-    pub fn add_beside(&mut self, other: &Self) {
-        self.steps.add_beside(&other.steps);
+    pub fn add_next_to(&mut self, other: &Self) {
+        self.steps.add_next_to(&other.steps);
         self.dues.merge(&other.dues);
         for theirs in &other.part_silences {
             match self.part_silences.iter_mut().find(|ours| ours.part == theirs.part) {
@@ -501,9 +501,9 @@ impl Measurement {
         }
         self.window = self.window.max(other.window);
         let threads = self.generator_threads;
-        let beside =
+        let adjacent =
             |stall: &GeneratorStall| GeneratorStall { thread: threads + stall.thread, ..*stall };
-        self.stalls.extend(other.stalls.iter().map(beside));
+        self.stalls.extend(other.stalls.iter().map(adjacent));
         longest_stalls(&mut self.stalls);
         // Each measured the CPU use of the whole process.
         self.generator_cpu = self.generator_cpu.max(other.generator_cpu);
@@ -537,7 +537,7 @@ impl Measurement {
         let new =
             seconds.filter(|theirs| self.seconds.iter().all(|ours| ours.second != theirs.second));
         let rest = Self { seconds: new.cloned().collect(), ..other.clone() };
-        self.add_beside(&rest);
+        self.add_next_to(&rest);
         self.generator_cpu = cpu;
         // The send times of one generator do not show the gaps of the whole load.
         self.sent.clear();

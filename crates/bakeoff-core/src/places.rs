@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// Returns true if servers have its address and disk. Servers beside another machine's have that machine's
+    /// Returns true if servers have its address and disk. Servers next to another machine's have that machine's
     /// address.
     pub fn is_home(&self) -> bool {
         matches!(self.servers, ServerSelection::Any | ServerSelection::Roles(_))
@@ -136,8 +136,8 @@ pub enum ServerSelection {
     Any,
     /// Servers of these roles: `storage`, `system`.
     Roles(Vec<String>),
-    /// Servers beside those of the named machine, at its address: another container of its pod.
-    Beside(String),
+    /// Servers next to those of the named machine, at its address: another container of its pod.
+    Adjacent(String),
 }
 
 /// Selects the use of a places file, which decides the required entries.
@@ -435,7 +435,7 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         (false, Some((destination, entry))) => {
             let destination = destination?;
             if destination.starts_with('-') {
-                let wanted = "a destination, not an option: options of `ssh` are a list `ssh: [-F, FILE]` beside `machines`";
+                let wanted = "a destination, not an option: options of `ssh` are a list `ssh: [-F, FILE]` next to `machines`";
                 sink.refuse(&entry.node.at, "ssh", wanted, &format!("`{destination}`"));
                 return None;
             }

@@ -64,22 +64,22 @@ pub fn append(path: &Path, or_make: bool) -> io::Result<File> {
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
+    let mut adjacent = std::ffi::OsString::from(".");
+    adjacent.push(name);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    beside.push(format!(".{}-{number}.tmp", std::process::id()));
-    let beside = path.with_file_name(beside);
+    adjacent.push(format!(".{}-{number}.tmp", std::process::id()));
+    let adjacent = path.with_file_name(adjacent);
     // A file of this name can only come from a process that is gone.
-    fs::remove_file(&beside).ok();
+    fs::remove_file(&adjacent).ok();
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(&beside)
+        .open(&adjacent)
         .and_then(|mut file| file.write_all(contents))
-        .and_then(|()| fs::rename(&beside, path));
+        .and_then(|()| fs::rename(&adjacent, path));
     if written.is_err() {
-        fs::remove_file(&beside).ok();
+        fs::remove_file(&adjacent).ok();
     }
     written
 }

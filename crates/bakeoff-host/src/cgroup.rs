@@ -7,7 +7,7 @@
 //!
 //! In v2, a group that holds processes cannot enable controllers for groups below it, unless it is the root
 //! (`cgroups(7)`, "no internal processes"). bakeoff's own group nearly always holds processes. Nodes then get groups
-//! beside it, below its parent.
+//! next to it, below its parent.
 //!
 //! The warden removes the groups of a killed bakeoff. If the warden was killed too, the next bakeoff that needs groups
 //! removes them.

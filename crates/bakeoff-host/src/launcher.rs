@@ -39,8 +39,8 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
 /// `/proc/self/exe` is the running binary, even if its file was replaced since.
 pub(super) fn ourselves() -> Command {
     use std::os::unix::process::CommandExt;
-    #[cfg(any(test, feature = "beside-tests"))]
-    if let Some(built) = built_beside_the_tests() {
+    #[cfg(any(test, feature = "for-tests"))]
+    if let Some(built) = built_next_to_the_tests() {
         return Command::new(built);
     }
     let mut command = Command::new("/proc/self/exe");
@@ -50,17 +50,17 @@ pub(super) fn ourselves() -> Command {
 
 /// Returns the path of bakeoff's own program, for nodes that bakeoff itself implements.
 pub fn own_program() -> PathBuf {
-    #[cfg(any(test, feature = "beside-tests"))]
-    if let Some(built) = built_beside_the_tests() {
+    #[cfg(any(test, feature = "for-tests"))]
+    if let Some(built) = built_next_to_the_tests() {
         return built;
     }
     std::env::current_exe().unwrap_or_else(|_| "bakeoff".into())
 }
 
-/// Returns the program built beside the tests, because a test runner lacks the internal commands. Returns `None`
+/// Returns the program built next to the tests, because a test runner lacks the internal commands. Returns `None`
 /// outside a test runner.
-#[cfg(any(test, feature = "beside-tests"))]
-fn built_beside_the_tests() -> Option<PathBuf> {
+#[cfg(any(test, feature = "for-tests"))]
+fn built_next_to_the_tests() -> Option<PathBuf> {
     let runner = std::env::current_exe().expect("a test runner has a path");
     let deps = runner.parent().filter(|folder| folder.ends_with("deps"))?;
     let program = deps.with_file_name(if cfg!(test) { "bakeoff-host" } else { "bakeoff" });

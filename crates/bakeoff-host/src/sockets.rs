@@ -473,9 +473,9 @@ mod tests {
         client.read_exact(&mut [0; 300]).unwrap();
         drop(server);
         // Until the client's kernel has acknowledged it, the closed end keeps its counters.
-        let mut beside = Sockets::open().unwrap();
+        let mut adjacent = Sockets::open().unwrap();
         wait_for("its counters' end", || {
-            beside.kernel.dump(OPEN).unwrap().iter().all(|socket| socket.ends.0.port() != port)
+            adjacent.kernel.dump(OPEN).unwrap().iter().all(|socket| socket.ends.0.port() != port)
         });
         let (sent, received) = sockets.sample(&owners).unwrap()[0];
         // A connection's SYN and FIN each count as a byte.

@@ -468,7 +468,7 @@ pub(super) fn from_zip(
     Ok(names)
 }
 
-/// Writes a link to a file beside it or in a folder below. All other targets are refused, so no link leaves the tree.
+/// Writes a link to a file next to it or in a folder below. All other targets are refused, so no link leaves the tree.
 fn write_link(target: &Path, path: &Path) -> Result<(), ArchiveError> {
     let is_below = target.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_below || target.as_os_str().is_empty() {

@@ -76,8 +76,8 @@ pub(super) fn fetch(
     });
     let mut all = vec![format!("{main}={version}")];
     all.extend(packages[1..].iter().chain(&more).cloned());
-    let beside = asked.build.map_or(&[][..], |build| build.runs_with);
-    all.extend(beside.iter().map(|package| (*package).to_owned()));
+    let adjacent = asked.build.map_or(&[][..], |build| build.runs_with);
+    all.extend(adjacent.iter().map(|package| (*package).to_owned()));
     unpack(job, &apt, &folder, &all, job.tree)?;
     if let Some(build) = asked.build {
         build::run(job, &apt, &folder, build)?;

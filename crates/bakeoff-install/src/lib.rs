@@ -131,19 +131,19 @@ impl InstalledProgram {
         }
     }
 
-    /// Returns the environment variables for this program and every program beside it.
+    /// Returns the environment variables for this program and every program next to it.
     pub fn env(&self) -> Vec<(String, String)> {
         library_path(&self.library_path).into_iter().collect()
     }
 
     /// Finds another executable that came with this one: `initdb` of PostgreSQL. Searches the folder of the
     /// executable's link target, then the folder of its path.
-    pub fn beside(&self, name: &str) -> Option<PathBuf> {
+    pub fn adjacent(&self, name: &str) -> Option<PathBuf> {
         let Program::Binary(path) = &self.program else { return None };
         let real = path.canonicalize().ok();
         let places = [real.as_deref(), Some(path.as_path())];
-        let beside = places.into_iter().flatten().map(|place| place.with_file_name(name));
-        beside.into_iter().find(|path| tool::is_executable(path))
+        let adjacent = places.into_iter().flatten().map(|place| place.with_file_name(name));
+        adjacent.into_iter().find(|path| tool::is_executable(path))
     }
 }
 

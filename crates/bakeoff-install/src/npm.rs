@@ -126,7 +126,7 @@ fn plain_files(tree: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io:
     Ok(())
 }
 
-/// Reads the version from the `package.json` beside a script.
+/// Reads the version from the `package.json` next to a script.
 pub(super) fn version_of(script: &Path) -> Result<String, Refusal> {
     let path = script.with_file_name("package.json");
     let refused = |error| Refusal::Package(path.clone(), error);

@@ -45,7 +45,7 @@ pub enum Refusal {
     /// The command that prints the version failed.
     #[error("does not report its version: {0}")]
     Silent(#[source] AskError),
-    /// The `package.json` beside the script has no version.
+    /// The `package.json` next to the script has no version.
     #[error("does not report its version: `{0}`: {1}")]
     Package(PathBuf, #[source] PackageError),
     /// The output contains no version. Holds the flag that bakeoff used, if the message should name it.

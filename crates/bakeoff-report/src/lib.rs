@@ -34,7 +34,7 @@ pub use render::csv::csv;
 pub use render::history;
 pub use render::html::card::card;
 pub use render::html::site;
-pub use render::html::{html, html_beside_record, live_page, trend_page};
+pub use render::html::{html, html_next_to_record, live_page, trend_page};
 pub use render::json::{FORMAT, json, load as load_json};
 pub use render::markdown::markdown;
 pub use render::png::png;

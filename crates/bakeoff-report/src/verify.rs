@@ -4,7 +4,7 @@
 //! It detects damage and edits by hand. It cannot detect a record rewritten consistently as a whole; only a separately
 //! published hash of the last line can.
 //!
-//! Not here: files, and the comparison with the reports beside the record (the binary).
+//! Not here: files, and the comparison with the reports next to the record (the binary).
 
 use std::collections::BTreeSet;
 

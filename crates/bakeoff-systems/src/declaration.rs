@@ -33,10 +33,10 @@ pub struct Declaration {
     pub clients: Clients,
     /// Longest time from start to ready. Electing a leader takes most of it.
     pub ready_within: Duration,
-    /// Part whose locations its nodes share, for a kind that must run on that part's machine. A sidecar runs beside its
+    /// Part whose locations its nodes share, for a kind that must run on that part's machine. A sidecar runs next to its
     /// application. `None` if the nodes may run anywhere.
     pub located_with: Option<&'static str>,
-    /// True if its program starts the processes beside other servers, as Istio's agent starts a sidecar.
+    /// True if its program starts the processes next to other servers, as Istio's agent starts a sidecar.
     pub(crate) starts_besides: bool,
     /// True if its nodes can announce another address than they listen on. A relay can then stand before each.
     pub announces: bool,
@@ -152,7 +152,7 @@ pub enum Lists {
     /// Each list has every key written before the request.
     Complete,
     /// A list may lack keys that are written while it is made.
-    ShortBesideWriters,
+    ShortNextToWriters,
 }
 
 /// Protocol of a system's clients.

@@ -147,14 +147,14 @@ pub fn without_relays(study: &study::Study) -> Option<&study::System> {
     study.systems.iter().flat_map(study::System::members).find(|one| !announces(&one.kind))
 }
 
-/// Returns true if servers of this kind run beside those of another, on their machine.
-pub fn goes_beside(kind: &str) -> bool {
+/// Returns true if servers of this kind run next to those of another, on their machine.
+pub fn goes_next_to(kind: &str) -> bool {
     by_kind(kind).is_some_and(|system| system.declares().located_with.is_some())
 }
 
-/// Returns true if the program of this kind, or one that it starts, runs beside the servers of another.
-pub fn runs_beside(kind: &str) -> bool {
-    goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
+/// Returns true if the program of this kind, or one that it starts, runs next to the servers of another.
+pub fn runs_next_to(kind: &str) -> bool {
+    goes_next_to(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
 }
 
 /// Returns all recipes: of programs that only commands name, and of the kinds' products.

@@ -26,7 +26,7 @@ use super::{Description, registry, without_relays};
 /// Addresses at which no node has its location.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
-/// Creates a program with all files that any kind expects beside it. It is never started.
+/// Creates a program with all files that any kind expects next to it. It is never started.
 fn nothing_but_names(dir: &Path) -> InstalledProgram {
     let file = |path: &str| {
         let path = dir.join(path);
@@ -35,7 +35,7 @@ fn nothing_but_names(dir: &Path) -> InstalledProgram {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         path
     };
-    for path in contracts().values().flat_map(|located| &located.beside) {
+    for path in contracts().values().flat_map(|located| &located.adjacent) {
         file(path);
     }
     binary(file("usr/sbin/program"))

@@ -12,8 +12,8 @@ use bakeoff_host::Location;
 pub struct LocationPlan {
     /// Locations of each role and kind, at least one.
     locations: LocationsOf,
-    /// Returns the location of a process that runs beside the node at a location.
-    beside: Arc<dyn Fn(Location) -> Location + Send + Sync>,
+    /// Returns the location of a process that runs next to the node at a location.
+    adjacent: Arc<dyn Fn(Location) -> Location + Send + Sync>,
 }
 
 /// Returns the locations for nodes of a role and a kind.
@@ -36,20 +36,20 @@ impl LocationPlan {
     pub fn by_role_and_kind(
         locations: impl Fn(&str, &str) -> Vec<Location> + Send + Sync + 'static,
     ) -> Self {
-        Self { locations: Arc::new(locations), beside: Arc::new(|location| location) }
+        Self { locations: Arc::new(locations), adjacent: Arc::new(|location| location) }
     }
 
-    /// Sets the location of a process beside a node. It has the same address as the node's.
+    /// Sets the location of a process next to a node. It has the same address as the node's.
     pub fn with_besides(
         self,
-        beside: impl Fn(Location) -> Location + Send + Sync + 'static,
+        adjacent: impl Fn(Location) -> Location + Send + Sync + 'static,
     ) -> Self {
-        Self { beside: Arc::new(beside), ..self }
+        Self { adjacent: Arc::new(adjacent), ..self }
     }
 
-    /// Returns the location of a process beside the node at this location, with the same address.
-    pub(crate) fn beside(&self, location: Location) -> Location {
-        (self.beside)(location)
+    /// Returns the location of a process next to the node at this location, with the same address.
+    pub(crate) fn adjacent(&self, location: Location) -> Location {
+        (self.adjacent)(location)
     }
 
     /// Returns the locations for nodes of a role and a kind, at least one.

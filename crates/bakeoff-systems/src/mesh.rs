@@ -72,8 +72,8 @@ impl Mesh {
         }
     }
 
-    /// Returns the mesh of the control plane beside a proxy.
-    pub(super) fn beside(context: &DescribeContext<'_>) -> Result<Arc<Self>, HostError> {
+    /// Returns the mesh of the control plane next to a proxy.
+    pub(super) fn adjacent(context: &DescribeContext<'_>) -> Result<Arc<Self>, HostError> {
         let plane = node_of(context, CONTROL_PLANE)?;
         plane.memory.get::<Self>().ok_or_else(|| HostError::Spec {
             node: context.system.name.clone(),

@@ -70,8 +70,8 @@ pub fn three_locations() -> LocationPlan {
 pub struct LocationContract {
     /// Cases of the kind.
     pub systems: Vec<Case>,
-    /// Files that the kind expects beside its program.
-    pub beside: Vec<String>,
+    /// Files that the kind expects next to its program.
+    pub adjacent: Vec<String>,
     /// Words in a configuration that look like addresses and are no locations.
     pub other_addresses: Vec<AllowedWord>,
     /// Reason for a web page on loopback, on a port that the program chooses.

@@ -104,7 +104,7 @@ pub fn compose<'a>(
 /// Returns the role of each component and the locations of its nodes, in the order of the components.
 ///
 /// Nodes get locations in rotation across all components, so that they spread over the machines. A component that must be
-/// on another's machine takes that one's locations: a sidecar runs beside its application.
+/// on another's machine takes that one's locations: a sidecar runs next to its application.
 fn deal<'a>(
     locating: &LocationPlan,
     components: &[Component<'a>],
@@ -112,11 +112,11 @@ fn deal<'a>(
     let mut turn = 0;
     let mut dealt: Vec<(&str, Vec<Location>)> = Vec::new();
     for component in components {
-        let beside = component.system.declares().located_with;
-        let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
-        let locations = match beside {
+        let adjacent = component.system.declares().located_with;
+        let adjacent = adjacent.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
+        let locations = match adjacent {
             Some((_, locations)) => {
-                locations.iter().map(|&location| locating.beside(location)).collect()
+                locations.iter().map(|&location| locating.adjacent(location)).collect()
             }
             None => {
                 let locations = locating.of_role(component.role, &component.study_system.kind);

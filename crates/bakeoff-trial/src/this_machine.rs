@@ -10,7 +10,7 @@ use bakeoff_core::study::{Study, System};
 use bakeoff_fleet::error::FleetError;
 use bakeoff_host::instance_lock::Presence;
 
-/// Environment variable that has the effect of `--shared-machine` if it is `1`. Tests run beside each other with it.
+/// Environment variable that has the effect of `--shared-machine` if it is `1`. Tests run next to each other with it.
 const SHARED_MACHINE: &str = "BAKEOFF_SHARED_MACHINE";
 
 /// Returns true if the environment variable `BAKEOFF_SHARED_MACHINE` is `1`.

@@ -369,7 +369,7 @@ pub(crate) struct StartArgs {
 pub(crate) struct ReportArgs {
     /// Run folder, its `record.jsonl`, or `latest` for the newest in `runs`
     pub(crate) run: PathBuf,
-    /// Format to print on standard output [default: terminal, and `report.html` beside the record]
+    /// Format to print on standard output [default: terminal, and `report.html` next to the record]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write the report to this file; its extension selects the format: .html, .md, .csv, .json, .txt

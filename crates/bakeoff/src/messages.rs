@@ -54,7 +54,7 @@ struct ProgressLines {
 }
 
 impl ProgressLines {
-    /// Returns the lines, each after a line break. They fit a terminal of this size beside the trial's line.
+    /// Returns the lines, each after a line break. They fit a terminal of this size next to the trial's line.
     fn lines(&self, (width, height): (usize, usize)) -> String {
         let Some(outlook) = &self.outlook else { return String::new() };
         let mut lines = self.board.lines((width, height.saturating_sub(4)), glyphs());

@@ -228,7 +228,7 @@ fn peers() -> Result<PathBuf, Failure> {
     Ok(peers)
 }
 
-/// Creates a temporary folder beside the final place, so that a rename suffices.
+/// Creates a temporary folder next to the final place, so that a rename suffices.
 fn scratch(peers: &Path) -> Result<tempfile::TempDir, Failure> {
     let made = tempfile::Builder::new().prefix(".work-").tempdir_in(peers);
     made.map_err(|error| format!("cannot make a folder: {error}"))

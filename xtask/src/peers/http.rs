@@ -316,7 +316,7 @@ impl Stand {
                     continue;
                 }
                 let mut once =
-                    || others.beside(&nginx, || self.run(case, options, tool, program, &nginx));
+                    || others.adjacent(&nginx, || self.run(case, options, tool, program, &nginx));
                 // Try once more: on a busy machine a tool may start or end late.
                 match once().or_else(|_| once()) {
                     Ok(run) => {
@@ -433,7 +433,7 @@ struct OtherCpu {
 }
 
 impl OtherCpu {
-    fn beside(
+    fn adjacent(
         &mut self,
         nginx: &Nginx,
         run: impl FnOnce() -> Result<Run, Failure>,

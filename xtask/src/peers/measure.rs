@@ -56,7 +56,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Runs `command` with its output in `log` and its errors in a file beside it. Returns its usage and output.
+    /// Runs `command` with its output in `log` and its errors in a file next to it. Returns its usage and output.
     pub(crate) fn run(
         &self,
         command: Command,

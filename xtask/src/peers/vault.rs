@@ -33,7 +33,7 @@ const MEASURED: [&str; 2] = ["kvv2_read", "kvv1_write"];
 /// Secrets written during set-up. Few, so that the load dominates the measurement.
 const SECRETS: u64 = 100;
 /// Accepted number of requests outside of the load: mounts, checks, clean-up.
-const BESIDE: u64 = 100;
+const ADJACENT: u64 = 100;
 
 struct Options {
     original: PathBuf,
@@ -253,7 +253,7 @@ fn read(output: &str, kind: &str, used: ResourceUse) -> Result<Run, Failure> {
 
 /// Compares a tool's count with the server's.
 fn honest(tool: Tool, requests: u64, counted: u64) -> Result<(), Failure> {
-    let most = requests + SECRETS + BESIDE + u64::from(WORKERS);
+    let most = requests + SECRETS + ADJACENT + u64::from(WORKERS);
     if (requests..=most).contains(&counted) {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask book` makes a site of the same pages (`book`).
 //!
-//! Not here: tables that are generated from code (tests beside that code), and studies in the documents
+//! Not here: tables that are generated from code (tests next to that code), and studies in the documents
 //! (`crates/bakeoff-systems/src/documented_studies.rs`).
 
 use std::path::{Component, Path, PathBuf};
@@ -22,8 +22,13 @@ const README_LINES_MAX: usize = 60;
 const DOCUMENTS: &str = "## Documents";
 
 /// Pages of one generated reference each, which readers search instead of reading.
-const REFERENCES: [&str; 4] =
-    ["docs/commands.md", "docs/commands-load.md", "docs/study-fields.md", "docs/systems.md"];
+const REFERENCES: [&str; 5] = [
+    "docs/commands.md",
+    "docs/commands-load.md",
+    "docs/load-json.md",
+    "docs/study-fields.md",
+    "docs/systems.md",
+];
 
 /// A question that readers bring. The README's link text promises the page, or one that links to the page.
 struct Question {

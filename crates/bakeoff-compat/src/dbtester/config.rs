@@ -187,7 +187,7 @@ pub struct Image {
     pub title: String,
     /// Path or URL.
     pub path: String,
-    /// True if the path is beside the README; false for a URL.
+    /// True if the path is next to the README; false for a URL.
     pub local: bool,
 }
 

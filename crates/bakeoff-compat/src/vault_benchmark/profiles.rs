@@ -1,6 +1,6 @@
 //! Collects profiles of the server for `-pprof_interval`, with the server's own program.
 //!
-//! `vault debug` or `bao debug` runs beside the load and writes a folder into the working directory, as in the
+//! `vault debug` or `bao debug` runs next to the load and writes a folder into the working directory, as in the
 //! original. It is interrupted when the load ends, so that it writes its index.
 
 use std::fmt;

@@ -18,10 +18,10 @@ wrk = {
 }
 package.loaded.wrk = wrk
 
--- Search modules beside the script after those below the working directory.
-if native.beside then
-  local beside = native.beside
-  package.path = package.path .. ";" .. beside .. "/?.lua;" .. beside .. "/?/init.lua"
+-- Search modules next to the script after those below the working directory.
+if native.adjacent then
+  local adjacent = native.adjacent
+  package.path = package.path .. ";" .. adjacent .. "/?.lua;" .. adjacent .. "/?/init.lua"
 end
 
 debug = { traceback = native.traceback, getinfo = native.getinfo }

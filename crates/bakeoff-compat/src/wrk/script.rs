@@ -345,10 +345,10 @@ fn prelude(lua: &Lua, options: &Options) -> mlua::Result<Table> {
     native.set("path", path.as_str())?;
     let headers = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     native.set("headers", lua.create_table_from(headers)?)?;
-    let beside = options.script.as_deref().and_then(Path::parent);
+    let adjacent = options.script.as_deref().and_then(Path::parent);
     native.set(
-        "beside",
-        beside.map(|dir| match dir.to_string_lossy() {
+        "adjacent",
+        adjacent.map(|dir| match dir.to_string_lossy() {
             dir if dir.is_empty() => ".".to_owned(),
             dir => dir.into_owned(),
         }),

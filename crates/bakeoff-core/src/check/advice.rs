@@ -15,7 +15,7 @@ fn of_check(check: &Check) -> Option<&'static str> {
     let by_system = check.cause() == Cause::Unclear;
     Some(match check.name {
         Name::Neighbours => {
-            "wait until that work ends, lower its priority (`renice`), or compare the systems beside it with \
+            "wait until that work ends, lower its priority (`renice`), or compare the systems next to it with \
              `--shared-machine`"
         }
         Name::Steal => {

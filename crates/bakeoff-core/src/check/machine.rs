@@ -21,7 +21,7 @@ pub const NEIGHBOURS_MAX: f64 = 0.05;
 /// Maximum share of the machine that strangers may use if systems are only compared within a round, in which they
 /// share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
-/// CPUs that strangers may always use beside idle systems, within their share of all CPUs. A quiet machine with many
+/// CPUs that strangers may always use next to idle systems, within their share of all CPUs. A quiet machine with many
 /// CPUs runs as much in the background.
 pub const NEIGHBOURS_FREE: f64 = 0.5;
 /// Maximum number of commands named.
@@ -120,10 +120,10 @@ pub fn neighbours(
     let used = attributed(observed, windows).unwrap_or(0.0) / time;
     if strange / time > neighbours_cpus_max(share_max, cpus, used) && strange >= NEIGHBOURS_MIN {
         let percent = figure_text(share * 100.0);
-        let beside = match share > share_max {
+        let adjacent = match share > share_max {
             true => String::new(),
             false => format!(
-                ", {} CPUs, beside {} CPUs that systems and generator used",
+                ", {} CPUs, next to {} CPUs that systems and generator used",
                 figure_text(strange / time),
                 figure_text(used)
             ),
@@ -136,7 +136,7 @@ pub fn neighbours(
             false => "",
         };
         return Verdict::Failed(format!(
-            "others used {percent} % of this machine's CPU time{beside}{who}{kernel}"
+            "others used {percent} % of this machine's CPU time{adjacent}{who}{kernel}"
         ));
     }
     match observed.busy_by {
@@ -149,12 +149,12 @@ pub fn neighbours(
     }
 }
 
-/// Returns the CPUs that strangers may use if `share_max` of all `cpus` is the maximum. Beside a system that uses two
+/// Returns the CPUs that strangers may use if `share_max` of all `cpus` is the maximum. Next to a system that uses two
 /// of 64 CPUs, six busy neighbours would pass as 10 %. So they may use twice that share of the CPUs that nodes and
 /// generator used, or [`NEIGHBOURS_FREE`] if that is more. With up to five CPUs this changes nothing.
 fn neighbours_cpus_max(share_max: f64, cpus: u32, used: f64) -> f64 {
-    let beside = (2.0 * share_max * used).max(NEIGHBOURS_FREE);
-    beside.min(share_max * f64::from(cpus))
+    let adjacent = (2.0 * share_max * used).max(NEIGHBOURS_FREE);
+    adjacent.min(share_max * f64::from(cpus))
 }
 
 /// Returns the CPU seconds in these intervals that nodes, generator and helpers used.
@@ -338,10 +338,10 @@ mod tests {
         for used in [0.0, 0.5, 2.0] {
             assert_eq!((of(0.05, 2, used), of(0.1, 2, used)), (0.1, 0.2));
         }
-        // Eight CPUs: unchanged at 5 %; at 10 % half a CPU beside up to two and a half.
+        // Eight CPUs: unchanged at 5 %; at 10 % half a CPU next to up to two and a half.
         assert_eq!([1.0, 4.0, 8.0].map(|used| of(0.05, 8, used)), [0.4, 0.4, 0.4]);
         assert_eq!([1.0, 3.0, 8.0].map(|used| of(0.1, 8, used)), [0.5, 0.6, 0.8]);
-        // 64 CPUs: half a CPU beside a server and a generator of one thread each, not 3.2 and 6.4.
+        // 64 CPUs: half a CPU next to a server and a generator of one thread each, not 3.2 and 6.4.
         assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.05, 64, used)), [0.5, 1.6, 3.2]);
         assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.1, 64, used)), [0.5, 3.2, 6.4]);
     }
@@ -351,7 +351,7 @@ mod tests {
         let observed = ten_seconds(7.8, 1.2, 0.2, 0.0, BusyBy::Cgroup);
         check(
             neighbours(&observed, &[(2.0, 8.0)], 64, NEIGHBOURS_MAX_COMPARED),
-            "failed: others used 10.0 % of this machine's CPU time, 6.40 CPUs, beside 1.40 CPUs that systems and",
+            "failed: others used 10.0 % of this machine's CPU time, 6.40 CPUs, next to 1.40 CPUs that systems and",
         );
         let quiet = ten_seconds(1.8, 1.2, 0.2, 0.0, BusyBy::Cgroup);
         check(neighbours(&quiet, &[(2.0, 8.0)], 64, NEIGHBOURS_MAX), "passed");

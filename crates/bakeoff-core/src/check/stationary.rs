@@ -45,7 +45,7 @@ const SCATTER: f64 = 1.5 / (0.6745 * std::f64::consts::SQRT_2);
 const LEAST_PART: f64 = 0.05;
 
 /// Minimum length of a warm-up, and of a window, for a comparison of the two.
-const BESIDE_WARMUP: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(1));
+const JUDGED_MIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(1));
 
 /// Describes the course of one stage's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +67,7 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
     for stage in stages {
         let measured = &stage.measurement;
         let Some(seconds) = whole_seconds(measured) else {
-            match beside_warmup(load, measured) {
+            match next_to_warmup(load, measured) {
                 Some(Some(why)) => return Verdict::Failed(why),
                 Some(None) => {}
                 None => short += 1,
@@ -104,8 +104,8 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
 
 /// Compares the throughput of a short window with that of the end of the warm-up. Returns the fault if they differ, and
 /// `None` if either is too short to say. On the same simulated noise as above fewer than 1 % of windows fail.
-fn beside_warmup(load: &Load, measured: &Measurement) -> Option<Option<String>> {
-    let (warmup_min, window_min) = BESIDE_WARMUP;
+fn next_to_warmup(load: &Load, measured: &Measurement) -> Option<Option<String>> {
+    let (warmup_min, window_min) = JUDGED_MIN;
     if load.warmup < warmup_min || measured.window < window_min || measured.interrupted {
         return None;
     }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn short_window_is_compared_with_the_end_of_its_warm_up() {
         let judged = |warmup_ms, before, within| {
-            beside_warmup(&short_load(warmup_ms), &short_window(2500, before, within))
+            next_to_warmup(&short_load(warmup_ms), &short_window(2500, before, within))
         };
         assert_eq!(judged(1000, 4_000, 10_000), Some(None));
         assert_eq!(judged(500, 2_000, 10_000), Some(None), "half a second");
@@ -381,7 +381,7 @@ mod tests {
                 };
                 let before = count();
                 let within = (0..seconds).map(|_| count()).sum();
-                beside_warmup(&short_load(1000), &short_window(seconds * 1000, before, within))
+                next_to_warmup(&short_load(1000), &short_window(seconds * 1000, before, within))
                     == Some(None)
             };
             let failed = std::iter::repeat_with(fails).take(2000).filter(|passed| !passed).count();

@@ -27,8 +27,8 @@ const QUICK_MAX: Duration = Duration::from_millis(20);
 /// End of the range above a spike that is checked. Many answers there mean that the spike is the start of a mode.
 const ABOVE_MAX: Duration = Duration::from_millis(60);
 /// Maximum answers, or pauses, next to a spike, as a share of the spike.
-const BESIDE_MAX: f64 = 0.1;
-/// Minimum number of delayed answers, and of quick ones beside a spike. Fewer may be chance.
+const OTHERS_MAX: f64 = 0.1;
+/// Minimum number of delayed answers, and of quick ones next to a spike. Fewer may be chance.
 const ANSWERS_MIN: u64 = 20;
 /// Minimum share of delayed answers.
 const SHARE_MIN: f64 = 0.01;
@@ -106,7 +106,7 @@ impl Measurement {
         let service = self.total().service;
         let PausedEnds { delayed, others } = self.paused_ends;
         let share = (delayed as f64 / service.count() as f64).min(1.0);
-        let is_spike = others as f64 <= BESIDE_MAX * delayed as f64;
+        let is_spike = others as f64 <= OTHERS_MAX * delayed as f64;
         match is_spike && delayed >= ANSWERS_MIN && share >= SHARE_MIN {
             true => Some(DelayedAcks { share, quick: None }),
             false => spike(&service),
@@ -127,8 +127,8 @@ fn spike(service: &Latencies) -> Option<DelayedAcks> {
         }
     }
     let share = delayed as f64 / service.count() as f64;
-    let beside_max = BESIDE_MAX * delayed as f64;
-    let is_spike = between as f64 <= beside_max && above as f64 <= beside_max;
+    let others_max = OTHERS_MAX * delayed as f64;
+    let is_spike = between as f64 <= others_max && above as f64 <= others_max;
     let is_many = quick.count() >= ANSWERS_MIN && delayed >= ANSWERS_MIN && share >= SHARE_MIN;
     let quick = quick.quantile(0.5).filter(|_| is_spike && is_many)?;
     Some(DelayedAcks { share, quick: Some(quick) })

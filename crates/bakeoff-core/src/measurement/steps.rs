@@ -72,7 +72,7 @@ impl StepSeries {
     }
 
     /// Adds the counts of operations that ran at the same time.
-    pub fn add_beside(&mut self, other: &Self) {
+    pub fn add_next_to(&mut self, other: &Self) {
         let steps = other.verified.len().max(other.errors.len()).max(other.unknown.len());
         for (place, at) in (0..).zip(0..steps) {
             self.add(place, &other.at(at));

@@ -43,7 +43,7 @@ fn stalls_are_shifted_by_stage_and_renumbered_by_thread() {
     whole.append(&stage(&[(0, 2.0, 0.2)]));
     assert_eq!(whole.most_stalled(), Some((0, Duration::from_millis(400))));
     assert_eq!(whole.stalls[2], GeneratorStall { thread: 0, from: 6.0, seconds: 0.2 });
-    whole.add_beside(&stage(&[(0, 3.0, 0.25)]));
+    whole.add_next_to(&stage(&[(0, 3.0, 0.25)]));
     assert_eq!(whole.stalls[2], GeneratorStall { thread: 2, from: 3.0, seconds: 0.25 });
     assert_eq!(whole.most_stalled(), Some((0, Duration::from_millis(400))));
     let text = serde_json::to_string(&Measurement::default()).unwrap();
@@ -70,7 +70,7 @@ fn handshakes_of_stages_and_parallel_loads_add_up() {
     };
     let mut whole = of(1, 20);
     whole.append(&of(300, 0));
-    whole.add_beside(&of(0, 4000));
+    whole.add_next_to(&of(0, 4000));
     assert_eq!(whole.handshakes, Handshakes { full: 301, resumed: 4020 });
     let text = serde_json::to_string(&Measurement::default()).unwrap();
     assert!(!text.contains("handshakes"), "{text}");
@@ -174,7 +174,7 @@ fn parallel_measurements_add_up_over_the_same_window() {
         of
     };
     let mut whole = side("put", "a", 2, &[(0.5, 1.0), (3.0, 0.9)]);
-    whole.add_beside(&side("get", "b", 1, &[(1.0, 2.6)]));
+    whole.add_next_to(&side("get", "b", 1, &[(1.0, 2.6)]));
     assert_eq!(whole.window, Duration::from_secs(4));
     assert_eq!(whole.throughput(), Some(5.0));
     assert_eq!((whole.generator_cpu, whole.generator_threads), (Duration::from_secs(2), 2));
@@ -278,9 +278,9 @@ fn pauses_of_a_tenth_of_each_second_are_a_tenth_of_the_window() {
     let mut both = measured.clone();
     both.append(&pausing(60_000, Duration::from_micros(1500), 0.05));
     assert!((both.stood_still().unwrap() - 0.075).abs() < 1e-9, "of twenty seconds");
-    let mut beside = measured.clone();
-    beside.add_beside(&pausing(60_000, Duration::from_micros(1500), 0.04));
-    assert!((beside.stood_still().unwrap() - 0.04).abs() < 1e-9, "common to both");
+    let mut adjacent = measured.clone();
+    adjacent.add_next_to(&pausing(60_000, Duration::from_micros(1500), 0.04));
+    assert!((adjacent.stood_still().unwrap() - 0.04).abs() < 1e-9, "common to both");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub struct TrialRecord {
     pub missing: Vec<String>,
     /// True if another bakeoff used this machine during the trial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub beside_another: bool,
+    pub another_bakeoff: bool,
     /// True if it was skipped because its system had failed to start before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_tried: bool,

@@ -142,7 +142,7 @@ pub(super) static STUDY: Table = Table {
             "published",
             Form::List(&Form::Table(&PUBLISHED)),
             "[{system: etcd, workload: write, metric: throughput-mean, value: 2921}]",
-            "Figures from the literature, shown beside the measured ones.",
+            "Figures from the literature, shown next to the measured ones.",
         ),
     ],
 };
@@ -189,7 +189,7 @@ pub(super) static SYSTEM: Table = Table {
             Form::List(&Form::Text),
             "[\"http://10.0.0.5:2379/metrics\"]",
             "Addresses of CPU and memory metrics in Prometheus' text format, for a system with `endpoints`: of the \
-             servers themselves, or of node exporters beside them. bakeoff reads each once a second.",
+             servers themselves, or of node exporters next to them. bakeoff reads each once a second.",
         ),
         maybe(
             "tls",

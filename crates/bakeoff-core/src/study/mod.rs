@@ -120,7 +120,7 @@ pub struct Study {
     /// Source of the published figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publication: Option<Publication>,
-    /// Figures from the literature, shown beside ours.
+    /// Figures from the literature, shown next to ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedValue>,
     /// Short form that the file declares; `None` once it is applied, and in records.

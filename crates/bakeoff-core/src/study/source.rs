@@ -1,6 +1,6 @@
 //! Holds where a study comes from: its text, the files that the text refers to, and the command line's changes.
 //!
-//! A record keeps all three beside the resolved study. Before a study from a record runs again, its text is parsed
+//! A record keeps all three next to the resolved study. Before a study from a record runs again, its text is parsed
 //! and changed once more, and must give the same study. So a record's author can ask for nothing that a file cannot.
 //!
 //! Not here: the check of a record's study (`record::source`), what trusts a record (`bakeoff_trial::run::trust`).

@@ -73,7 +73,7 @@ type HalfResult = Result<(Measurement, u64), EngineError>;
 fn add_up(one: HalfResult, other: HalfResult) -> HalfResult {
     match (one, other) {
         (Ok((mut whole, next)), Ok((measurement, others_next))) => {
-            whole.add_beside(&measurement);
+            whole.add_next_to(&measurement);
             Ok((whole, next.max(others_next)))
         }
         (Err(EngineError::Interrupted), Err(error)) | (Err(error), _) | (_, Err(error)) => {

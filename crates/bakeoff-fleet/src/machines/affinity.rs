@@ -47,7 +47,7 @@ impl Affinity {
     }
 }
 
-/// The CPUs of a generator beside pinned nodes.
+/// The CPUs of a generator next to pinned nodes.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct GeneratorCpus {
     /// CPUs that the generator is pinned to, in order; empty if no node is pinned.

@@ -79,7 +79,7 @@ impl Pods {
         }
         let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
         let limits_besides =
-            studies.iter().any(|study| limits::are_asked(study, systems::goes_beside));
+            studies.iter().any(|study| limits::are_asked(study, systems::goes_next_to));
         let MissingRights { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
             warnings::warn(
@@ -117,7 +117,7 @@ impl Pods {
             let mut set_of_pods = manifests::servers(wanted, (names, limited), &owner, *set);
             // StatefulSets with a kind's own image take no servers of other kinds.
             if limits_besides && set.is_none() {
-                manifests::add_beside(&mut set_of_pods);
+                manifests::add_next_to(&mut set_of_pods);
             }
             pods.kubectl.create(&set_of_pods)?;
         }
@@ -283,7 +283,7 @@ fn server_sets<'a>(
         let declared = system.declares();
         let why = match (declared.origin.recipe(), declared.located_with) {
             (None, _) => "it is part of bakeoff itself",
-            (_, Some(_)) => "its servers run beside those of another kind",
+            (_, Some(_)) => "its servers run next to those of another kind",
             _ => continue,
         };
         return Err(FleetError::input(
@@ -331,14 +331,14 @@ fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
         cpus: Vec::new(),
         listed_at: None,
     };
-    let is_beside = |one: &&Value| one["name"] == manifests::BESIDE;
-    let beside = containers.iter().find(is_beside).map(|_| Machine {
-        name: format!("{}-{}", manifests::BESIDE, number(&first.name)),
-        reach: reach(manifests::BESIDE),
-        servers: ServerSelection::Beside(first.name.clone()),
+    let is_next_to = |one: &&Value| one["name"] == manifests::ADJACENT;
+    let adjacent = containers.iter().find(is_next_to).map(|_| Machine {
+        name: format!("{}-{}", manifests::ADJACENT, number(&first.name)),
+        reach: reach(manifests::ADJACENT),
+        servers: ServerSelection::Adjacent(first.name.clone()),
         ..first.clone()
     });
-    all_ready.then(|| [first].into_iter().chain(beside).collect())
+    all_ready.then(|| [first].into_iter().chain(adjacent).collect())
 }
 
 /// Returns the number at the end of a name, or 0.
@@ -365,7 +365,7 @@ mod tests {
         let pod = |ready: bool| {
             serde_json::json!({
                 "metadata": {"name": "servers-1", "labels": {"bakeoff.dev/takes": "servers"}},
-                "spec": {"containers": [{"name": "agent"}, {"name": "beside"}]},
+                "spec": {"containers": [{"name": "agent"}, {"name": "adjacent"}]},
                 "status": {
                     "podIP": "10.1.2.3",
                     "containerStatuses": [{"ready": true}, {"ready": ready}],
@@ -373,9 +373,11 @@ mod tests {
             })
         };
         assert_eq!(ready(&pod(false), ""), None);
-        let [first, beside] = &ready(&pod(true), "").unwrap()[..] else { panic!("two containers") };
+        let [first, adjacent] = &ready(&pod(true), "").unwrap()[..] else {
+            panic!("two containers")
+        };
         assert_eq!((&first.servers, first.generator), (&ServerSelection::Any, false));
-        assert_eq!((&*beside.name, beside.address), ("beside-1", first.address));
-        assert_eq!(beside.servers, ServerSelection::Beside("servers-1".into()));
+        assert_eq!((&*adjacent.name, adjacent.address), ("adjacent-1", first.address));
+        assert_eq!(adjacent.servers, ServerSelection::Adjacent("servers-1".into()));
     }
 }

@@ -37,7 +37,7 @@ impl<'a> MachineSamples<'a> {
             cpus: machine.cpus,
             servers: Some(&machine.servers),
             observed: Cow::Borrowed(&machine.observed),
-            others: beside(place, kernels, &|other| &machines[other].observed),
+            others: adjacent(place, kernels, &|other| &machines[other].observed),
         };
         machines.iter().enumerate().map(one).collect()
     }
@@ -45,7 +45,7 @@ impl<'a> MachineSamples<'a> {
     /// Describes machines during a trial, each by its name, CPUs and samples so far.
     pub fn so_far(machines: Vec<(&'a str, u32, TrialSamples)>, kernels: &[usize]) -> Vec<Self> {
         let others: Vec<Vec<Series>> = (0..machines.len())
-            .map(|place| beside(place, kernels, &|other| &machines[other].2))
+            .map(|place| adjacent(place, kernels, &|other| &machines[other].2))
             .collect();
         let one = |((name, cpus, observed), others)| Self {
             name: Some(name),
@@ -104,7 +104,7 @@ pub fn on_machine(name: &str, verdict: Verdict) -> Verdict {
 }
 
 /// Returns the processes of the run on other machines with the same kernel.
-fn beside<'o>(
+fn adjacent<'o>(
     place: usize,
     kernels: &[usize],
     observed: &dyn Fn(usize) -> &'o TrialSamples,

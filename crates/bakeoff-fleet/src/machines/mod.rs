@@ -396,14 +396,14 @@ impl Machines {
     fn home_of(&self, place: usize) -> usize {
         let machines = &self.places.machines;
         let takes = machines.get(place).map(|machine| &machine.servers);
-        let Some(ServerSelection::Beside(home)) = takes else { return place };
+        let Some(ServerSelection::Adjacent(home)) = takes else { return place };
         machines.iter().position(|one| one.name == *home).unwrap_or(place)
     }
 
-    /// Returns the place for servers beside those of a place: a container of its own, or the same place.
-    fn beside(&self, place: usize) -> usize {
-        let is_beside = |other: &usize| *other != place && self.home_of(*other) == place;
-        (0..self.places.machines.len()).find(is_beside).unwrap_or(place)
+    /// Returns the place for servers next to those of a place: a container of its own, or the same place.
+    fn adjacent(&self, place: usize) -> usize {
+        let is_next_to = |other: &usize| *other != place && self.home_of(*other) == place;
+        (0..self.places.machines.len()).find(is_next_to).unwrap_or(place)
     }
 
     /// Returns the generator machines.
@@ -444,14 +444,14 @@ impl Machines {
         let locations = move |role: &str, kind: &str| {
             places.servers_of(role, kind).into_iter().map(&location).collect()
         };
-        let besides: Vec<usize> = (0..self.each.len()).map(|place| self.beside(place)).collect();
-        let beside = move |location: Location| match location.machine {
+        let adjacent: Vec<usize> = (0..self.each.len()).map(|place| self.adjacent(place)).collect();
+        let adjacent = move |location: Location| match location.machine {
             MachineId::Place(place) => {
-                Location { machine: MachineId::Place(besides[place]), ..location }
+                Location { machine: MachineId::Place(adjacent[place]), ..location }
             }
             MachineId::Here => location,
         };
-        LocationPlan::by_role_and_kind(locations).with_besides(beside)
+        LocationPlan::by_role_and_kind(locations).with_besides(adjacent)
     }
 
     /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.

@@ -221,7 +221,7 @@ pub(crate) struct StageAnswer {
     /// Requested start time, and the actual one below, in nanoseconds of the generator's clock.
     pub(crate) asked: u64,
     pub(crate) began: u64,
-    /// CPUs of the generator beside pinned servers.
+    /// CPUs of the generator next to pinned servers.
     pub(crate) kept: GeneratorCpus,
 }
 

@@ -203,9 +203,9 @@ impl Machines {
     ) -> Result<(), FleetError> {
         let mut places = BTreeSet::new();
         for home in self.places.servers_of(role, kind) {
-            let is_there = !systems::goes_beside(kind);
+            let is_there = !systems::goes_next_to(kind);
             places.extend(is_there.then_some(home));
-            places.extend(systems::runs_beside(kind).then(|| self.beside(home)));
+            places.extend(systems::runs_next_to(kind).then(|| self.adjacent(home)));
         }
         let sent: Vec<Result<(), FleetError>> = std::thread::scope(|scope| {
             let send = |place| scope.spawn(move || self.send_to(place, (kind, program), needed));

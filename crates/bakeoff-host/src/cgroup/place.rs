@@ -110,9 +110,9 @@ pub(super) fn find(
         return Err(PlaceError::NoHierarchy(controller));
     };
     let own = mount.dir_of(path);
-    let beside = own.parent().filter(|_| own != mount.place);
+    let adjacent = own.parent().filter(|_| own != mount.place);
     let mut reasons = Vec::new();
-    for below in [Some(own.as_path()), beside].into_iter().flatten() {
+    for below in [Some(own.as_path()), adjacent].into_iter().flatten() {
         match may_divide(tree, below).and_then(|()| enable(tree, below, controller)) {
             Ok(()) => return Ok(Hierarchy { version: Version::Two, below: below.to_owned() }),
             Err(why) => reasons.push(why),

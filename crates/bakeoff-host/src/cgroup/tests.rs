@@ -205,7 +205,7 @@ fn why(confinement: Confinement) -> String {
 }
 
 #[test]
-fn in_v2_nodes_go_beside_a_group_that_holds_processes() {
+fn in_v2_nodes_go_next_to_a_group_that_holds_processes() {
     let kernel = Kernel::new(&[("/cg", Version::Two, &["cpu", "io", "memory"])])
         .with("/cg/app", "", &["memory"])
         .with("/cg/app/term", "1\n2\n", &[]);

@@ -56,9 +56,9 @@ fn debian_server_uses_the_available_series_and_its_libraries() {
     );
     assert_eq!(fetched.version, "15.2");
     assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
-    let tool = fetched.beside("tool").unwrap();
+    let tool = fetched.adjacent("tool").unwrap();
     assert_eq!(tool.parent(), binary(&fetched).canonicalize().unwrap().parent());
-    assert_eq!(fetched.beside("absent"), None);
+    assert_eq!(fetched.adjacent("absent"), None);
     let [(name, folders)] = &fetched.env()[..] else { panic!("{:?}", fetched.env()) };
     assert_eq!(name, "LD_LIBRARY_PATH");
     let library = Path::new(folders).join("libtwo.so.1");

@@ -247,7 +247,7 @@ fn programs_of_one_module_have_the_version_of_its_commit() {
         "Go module istio.io/istio v0.0.0-20250506181944-c2e9871f340c (h1:sum=), which is 1.26.0, \
          built with go1.2.3"
     );
-    let agent = built.beside("pilot-agent").unwrap();
+    let agent = built.adjacent("pilot-agent").unwrap();
     assert_eq!(agent.parent(), binary(&built).parent());
     // A changed agent counts as damage, like a changed program.
     fs::write(&agent, "#!/bin/sh\n").unwrap();

@@ -210,7 +210,7 @@ impl Series {
     }
 
     /// Returns true if another system changed as this one did, judged by the runs that both have between the changes
-    /// beside the nth one.
+    /// next to the nth one.
     fn changed_alike(&self, nth: usize, other: &Self) -> bool {
         let first = |change: &SeriesChange| change.point.first;
         let from = nth.checked_sub(1).map_or(0, |before| first(&self.changes[before]));

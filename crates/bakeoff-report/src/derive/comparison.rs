@@ -142,7 +142,7 @@ impl Comparison {
     }
 
     /// Returns the high percentile that accompanies a figure.
-    fn tail_beside(&self, compared: Quantity) -> Quantity {
+    fn tail_next_to(&self, compared: Quantity) -> Quantity {
         match compared {
             Quantity::ThroughputOf(side) => Quantity::ResponseOf(side, Point::P99),
             _ => Quantity::Response(self.tail(None)),
@@ -164,7 +164,7 @@ impl Comparison {
             })
         };
         let still = [a, b].into_iter().any(|one| one.stood_still().is_some());
-        let tail = of_pair(self.tail_beside(compared)).filter(|_| !still);
+        let tail = of_pair(self.tail_next_to(compared)).filter(|_| !still);
         let (judgement, turned) = of_pair(compared).ok_or(NotCompared::TooFew)?;
         let comparing = judgement.comparing(tail.map(|(one, _)| one))?;
         Ok(if turned { comparing.turned() } else { comparing })
@@ -233,7 +233,7 @@ fn for_the_sentence(
     if let Some(share) = one.stood_still_by_itself() {
         caveats.push(conditions::stood_still(name, share));
     }
-    let high = of.tail_beside(compared);
+    let high = of.tail_next_to(compared);
     // A sweep's stages have different numbers of clients; do not mix them.
     let tail = match one.shown(high) {
         Figure::Absent => None,

@@ -1,7 +1,7 @@
 //! Lowers a claim of disk durability to what a run's trials observed, and reports it.
 //!
 //! A report uses one guarantee per system, so the claim is lowered once, before anything is derived. The original claim
-//! stays beside it.
+//! stays next to it.
 //!
 //! Not here: counting and judging syncs (`bakeoff_core::record::durability`).
 

@@ -56,7 +56,7 @@ pub(crate) enum Cause {
     Durability,
     NotValid,
     Repeated,
-    Beside,
+    AnotherBakeoff,
     Degraded,
     Unequal,
     Metrics,
@@ -87,7 +87,7 @@ impl Cause {
             | Self::Audit
             | Self::Durability
             | Self::NotValid
-            | Self::Beside
+            | Self::AnotherBakeoff
             | Self::Degraded
             | Self::Unequal
             | Self::FellBehind
@@ -119,7 +119,7 @@ impl Cause {
             Self::Durability => "durability not as claimed",
             Self::NotValid => "trials not valid",
             Self::Repeated => "rounds repeated",
-            Self::Beside => "another bakeoff on the machine",
+            Self::AnotherBakeoff => "another bakeoff on the machine",
             Self::Degraded => "nodes missing",
             Self::Unequal => "unequal conditions that may decide",
             Self::Metrics => "metrics of nodes",
@@ -177,11 +177,11 @@ pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
 }
 
 /// Returns a finding about trials during which another bakeoff worked on the machine.
-pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
-    let beside = record.trials.iter().filter(|trial| trial.beside_another).count();
+pub(crate) fn another_bakeoff(record: &Record) -> Option<Finding> {
+    let adjacent = record.trials.iter().filter(|trial| trial.another_bakeoff).count();
     let all = trials_text(record.trials.iter().filter(|trial| !trial.not_tried).count());
-    let text = format!("another bakeoff worked on the machine during {beside} of {all}");
-    (beside > 0).then(|| Finding::of_run(Cause::Beside, text))
+    let text = format!("another bakeoff worked on the machine during {adjacent} of {all}");
+    (adjacent > 0).then(|| Finding::of_run(Cause::AnotherBakeoff, text))
 }
 
 /// Returns findings about systems that ran without some of their endpoints.

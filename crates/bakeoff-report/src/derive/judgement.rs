@@ -306,7 +306,7 @@ pub(crate) struct Subject {
 }
 
 /// Returns the subjects of a figure under a load with `stages` stages. A sweep has no latency over all stages, but has
-/// a throughput over all, beside each stage's.
+/// a throughput over all, next to each stage's.
 pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<Subject> {
     let whole = Subject { quantity, stage: None };
     let by_stage = (0..stages).map(|stage| Subject { quantity, stage: Some(stage) });

@@ -3,7 +3,7 @@
 //! Each injection is judged by itself. Checks of its trial's undisturbed load decide only about throughput and latency.
 //!
 //! Injections of one cluster are not independent, so each cluster contributes one figure, their mean. Systems are judged
-//! by the service lost, as one family over all faults of a load. The outage stands beside it.
+//! by the service lost, as one family over all faults of a load. The outage stands next to it.
 //!
 //! Not here: the figures of one injection (`bakeoff_core::outage`), tables (`document::outages`).
 

@@ -124,7 +124,7 @@ fn text(of: &InjectionFigures) -> String {
     format!("{lost} of service lost, longest outage {}", length_text(of))
 }
 
-/// Returns the service that each system lost by each fault, beside its undisturbed throughput and latency.
+/// Returns the service that each system lost by each fault, next to its undisturbed throughput and latency.
 pub(super) fn key_figures(of: &Comparison) -> Table {
     let rows: Vec<&Contender> = of.contenders.iter().collect();
     let column = |head: &str, cell: &dyn Fn(&Contender) -> Cell| {

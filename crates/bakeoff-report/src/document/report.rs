@@ -56,7 +56,7 @@ impl Report {
         let mut findings: Vec<Finding> = mixed.iter().cloned().collect();
         findings.extend(findings::incomplete(record));
         findings.extend(findings::repeated(record));
-        findings.extend(findings::beside_another(record));
+        findings.extend(findings::another_bakeoff(record));
         findings.extend(findings::degraded(record));
         findings.extend(durability::findings(record));
         let fairness = fairness::sheet(record, &comparisons);

@@ -21,7 +21,7 @@ use crate::model::guarantees::{self, BrokenGuarantees};
 use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// Share of errors above which a report mentions them beside a rate.
+/// Share of errors above which a report mentions them next to a rate.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
 /// Share of errors from which a rate counts as a failure.
 const MOSTLY_ERRORS: f64 = 0.5;
@@ -34,7 +34,7 @@ pub(crate) struct Contender {
     pub(crate) is: SystemRecord,
     /// Index in the study, which sets its colour in all charts.
     pub(crate) look: usize,
-    /// True if it ran beside other work (`--shared-machine`).
+    /// True if it ran next to other work (`--shared-machine`).
     pub(crate) on_shared_machine: bool,
     /// Number of planned trials.
     pub(crate) planned: usize,
@@ -129,7 +129,7 @@ impl Contender {
         (requests > 0.0).then(|| sum(Quantity::Errors) / requests)
     }
 
-    /// Returns the share of errors if it must be mentioned beside the rate.
+    /// Returns the share of errors if it must be mentioned next to the rate.
     pub(crate) fn errors_worth_saying(&self) -> Option<f64> {
         self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
     }

@@ -33,7 +33,7 @@ use crate::model::quantity::Quantity;
 const FORMAT: u32 = 1;
 /// Most runs in a sparkline.
 const SPARKS: usize = 30;
-/// Most differences that are shown beside a change.
+/// Most differences that are shown next to a change.
 const DIFFERENCES: usize = 3;
 
 /// Renders the trend as text for a terminal, ending in a newline.

@@ -73,7 +73,7 @@ fn published_order_that_does_not_hold_is_the_heading() {
     for text in [
         report::terminal(&Report::new(&record), &PLAIN, Extent::Glance),
         report::markdown(&Report::new(&record)),
-        report::html_beside_record(&Report::new(&record)),
+        report::html_next_to_record(&Report::new(&record)),
         report::card(&Report::new(&record)),
     ] {
         assert!(text.contains("The published order by throughput does not hold"), "{text}");
@@ -107,7 +107,7 @@ fn published_figures_are_on_every_first_screen() {
     let conditions = "published: a table: 16 vCPUs; etcd 3.1. Here: all on";
     for text in [
         report::markdown(&of),
-        report::html_beside_record(&of).replace("Published: ", "published: "),
+        report::html_next_to_record(&of).replace("Published: ", "published: "),
     ] {
         assert!(text.contains("zookeeper, p99"), "{text}");
         assert!(text.contains(conditions), "{text}");
@@ -194,7 +194,7 @@ fn question_of_a_study_leads_its_answer() {
         glance.contains("create/steady: etcd 497/s, zookeeper 283/s; etcd > zookeeper"),
         "{glance}"
     );
-    let page = report::html_beside_record(&Report::new(&record));
+    let page = report::html_next_to_record(&Report::new(&record));
     let [third, steady] = ["create/third", "create/steady: etcd 497/s"].map(|text| page.find(text));
     assert!(third.is_some() && third < steady, "the question's picture comes first");
     assert!(page.contains("Side questions"), "{page}");

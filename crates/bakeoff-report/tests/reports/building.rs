@@ -239,7 +239,7 @@ pub(crate) trait Trials: AsRecord {
             started: "2026-11-21T20:25:00Z".to_owned(),
             ready_after: Duration::from_millis(850),
             kept: false,
-            beside_another: false,
+            another_bakeoff: false,
             not_tried: false,
             missing: Vec::new(),
             leader: Some(format!("{system}-1")),

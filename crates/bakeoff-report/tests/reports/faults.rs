@@ -280,7 +280,7 @@ fn older_values_are_not_called_lost() {
 }
 
 #[test]
-fn published_outages_stand_beside_measured_ones() {
+fn published_outages_stand_next_to_measured_ones() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("consul", &[2.9, 3.0, 3.1])]);
     let published = |metric, value| PublishedValue {
         system: "consul".into(),
@@ -459,7 +459,7 @@ fn outages_count_although_the_undisturbed_load_is_not_valid() {
     let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(unwrapped.contains(note), "{text}");
     assert!(report::markdown(report).contains(note));
-    assert!(report::html_beside_record(report).contains(note));
+    assert!(report::html_next_to_record(report).contains(note));
     assert!(report::json(report)["support"].to_string().contains(note));
     assert!(report::card(report).contains("trials valid: 5 of 6"));
     let rows = report::csv(report);

@@ -23,11 +23,11 @@ fn at(rate: f64) -> Measurement {
 
 /// Returns a record of two systems under a search, with these results of each trial.
 fn searched(results: [&[FoundRate]; 2]) -> Record {
-    searched_beside(results, None)
+    searched_next_to(results, None)
 }
 
 /// Adds a load at a fixed rate, with these response times.
-fn searched_beside(results: [&[FoundRate]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
+fn searched_next_to(results: [&[FoundRate]; 2], adjacent: Option<(f64, [Duration; 2])>) -> Record {
     let load = Load {
         arrivals: Arrivals::Constant { rate: 100.0 },
         find: Some(Find { objective: vec!["p99 < 50ms".into(), "errors < 1%".into()] }),
@@ -35,7 +35,7 @@ fn searched_beside(results: [&[FoundRate]; 2], beside: Option<(f64, [Duration; 2
     };
     let pages = workload("pages", &[(Operation::Request, 1)], "limit");
     let mut study = study(&["old", "new"], pages, load, results[0].len() as u32);
-    if let Some((rate, _)) = beside {
+    if let Some((rate, _)) = adjacent {
         study.workloads[0].loads.push("fixed".to_owned());
         let arrivals = Arrivals::Constant { rate };
         let load = closed("fixed", &[64], Stop::After(Duration::from_secs(2)));
@@ -46,7 +46,7 @@ fn searched_beside(results: [&[FoundRate]; 2], beside: Option<(f64, [Duration; 2
     for planned in record.header.order.clone() {
         let name = planned.system.as_str();
         let place = usize::from(name == "new");
-        if let Some((rate, took)) = beside.filter(|_| planned.load == "fixed") {
+        if let Some((rate, took)) = adjacent.filter(|_| planned.load == "fixed") {
             let window = Duration::from_secs(2);
             record.run(name, vec![(64, measured("request", rate as u64, window, took[place]))]);
         } else {
@@ -145,13 +145,13 @@ fn system_without_a_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
 #[test]
 fn rate_that_another_load_contradicts_is_reported_and_not_ranked() {
     let found = || [rates([114.0, 120.0, 110.0]), rates([800.0, 790.0, 810.0])];
-    let beside = |rate, took: [u64; 2]| {
+    let adjacent = |rate, took: [u64; 2]| {
         let [old, new] = found();
         let took = took.map(Duration::from_micros);
-        Report::new(&searched_beside([&old, &new], Some((rate, took))))
+        Report::new(&searched_next_to([&old, &new], Some((rate, took))))
     };
     // `old` keeps the objective at this rate, `new` does not.
-    let report = beside(1500.0, [2000, 40_000]);
+    let report = adjacent(1500.0, [2000, 40_000]);
     let wording = "its search found 114/s, but it kept the same objective at 1,500/s in 3 of 3 trials \
                 under fixed";
     let sentence = report.sentence();
@@ -163,7 +163,7 @@ fn rate_that_another_load_contradicts_is_reported_and_not_ranked() {
     let text = full(&report, &PLAIN);
     assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {wording}")));
     // A lower rate, or one that was not kept, does not contradict.
-    for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {
+    for report in [adjacent(100.0, [2000, 2000]), adjacent(1500.0, [40_000, 40_000])] {
         let sentence = report.sentence();
         assert!(!sentence.contains("not ranked"), "{sentence}");
     }

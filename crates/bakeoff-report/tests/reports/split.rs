@@ -18,7 +18,7 @@ fn halves(writes: u64, reads: u64) -> Measurement {
         measured(operation, rate, Duration::from_secs(4), Duration::from_millis(2))
     };
     let mut whole = half("put", writes);
-    whole.add_beside(&half("get", reads));
+    whole.add_next_to(&half("get", reads));
     whole
 }
 

@@ -1,5 +1,5 @@
 # Builds nginx_upstream_module for Debian's NGINX. Debian's libmsgpuck.a is not position-independent, so the module gets
-# its own. It loads the shared yajl beside NGINX.
+# its own. It loads the shared yajl next to NGINX.
 cd nginx_upstream_module-*
 source=$PWD
 cp -r "$DEVELOPMENT/usr/share/nginx/src" ../nginx

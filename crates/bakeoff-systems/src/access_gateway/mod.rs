@@ -64,7 +64,7 @@ const OPTIONS: &[KindOption] = &[
         name: UPSTREAM_MODULE,
         form: OptionForm::Text,
         meaning: "file of nginx_upstream_module, built for your NGINX: /opt/ngx_http_tnt_module.so; the one \
-                  beside NGINX when absent",
+                  next to NGINX when absent",
     },
     KindOption {
         name: "connector.path",
@@ -218,7 +218,7 @@ impl System for AccessGateway {
                 let given = context.option(UPSTREAM_MODULE).map(PathBuf::from);
                 let given = given.map(|path| std::path::absolute(&path).unwrap_or(path));
                 modules.push(given.or(around.upstream_module).ok_or_else(|| {
-                    unsound("NGINX has no `ngx_http_tnt_module.so` beside its other modules")
+                    unsound("NGINX has no `ngx_http_tnt_module.so` next to its other modules")
                 })?);
                 http.push_str(&format!("  {}\n", rights_upstream(&servers)));
                 let location = check_access_location(timeout);

@@ -31,7 +31,7 @@ pub(crate) const WITH_UPSTREAM_MODULE: Recipe = Recipe {
         lacks: |program| match around(program) {
             Err(lacking) => Some(lacking.to_string()),
             Ok(around) if around.upstream_module.is_none() => {
-                Some(format!("has no `{UPSTREAM_MODULE}` beside its other modules"))
+                Some(format!("has no `{UPSTREAM_MODULE}` next to its other modules"))
             }
             Ok(_) => None,
         },
@@ -84,7 +84,7 @@ pub(super) struct LuaModules {
     pub(super) modules: Vec<PathBuf>,
     /// Folder of `resty/core.lua`.
     pub(super) library: PathBuf,
-    /// Tarantool's module, if it is beside the others.
+    /// Tarantool's module, if it is next to the others.
     pub(super) upstream_module: Option<PathBuf>,
 }
 

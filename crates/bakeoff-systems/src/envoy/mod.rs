@@ -55,7 +55,7 @@ impl System for Envoy {
         ports: &mut Allocator,
     ) -> Result<Description, HostError> {
         let described = proxy::describe(context, Place::Sidecar, ports)?;
-        described.memory.keep(Refuses(Mesh::beside(context)?.mutual_tls));
+        described.memory.keep(Refuses(Mesh::adjacent(context)?.mutual_tls));
         Ok(described)
     }
 

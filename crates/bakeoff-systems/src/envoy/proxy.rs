@@ -36,7 +36,7 @@ pub(crate) fn describe(
     ports: &mut Allocator,
 ) -> Result<Description, HostError> {
     let installed = context.installed()?;
-    let mesh = Mesh::beside(context)?;
+    let mesh = Mesh::adjacent(context)?;
     let proxy = mesh.proxy(place);
     let name = context.node_names().next().unwrap_or_default();
     let dir = context.dir.join(&name);

@@ -70,7 +70,7 @@ const ROLES: &[Role] = &[
         name: mesh::SIDECAR,
         kinds: &["envoy"],
         tier: Tier::Backend,
-        meaning: "the proxy beside the application",
+        meaning: "the proxy next to the application",
     },
 ];
 
@@ -116,7 +116,7 @@ impl System for IngressGateway {
         ports: &mut Allocator,
     ) -> Result<Description, HostError> {
         let mut described = proxy::describe(context, Place::Gateway, ports)?;
-        let mesh = Mesh::beside(context)?;
+        let mesh = Mesh::adjacent(context)?;
         let mutual_tls = mesh.mutual_tls;
         let plane = mesh::node_of(context, mesh::CONTROL_PLANE)?.clone();
         described.memory.keep(RouteChanges { mesh, plane, made: AtomicU32::new(0) });

@@ -83,8 +83,8 @@ impl System for Istio {
     ) -> Result<Description, HostError> {
         let installed = context.installed()?;
         let name = context.node_names().next().unwrap_or_default();
-        let agent = installed.beside("pilot-agent").ok_or_else(|| {
-            unsound(&name, "`pilot-agent` is missing beside its program `pilot-discovery`")
+        let agent = installed.adjacent("pilot-agent").ok_or_else(|| {
+            unsound(&name, "`pilot-agent` is missing next to its program `pilot-discovery`")
         })?;
         let application = mesh::node_of(context, mesh::APPLICATION)?.target.address;
         let (location, gateway) = (context.location(0), mesh::location_of(context, COMPOSITE)?);

@@ -8,7 +8,7 @@
 //! The bucket is created as by NATS' own clients, with a replica on each node. They read from any replica
 //! (`allow_direct`), which may lag behind. Audits read from the leader.
 //!
-//! A `list` beside writers may be short. Its consumer delivers the last message of each subject, and skips one that is
+//! A `list` next to writers may be short. Its consumer delivers the last message of each subject, and skips one that is
 //! replaced before delivery. NATS' own clients have the same limit.
 //!
 //! Not here: the wire format (`bakeoff_wire::nats`), timing (`bakeoff_engine`), authentication by signed nonces.
@@ -104,7 +104,7 @@ impl System for Nats {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { tls_begins: TlsBegins::AfterGreeting, ..Clients::default() },
-            lists: Lists::ShortBesideWriters,
+            lists: Lists::ShortNextToWriters,
             level_words: LEVEL_WORDS,
             hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
             announces: true,
@@ -336,7 +336,7 @@ fn guarantees(system: &study::System) -> Guarantees {
             false => "Raft: every node has a replica of the bucket; a majority must live".into(),
         },
         acknowledged: acknowledged.into(),
-        reads: format!("{reads}; a `list` beside writers may lack keys that are being written"),
+        reads: format!("{reads}; a `list` next to writers may lack keys that are being written"),
         acknowledged_in: Some(place),
         ..Guarantees::default()
     }

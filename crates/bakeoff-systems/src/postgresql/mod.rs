@@ -263,8 +263,8 @@ fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
 }
 
 /// Returns another program of the same installation.
-fn beside(server: &InstalledProgram, name: &str) -> Result<PathBuf, HostError> {
-    server.beside(name).ok_or_else(|| HostError::Program {
+fn adjacent(server: &InstalledProgram, name: &str) -> Result<PathBuf, HostError> {
+    server.adjacent(name).ok_or_else(|| HostError::Program {
         node: server.system.clone(),
         program: name.into(),
         problem: format!("it did not come with {}; one node does without", server.source),
@@ -281,7 +281,7 @@ fn initdb(server: &InstalledProgram, credentials: &Credentials) -> Result<SetupC
         "--locale=C",
     ];
     Ok(SetupCommand {
-        program: beside(server, "initdb")?,
+        program: adjacent(server, "initdb")?,
         args: args.map(Into::into).to_vec(),
         within: INIT_WITHIN,
         failure: OnFailure::GiveUp,
@@ -317,7 +317,7 @@ impl Standby {
             &format!("--slot={}", self.name()),
         ];
         let copy = SetupCommand {
-            program: beside(server, "pg_basebackup")?,
+            program: adjacent(server, "pg_basebackup")?,
             args: args.map(Into::into).to_vec(),
             within: COPY_WITHIN,
             // The primary has only just been started.

@@ -2,7 +2,7 @@
 //!
 //! Each Debian release has one series of PostgreSQL, and its package names contain the series. The project publishes
 //! only source code. Maven Central has 16 and 17 without `pg_basebackup`, so they run on one node only.
-//! `InstalledProgram::beside` finds the programs that create and copy a data directory.
+//! `InstalledProgram::adjacent` finds the programs that create and copy a data directory.
 
 use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
@@ -15,7 +15,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
         // A replica needs `pg_basebackup` too.
         lacks: |program| {
             let lacks = !program.with_file_name("initdb").exists();
-            lacks.then(|| "has no `initdb` beside it".to_owned())
+            lacks.then(|| "has no `initdb` next to it".to_owned())
         },
     },
     sources: &[

@@ -51,7 +51,7 @@ impl ReadyCluster {
     }
 
     /// Returns the number of nodes of the system or part that a node belongs to, without that node.
-    pub(crate) fn nodes_beside(&self, node: &str) -> usize {
+    pub(crate) fn nodes_next_to(&self, node: &str) -> usize {
         let own = |member: &&ReadyCluster| member.processes.iter().any(|one| one.name() == node);
         self.members().find(own).map_or(0, |member| member.processes.len() - 1)
     }

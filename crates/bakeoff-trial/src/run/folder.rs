@@ -26,7 +26,7 @@ pub const RUNS: &str = "runs";
 
 /// File name of the record in the folder of its run.
 pub const RECORD: &str = "record.jsonl";
-/// Page beside the record, the report of a finished run.
+/// Page next to the record, the report of a finished run.
 pub const PAGE: &str = "report.html";
 
 /// Folders in a run's folder that hold its servers' logs and data, and files of the machine's baseline.

@@ -55,7 +55,7 @@ pub fn seeded_plan(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
 
 /// Runs the trials of a study.
 pub struct Runner<'a> {
-    /// Settings of the user, beside those of the study.
+    /// Settings of the user, next to those of the study.
     pub settings: RunSettings<'a>,
     /// The machines, if they differ from those of the file that [`RunSettings::on`] names.
     pub places: Option<Places>,
@@ -203,7 +203,7 @@ impl Runner<'_> {
     /// Returns places on this machine whose paths can be cut: network namespaces, or relays where the kernel refuses
     /// those.
     fn places_to_cut(&mut self, study: &Study) -> Result<Places, FleetError> {
-        let (nodes, data) = (nodes_max(study), data_beside(self.settings.out)?);
+        let (nodes, data) = (nodes_max(study), data_next_to(self.settings.out)?);
         let Err(why) = network::support(study.delays_packets()) else {
             return Ok(Places::namespaces(nodes, &data));
         };
@@ -452,7 +452,7 @@ fn is_answered(run: &Path, rounds: u32) -> Result<bool, FleetError> {
 }
 
 /// Returns the folder of runs, absolute, for the data of servers in namespaces. Makes it if needed.
-fn data_beside(runs: &Path) -> Result<String, FleetError> {
+fn data_next_to(runs: &Path) -> Result<String, FleetError> {
     let refused = |error: std::io::Error| FleetError::file("use", runs, &error);
     std::fs::create_dir_all(runs).map_err(refused)?;
     let path = runs.canonicalize().map_err(refused)?;

@@ -62,7 +62,7 @@ impl TrialRunner<'_, '_> {
         let damaged = cluster.processes().find(|process| process.name() == flipped.node);
         flipped.ended = damaged.and_then(|process| Some(process.exit()?.to_string()));
         let guarantees = &contender.record.guarantees;
-        let copies = cluster.nodes_beside(&flipped.node);
+        let copies = cluster.nodes_next_to(&flipped.node);
         let mut audit = audit::after_a_flipped_bit(audit, guarantees, copies);
         if let Some(process) = damaged.filter(|_| flipped.ended.is_some()) {
             audit.examples.extend(process.log_tail(LAST_WORDS).lines);

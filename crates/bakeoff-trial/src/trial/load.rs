@@ -72,7 +72,7 @@ impl Combination<'_> {
 
 /// Returns true if each list must contain every key of its directory.
 fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
-    let is_short = lists == Lists::ShortBesideWriters && workload.writes();
+    let is_short = lists == Lists::ShortNextToWriters && workload.writes();
     workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
 }
 

@@ -159,7 +159,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         started,
         ready_after: Duration::ZERO,
         kept: false,
-        beside_another: false,
+        another_bakeoff: false,
         not_tried: false,
         missing: Vec::new(),
         leader: None,

@@ -45,17 +45,17 @@ pub(crate) struct Sampling<'a> {
     /// Start by the wall clock, in seconds since 1970.
     wall: f64,
     /// True if another bakeoff ran on this machine at the start.
-    beside_another: bool,
+    another_bakeoff: bool,
 }
 
 impl<'a> Sampling<'a> {
     /// Begins to sample at the interval `every`. `dir` is on the disk to sample.
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
-        let beside_another = this_machine::is_another_bakeoff_here();
+        let another_bakeoff = this_machine::is_another_bakeoff_here();
         let own = LocalWatch::begin(dir, every, began);
         let (remote, metrics, unattributed) = (None, None, None);
-        Self { own, remote, metrics, unattributed, every, began, wall, beside_another }
+        Self { own, remote, metrics, unattributed, every, began, wall, another_bakeoff }
     }
 
     /// Samples all machines of the run from now on.
@@ -179,7 +179,7 @@ impl<'a> Sampling<'a> {
         let MachinesWatched { machines, kernels, unseen } =
             self.remote.map(RemoteWatch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
-        let beside_another = self.beside_another || this_machine::is_another_bakeoff_here();
+        let another_bakeoff = self.another_bakeoff || this_machine::is_another_bakeoff_here();
         let unattributed = self.unattributed;
         SamplingResult {
             observed,
@@ -190,7 +190,7 @@ impl<'a> Sampling<'a> {
             unseen,
             lasted,
             wall,
-            beside_another,
+            another_bakeoff,
         }
     }
 }
@@ -213,7 +213,7 @@ pub(crate) struct SamplingResult {
     /// Length of the trial by the wall clock, in seconds.
     wall: f64,
     /// True if another bakeoff ran on this machine at the start or the end.
-    beside_another: bool,
+    another_bakeoff: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -241,7 +241,7 @@ impl SamplingResult {
     pub(crate) fn judge_load(&self, of: JudgeContext<'_>, mut record: TrialRecord) -> TrialRecord {
         let JudgeContext { study, load, shared_machine } = of;
         let unattributed = self.unattributed.as_deref();
-        record.beside_another = self.is_local() && self.beside_another;
+        record.another_bakeoff = self.is_local() && self.another_bakeoff;
         let windows = windows(load, &record);
         let seen = self.seen();
         if let Some(phase) = load_phase(&self.observed) {
@@ -432,7 +432,7 @@ mod tests {
             unseen: None,
             lasted: Duration::ZERO,
             wall: 0.0,
-            beside_another: false,
+            another_bakeoff: false,
         }
     }
 

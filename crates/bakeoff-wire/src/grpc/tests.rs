@@ -129,7 +129,7 @@ fn malformed_success_is_an_error() {
     check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is not a code")));
 }
 
-/// Returns the events of a streaming call and a unary call beside it.
+/// Returns the events of a streaming call and a unary call next to it.
 fn replies(client: &mut Client, peer: &[u8], out: &mut Vec<u8>) -> Vec<String> {
     let mut seen = Vec::new();
     client

@@ -167,7 +167,7 @@ fn read_head(
     let framing = match (length, chunked) {
         _ if is_head || matches!(status, 100..200 | 204 | 304) => Framing::Length(0),
         (Some(_), Some(())) => {
-            oddities |= Oddity::LengthBesideChunks;
+            oddities |= Oddity::LengthNextToChunks;
             Framing::Chunked
         }
         (None, Some(())) => Framing::Chunked,

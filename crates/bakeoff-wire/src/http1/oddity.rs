@@ -11,7 +11,7 @@ pub enum Oddity {
     /// Several Content-Length fields with the same value.
     RepeatedLength,
     /// Both Content-Length and Transfer-Encoding; the latter counts (RFC 9112 section 6.3).
-    LengthBesideChunks,
+    LengthNextToChunks,
     /// A Transfer-Encoding of `identity`, which RFC 7230 removed.
     IdentityCoding,
     /// More than 96 header fields.
@@ -29,7 +29,7 @@ pub enum Oddity {
 impl Oddity {
     const ALL: [Self; 8] = [
         Self::RepeatedLength,
-        Self::LengthBesideChunks,
+        Self::LengthNextToChunks,
         Self::IdentityCoding,
         Self::ManyFields,
         Self::FoldedField,
@@ -42,7 +42,7 @@ impl Oddity {
     pub fn text(self) -> &'static str {
         match self {
             Self::RepeatedLength => "the same Content-Length several times",
-            Self::LengthBesideChunks => "both Content-Length and Transfer-Encoding",
+            Self::LengthNextToChunks => "both Content-Length and Transfer-Encoding",
             Self::IdentityCoding => "`Transfer-Encoding: identity`",
             Self::ManyFields => "more than 96 header fields",
             Self::FoldedField => "folded header fields",

@@ -223,7 +223,7 @@ fn unambiguous_oddities_are_accepted_and_recorded() {
     check("A: b\r\n  c\r\nContent-Length: 5", "hello", Oddity::FoldedField);
     check("Transfer-Encoding: identity\r\nContent-Length: 5", "hello", Oddity::IdentityCoding);
     let chunks = "5\r\nhello\r\n0\r\n\r\n";
-    check("Content-Length: 9\r\nTransfer-Encoding: chunked", chunks, Oddity::LengthBesideChunks);
+    check("Content-Length: 9\r\nTransfer-Encoding: chunked", chunks, Oddity::LengthNextToChunks);
     let many = "X: y\r\n".repeat(200) + length;
     check(&many, "hello", Oddity::ManyFields);
     let large = format!("X: {}\r\n{length}", "y".repeat(65 << 10));

@@ -566,7 +566,7 @@ fn small_bodies_use_up_the_connection_window_too() {
 }
 
 #[test]
-fn capacity_follows_the_peer_beside_a_long_stream() {
+fn capacity_follows_the_peer_next_to_a_long_stream() {
     let settings = Settings { max_streams: 4, ..Settings::default() };
     let mut connection = Connection::new(settings);
     let get = connection.prepare(&[(":method", "GET")]);

@@ -3,7 +3,7 @@
 //! A transcript holds all bytes that a server sent on one connection; `requests.rs` holds the requests. The
 //! expectations come from the servers' own tools and documentation.
 //!
-//! Not here: input that no real server sends (the tests beside the code, and `fuzz`).
+//! Not here: input that no real server sends (the tests next to the code, and `fuzz`).
 
 mod requests;
 

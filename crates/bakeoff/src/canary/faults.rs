@@ -4,7 +4,7 @@
 //! share of the requests that it applies to, and no fault hides another. The same seed and order of requests give the
 //! same faults.
 //!
-//! Not here: the truth about latencies (`truth`). A list of every injected fault with key and time would belong beside
+//! Not here: the truth about latencies (`truth`). A list of every injected fault with key and time would belong next to
 //! [`Tally`].
 
 use std::time::Duration;

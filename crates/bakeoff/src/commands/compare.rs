@@ -1,6 +1,6 @@
 //! `bakeoff compare`: compares two runs by their records alone.
 //!
-//! Further runs of the base's study show how much runs vary. They are beside the base, or in `--history`.
+//! Further runs of the base's study show how much runs vary. They are next to the base, or in `--history`.
 //!
 //! Not here: the statistics and the conditions (`bakeoff_report::compare`).
 
@@ -44,8 +44,8 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
             "name the folder that holds earlier runs; the default of `--out` is `runs`",
         ));
     }
-    let beside = || folder_of(&args.base).parent().map(Path::to_path_buf);
-    let known = match args.history.clone().or_else(beside) {
+    let adjacent = || folder_of(&args.base).parent().map(Path::to_path_buf);
+    let known = match args.history.clone().or_else(adjacent) {
         Some(folder) => history::of_the_same_study(&folder, &base.header, KNOWN_MAX)?,
         None => Vec::new(),
     };

@@ -265,7 +265,7 @@ fn roles(machine: &Machine) -> String {
         ServerSelection::Nothing => None,
         ServerSelection::Any => Some("takes servers".to_owned()),
         ServerSelection::Roles(roles) => Some(format!("takes servers of {}", roles.join(", "))),
-        ServerSelection::Beside(home) => Some(format!("takes servers beside those of {home}")),
+        ServerSelection::Adjacent(home) => Some(format!("takes servers next to those of {home}")),
     };
     let generator = machine.generator.then(|| "generates load".to_owned());
     let all: Vec<String> = servers.into_iter().chain(generator).collect();

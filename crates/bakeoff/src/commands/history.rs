@@ -124,7 +124,7 @@ fn remove(run: &Path, what: Prune) -> io::Result<Option<PathBuf>> {
     Ok(foreign)
 }
 
-/// Returns true for a file that bakeoff writes beside a record, or a new one that a kill left.
+/// Returns true for a file that bakeoff writes next to a record, or a new one that a kill left.
 fn is_report(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let whole = match name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")) {

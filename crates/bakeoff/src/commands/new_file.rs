@@ -1,6 +1,6 @@
 //! Writes files that must not exist yet, so that nothing is overwritten.
 //!
-//! Not here: reports beside a record, which are rendered again (`report`).
+//! Not here: reports next to a record, which are rendered again (`report`).
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};

@@ -13,7 +13,7 @@ use crate::cli::{Format, ReportArgs};
 use crate::failure::Failure;
 use crate::messages;
 
-/// Reports that a run writes beside its record.
+/// Reports that a run writes next to its record.
 pub(crate) const FILES: [(&str, Format); 5] = [
     (PAGE, Format::Html),
     ("report.md", Format::Markdown),
@@ -86,7 +86,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
 
 /// Renders a run again from its record.
 ///
-/// Without a format, prints the terminal report and writes the page beside the record.
+/// Without a format, prints the terminal report and writes the page next to the record.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     let rendering = Rendering::new(folder::read_and_warn(&args.run)?);
     if args.method {

@@ -13,7 +13,7 @@ use bakeoff_core::units::plural;
 use bakeoff_files as files;
 use bakeoff_report::site::{self, SiteRun};
 use bakeoff_report::verify::{self, Outcome};
-use bakeoff_report::{Report, html_beside_record};
+use bakeoff_report::{Report, html_next_to_record};
 use bakeoff_trial::run::folder::{self, PAGE, RECORD, is_held};
 
 use crate::cli::SiteArgs;
@@ -89,7 +89,7 @@ impl ReadRun {
     fn write(&self, folder: &Path) -> Result<(), Failure> {
         put(&folder.join(RECORD), &self.text)?;
         if self.altered.is_none() {
-            let page = html_beside_record(&Report::new(&self.record));
+            let page = html_next_to_record(&Report::new(&self.record));
             put(&folder.join(PAGE), page.as_bytes())?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `bakeoff verify`: checks that a record is consistent and that the reports and histories beside it match it.
+//! `bakeoff verify`: checks that a record is consistent and that the reports and histories next to it match it.
 //!
 //! It executes nothing and writes nothing. Not here: the rules for records (`bakeoff_report::verify`).
 

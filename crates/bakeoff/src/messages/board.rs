@@ -1,7 +1,7 @@
 //! Draws a line for each system of a run: its last seconds, rate and p99, and how many of its trials have ended.
 //!
 //! The running system shows the seconds of its load; the others show those of their last trial. Each row has its own
-//! scale, so a row shows how steady a system is. The number beside it compares.
+//! scale, so a row shows how steady a system is. The number next to it compares.
 //!
 //! Not here: the line of the trial in progress and the terminal (`messages`).
 

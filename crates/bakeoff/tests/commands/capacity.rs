@@ -142,16 +142,16 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
 }
 
 #[test]
-fn try_beside_a_busy_neighbour_is_void() {
+fn try_next_to_a_busy_neighbour_is_void() {
     let _alone = search();
     // Other work on this machine may hide the neighbour.
-    let misses: Vec<String> = (0..3).map_while(|_| beside_busy_neighbours().err()).collect();
+    let misses: Vec<String> = (0..3).map_while(|_| next_to_busy_neighbours().err()).collect();
     assert!(misses.len() < 3, "in none of 3 attempts: {misses:#?}");
 }
 
-/// Runs a search beside busy neighbours, from a rate that is kept to twice that rate. Returns a try that misses them,
+/// Runs a search next to busy neighbours, from a rate that is kept to twice that rate. Returns a try that misses them,
 /// or that is not void although it failed.
-fn beside_busy_neighbours() -> Result<(), String> {
+fn next_to_busy_neighbours() -> Result<(), String> {
     let bench = Bench::new(&study(&canary("one", "50ms"), &LOAD.replace("150/s", "300/s"), 1));
     // One per CPU, to stand out among other neighbours.
     let neighbours = [(); 2].map(|()| Busy::begin(&["sh"]).expect("there is `sh`"));

@@ -73,7 +73,7 @@ fn two_runs_prove_nothing() {
             "throughput < -20%: cannot tell",
         ],
     );
-    // Further runs are found beside the base or by `--history`.
+    // Further runs are found next to the base or by `--history`.
     on_other_days(&fast);
     assert_eq!(compare(&fast, &slow, &condition).code, Some(6));
     let history = slow.parent().unwrap().to_str().unwrap();

@@ -106,7 +106,11 @@ fn wrong_types_and_missing_fields_are_reported_with_their_path() {
 
 /// Adds the names of fields without a description, also in their targets.
 fn undescribed(schema: &Value, found: &mut Vec<String>) {
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+    let properties = || schema["properties"].as_object().into_iter().flatten();
+    // The description of an alternative with one value is that of its value.
+    let values = properties().filter(|(_, property)| property.get("const").is_none()).count();
+    let is_described = schema["description"].as_str().is_some_and(|text| !text.is_empty());
+    for (name, property) in properties().filter(|_| !(is_described && values == 1)) {
         let leads_on =
             ["description", "$ref", "const"].iter().any(|word| property.get(word).is_some());
         if !leads_on || property["description"] == "" {

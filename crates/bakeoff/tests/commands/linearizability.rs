@@ -1,6 +1,6 @@
 //! Tests the linearizability check against canaries that violate it in each known way, and against honest ones.
 //!
-//! One run has all violators beside honest canaries, so the check must name the right ones.
+//! One run has all violators next to honest canaries, so the check must name the right ones.
 //!
 //! Not here: judging a history (`bakeoff_core::linearizability`), porcupine's verdicts (`tests/servers/porcupine`).
 
@@ -99,7 +99,7 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn each_violation_is_caught_beside_honest_canaries() {
+fn each_violation_is_caught_next_to_honest_canaries() {
     let run = CheckedRun::run(
         &[
             ("stale-read", "options: {sync: none, stale: 2%}"),

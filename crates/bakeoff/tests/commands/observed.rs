@@ -124,7 +124,7 @@ fn another_bakeoff_on_the_machine_is_reported_and_recorded() {
     assert!(ran.stderr.contains("another bakeoff is running on this machine"), "{}", ran.stderr);
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
-    assert_eq!(trial["beside_another"], true);
+    assert_eq!(trial["another_bakeoff"], true);
     assert!(ran.stdout.contains("another bakeoff worked on the machine during 1 of 1 trial"));
 }
 

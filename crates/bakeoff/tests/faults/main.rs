@@ -51,7 +51,7 @@ const CHECKS: [&str; 15] = [
 ];
 /// Checks that some machines cannot make: without cgroups, without steal times, or shared with other tests.
 const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
-/// Attempts for an honest canary on a machine that is too busy. The second one runs beside at most one other study, the
+/// Attempts for an honest canary on a machine that is too busy. The second one runs next to at most one other study, the
 /// last one alone.
 const ATTEMPTS: usize = 3;
 const BEGIN: &str = "<!-- faults: begin -->";
@@ -425,7 +425,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                 }
             }
             let errors = figure(trial, "errors");
-            // Beside other studies, the machine may be too busy for due requests; alone it is not.
+            // Next to other studies, the machine may be too busy for due requests; alone it is not.
             if !is_alone(attempt) && errors > 0.0 && errors == figure(trial, "errors_dropped") {
                 busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;

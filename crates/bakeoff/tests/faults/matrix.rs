@@ -194,7 +194,7 @@ pub(crate) static ELSEWHERE: &[SeparateTest] = &[
     SeparateTest {
         fault: "links in a run's folder",
         by: "a link in place of `report.html`, and of `trials`",
-        follows: "the report is written beside it; the run is not resumed",
+        follows: "the report is written next to it; the run is not resumed",
         test: ("bakeoff/tests/commands/hostile_runs.rs", "report_does_not_write_through_a_link"),
     },
     SeparateTest {
@@ -394,7 +394,7 @@ pub(crate) static ROWS: &[Row] = &[
         name: "canary",
         load: "load",
         made: FaultInjection::Around {
-            by: "`taskset -c 0 nice -n 10` beside two busy loops on that CPU, at an open rate",
+            by: "`taskset -c 0 nice -n 10` next to two busy loops on that CPU, at an open rate",
             how: Disturbance::Starved,
         },
         expectations: &[ExpectedFinding::AnyCheck(&["generator", "schedule"], "")],

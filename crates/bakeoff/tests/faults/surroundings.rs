@@ -21,12 +21,12 @@ pub(crate) enum Disturbance {
     Flood,
 }
 
-/// A command to run, and processes beside it.
+/// A command to run, and processes next to it.
 pub(crate) struct StagedCommand {
     pub(crate) bench: Bench,
     pub(crate) command: Command,
     /// Ended with the command.
-    _beside: Vec<Busy>,
+    _adjacent: Vec<Busy>,
 }
 
 fn bench(more: &str, workload: &str, load: &str) -> Bench {
@@ -58,7 +58,7 @@ const READS: &str = "{mix: {get: 1}, keys: {count: 100}}";
 
 /// Prepares the surroundings with or without the fault. The error is the reason why this machine cannot.
 pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, String> {
-    let mut beside = Vec::new();
+    let mut adjacent = Vec::new();
     let (bench, command) = match how {
         Disturbance::Keys => {
             let count = if faulty { 500 } else { 1_000_000 };
@@ -75,14 +75,14 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
             let command =
                 behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
             for _ in 0..if faulty { 2 } else { 0 } {
-                beside.push(Busy::begin(&["taskset", "-c", "0", "sh"])?);
+                adjacent.push(Busy::begin(&["taskset", "-c", "0", "sh"])?);
             }
             (bench, command)
         }
         Disturbance::Neighbour => {
             let bench = bench("", READS, "{clients: 4, rate: 100/s, stop: {after: 3s}}");
             if faulty {
-                beside.push(Busy::begin(&["sh"])?);
+                adjacent.push(Busy::begin(&["sh"])?);
             }
             let mut command = bench.command();
             command.env_remove("BAKEOFF_SHARED_MACHINE");
@@ -93,7 +93,7 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
             let bench = bench(more, READS, "{clients: 4, stop: {operations: 1000}}");
             if !faulty {
                 let command = bench.command();
-                return Ok(StagedCommand { bench, command, _beside: beside });
+                return Ok(StagedCommand { bench, command, _adjacent: adjacent });
             }
             // Foreign cgroup mounts cannot be unmounted, but hidden.
             let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
@@ -169,7 +169,7 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
             (bench, command)
         }
     };
-    Ok(StagedCommand { bench, command, _beside: beside })
+    Ok(StagedCommand { bench, command, _adjacent: adjacent })
 }
 
 /// Returns the reason why memory limits are not possible here.
@@ -210,13 +210,13 @@ pub(crate) fn kept(bench: &Bench) -> PathBuf {
 }
 
 /// Returns the command in its own mount namespace, after `mounts`. Shell commands run before and after it.
-fn apart(mounts: &str, beside: [&str; 2], command: &Command) -> Result<Command, String> {
+fn apart(mounts: &str, adjacent: [&str; 2], command: &Command) -> Result<Command, String> {
     let own = ["-m", "-Urm"].into_iter().find(|flags| {
         let tried = Command::new("unshare").args([flags, "sh", "-c", mounts]).output();
         tried.is_ok_and(|tried| tried.status.success())
     });
     let own = own.ok_or("mounting is not permitted here, not even in a new namespace")?;
-    let [before, after] = beside;
+    let [before, after] = adjacent;
     let script =
         format!("{{ {mounts}; }} >/dev/null 2>&1\n{before}\n\"$@\"\ncode=$?\n{after}\nexit $code");
     let mut unshared = Command::new("unshare");

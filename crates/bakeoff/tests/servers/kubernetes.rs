@@ -229,7 +229,7 @@ fn runs_a_study() -> Result<(), SkipReason> {
     assert!(generated["verified"].as_u64() > Some(50), "{generated}");
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
 
-    // Tests with long waits, beside one under load.
+    // Tests with long waits, next to one under load.
     std::thread::scope(|scope| {
         scope.spawn(|| sidecar_is_limited_by_itself(&cluster));
         scope.spawn(|| missing_images_are_reported(&cluster));
@@ -327,7 +327,7 @@ fn sidecar_is_limited_by_itself(cluster: &Cluster) {
         text(&array(&trial["machines"]).iter().find(has).expect(server)["name"])
     };
     let application = machine_of("istio-application-1");
-    assert_eq!(machine_of("istio-sidecar-1"), application.replace("servers", "beside"));
+    assert_eq!(machine_of("istio-sidecar-1"), application.replace("servers", "adjacent"));
     let machines = array(&lines[0]["environment"]["machines"]);
     let address =
         |name: &str| text(&machines.iter().find(|one| one["name"] == name).unwrap()["address"]);

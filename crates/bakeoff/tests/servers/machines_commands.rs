@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::support::certificates::Certificates;
-use crate::support::hosts::{BESIDE, CanaryBeside, Hosts};
+use crate::support::hosts::{COORDINATOR, CanaryNextTo, Hosts};
 use crate::support::skip::{SkipReason, SkippedTests};
 use crate::support::wait_for;
 
@@ -133,7 +133,7 @@ fn prepared_and_cleared() -> Result<(), SkipReason> {
 
 fn shared_load() -> Result<(), SkipReason> {
     let mut hosts = Hosts::new(2)?;
-    let canary = CanaryBeside::start(&hosts, hosts.command(env!("CARGO_BIN_EXE_bakeoff")));
+    let canary = CanaryNextTo::start(&hosts, hosts.command(env!("CARGO_BIN_EXE_bakeoff")));
     let places = hosts.places(&[], &[1, 2]);
     let url = |path: &str| format!("http://{}{path}", canary.address);
     let load = |words: &[&str]| {
@@ -284,7 +284,7 @@ fn shared_load() -> Result<(), SkipReason> {
 
 /// Loads a server that demands certificates with the coordinator's.
 fn shows_certificates(hosts: &Hosts, places: &Path) {
-    let certificates = Certificates::for_address(BESIDE);
+    let certificates = Certificates::for_address(COORDINATOR);
     let listener = hosts.listener();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let shown = Arc::new(AtomicU64::new(0));

@@ -289,7 +289,7 @@ impl Tool {
 fn wrk() -> Result<Command, FetchProblem> {
     const PACKAGED: DebianProgram = DebianProgram {
         package: "wrk",
-        besides: &[],
+        adjacent: &[],
         there_already: &["libc6"],
         file: None,
         // It prints its version with the usage, and exits with 1.

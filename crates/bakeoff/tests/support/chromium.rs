@@ -21,14 +21,14 @@ const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
 const PACKAGED: DebianProgram = DebianProgram {
     package: "chromium-headless-shell",
     // Without a font, text has no width.
-    besides: &["fonts-dejavu-core"],
+    adjacent: &["fonts-dejavu-core"],
     // The C library must match the machine's loader. The desktop tools weigh 50 MB, and a headless browser never calls
     // them.
     there_already: &["libc6", "x11-utils", "xdg-utils"],
     file: Some(("fonts.conf", FONTS_CONF)),
     runs: |tree| Chromium::in_tree(tree).version().map(drop),
 };
-/// Only the fonts beside this file. The font cache is in the profile.
+/// Only the fonts next to this file. The font cache is in the profile.
 const FONTS_CONF: &str = r#"<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>

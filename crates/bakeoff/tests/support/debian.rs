@@ -37,7 +37,7 @@ pub(crate) struct DebianProgram {
     /// Package that names the folder in the cache.
     pub(crate) package: &'static str,
     /// Packages needed besides its dependencies.
-    pub(crate) besides: &'static [&'static str],
+    pub(crate) adjacent: &'static [&'static str],
     /// Packages that apt treats as installed.
     pub(crate) there_already: &'static [&'static str],
     /// Additional file: path and text.
@@ -130,12 +130,11 @@ impl DebianProgram {
         let updated = finish("apt-get update", apt_get()?.arg("update"), LISTS);
         let mut install = apt_get()?;
         install.args(["--yes", "--no-install-recommends", "--download-only", "install"]);
-        finish("apt-get install", install.arg(self.package).args(self.besides), PACKAGES).map_err(
-            |why| match updated {
+        finish("apt-get install", install.arg(self.package).args(self.adjacent), PACKAGES)
+            .map_err(|why| match updated {
                 Ok(_) => why,
                 Err(first) => format!("{first}\n{why}"),
-            },
-        )?;
+            })?;
         let archives = work.join("archives");
         let archives = fs::read_dir(&archives).map_err(|error| io_text(&archives, &error))?;
         for package in archives.flatten().map(|entry| entry.path()) {

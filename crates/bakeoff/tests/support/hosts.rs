@@ -22,12 +22,12 @@ use super::debian::{ANSWER, DebianProgram, finish, library_folders, on_path};
 use super::skip::SkipReason;
 use super::{BASELINE_FOR, BRIEFLY};
 
-/// Address of the coordinator, beside the hosts.
-pub(crate) const BESIDE: &str = "198.18.0.254";
+/// Address of the coordinator, next to the hosts.
+pub(crate) const COORDINATOR: &str = "198.18.0.254";
 
 const SSHD: DebianProgram = DebianProgram {
     package: "openssh-server",
-    besides: &["openssh-client", "iproute2"],
+    adjacent: &["openssh-client", "iproute2"],
     there_already: &["libc6", "debconf", "init-system-helpers", "lsb-base", "runit-helper", "ucf"],
     file: None,
     // It has no command that succeeds without effect. Its refusal of an option shows that it runs.
@@ -126,7 +126,7 @@ impl Hosts {
         settle(&self.switch)?;
         self.ip_in(&self.switch, "link set lo up")?;
         self.ip_in(&self.switch, "link add br0 type bridge")?;
-        self.ip_in(&self.switch, &format!("addr add {BESIDE}/24 dev br0"))?;
+        self.ip_in(&self.switch, &format!("addr add {COORDINATOR}/24 dev br0"))?;
         self.ip_in(&self.switch, "link set br0 up")?;
         let mut config = String::new();
         for number in 1..=count {
@@ -237,7 +237,7 @@ impl Hosts {
         let listen = move || {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(namespace.as_fd(), network).unwrap();
-            TcpListener::bind((BESIDE, 0)).unwrap()
+            TcpListener::bind((COORDINATOR, 0)).unwrap()
         };
         std::thread::spawn(listen).join().unwrap()
     }
@@ -411,15 +411,15 @@ fn inner(host: &Child) -> Result<u32, String> {
 }
 
 /// A canary that the hosts can reach; killed when dropped.
-pub(crate) struct CanaryBeside {
+pub(crate) struct CanaryNextTo {
     process: Child,
     pub(crate) address: String,
 }
 
-impl CanaryBeside {
+impl CanaryNextTo {
     /// Starts a canary. `command` runs bakeoff in the hosts' network.
     pub(crate) fn start(hosts: &Hosts, mut command: Command) -> Self {
-        let listen = format!("{BESIDE}:0");
+        let listen = format!("{COORDINATOR}:0");
         command.args(["__canary", "--listen", &listen, "--sync", "none", "--data"]);
         command.arg(hosts.dir().join("canary"));
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -445,7 +445,7 @@ impl CanaryBeside {
     }
 }
 
-impl Drop for CanaryBeside {
+impl Drop for CanaryNextTo {
     fn drop(&mut self) {
         self.process.kill().ok();
         self.process.wait().ok();

@@ -45,7 +45,7 @@ impl Curve {
     }
 }
 
-/// Draws curves below the plot's title and beside the titles of its axes.
+/// Draws curves below the plot's title and next to the titles of its axes.
 pub(super) fn svg([title, x_axis, y_axis]: [&str; 3], curves: &[Curve]) -> String {
     let all = || curves.iter().flat_map(|curve| curve.points.iter().copied().flatten());
     let x_end = nice(all().map(|(x, _)| x).fold(0.0, f64::max));

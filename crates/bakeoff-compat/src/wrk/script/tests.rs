@@ -353,13 +353,13 @@ fn missing_script_is_an_error() {
 }
 
 #[test]
-fn finds_modules_beside_the_script_and_its_own_folder() {
+fn finds_modules_next_to_the_script_and_its_own_folder() {
     let case = case(
-        "local beside = require('beside')
+        "local adjacent = require('adjacent')
          local here = debug.getinfo(1, 'S').source:match('^@(.*)/')
-         request = function() return beside.text .. tostring(here ~= nil) end",
+         request = function() return adjacent.text .. tostring(here ~= nil) end",
     );
-    let module = case.options.script.as_ref().unwrap().with_file_name("beside.lua");
+    let module = case.options.script.as_ref().unwrap().with_file_name("adjacent.lua");
     std::fs::write(module, "return { text = 'found ' }").unwrap();
     let text = begun(&case).unwrap().request().unwrap().to_string_lossy();
     assert_eq!(text, "found true");

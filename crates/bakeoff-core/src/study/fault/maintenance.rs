@@ -13,7 +13,7 @@ use crate::study::{Kind, System};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Maintenance {
-    /// Replaces a route of a gateway, beside the one that its requests take.
+    /// Replaces a route of a gateway, next to the one that its requests take.
     ChangeRoutes,
     /// Writes all changed pages to disk.
     Checkpoint,

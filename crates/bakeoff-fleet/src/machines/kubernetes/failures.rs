@@ -230,7 +230,7 @@ mod tests {
         let killed = json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}});
         let killed = pod(
             "1",
-            json!({"containerStatuses": [{"name": "beside"}, {"name": "agent", "state": killed}]}),
+            json!({"containerStatuses": [{"name": "adjacent"}, {"name": "agent", "state": killed}]}),
         );
         check(Some(&killed), &[], Some("its container ended: OOMKilled, exit code 137"));
         let full = json!({"reason": "Evicted", "message": "low on memory", "phase": "Failed"});

@@ -368,7 +368,7 @@ mod tests {
         check("", &[]);
     }
 
-    /// Creates a `kubectl` from a shell script, which writes its arguments to `log` beside itself.
+    /// Creates a `kubectl` from a shell script, which writes its arguments to `log` next to itself.
     fn scripted(dir: &Path, names: Names, script: &str) -> Kubectl {
         let file = dir.join("kubectl");
         std::fs::write(&file, format!("echo \"$*\" >>\"$0.log\"\n{script}")).unwrap();

@@ -55,10 +55,10 @@ impl Amounts {
         Self { cpu: wanted.cpu.clone(), memory: wanted.memory.clone(), limits }
     }
 
-    /// Returns the amounts of a machine. A second container beside other servers has none.
+    /// Returns the amounts of a machine. A second container next to other servers has none.
     pub(super) fn for_machine(wanted: &Kubernetes, machine: &Machine) -> Self {
         match machine.servers {
-            ServerSelection::Beside(_) => Self::default(),
+            ServerSelection::Adjacent(_) => Self::default(),
             _ => Self::wanted(wanted),
         }
     }

@@ -12,9 +12,9 @@ use super::names::{Names, RUN};
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
 /// Label with the kind that a servers' pod is reserved for; empty if it takes any.
 pub(super) const KIND: &str = "bakeoff.dev/kind";
-/// Names of a pod's container, and of the second one for servers that run beside others.
+/// Names of a pod's container, and of the second one for servers that run next to others.
 pub(super) const AGENT: &str = "agent";
-pub(super) const BESIDE: &str = "beside";
+pub(super) const ADJACENT: &str = "adjacent";
 /// Name of the account for generators' pods, of its role and of the binding.
 const KEEPER: &str = "keeper";
 /// Folder for data, and the home directory.
@@ -177,13 +177,13 @@ pub(super) fn servers(
 }
 
 /// Adds a second container to each pod of a set, with its own disk and limits.
-pub(super) fn add_beside(set: &mut Value) {
+pub(super) fn add_next_to(set: &mut Value) {
     let pod = &mut set["spec"]["template"]["spec"];
     let mut container = pod["containers"][0].clone();
-    container["name"] = json!(BESIDE);
+    container["name"] = json!(ADJACENT);
     container["resources"] = limits::resources(&Amounts::default(), None);
-    container["volumeMounts"][0]["name"] = json!(BESIDE);
-    let volume = json!({"name": BESIDE, "emptyDir": {}});
+    container["volumeMounts"][0]["name"] = json!(ADJACENT);
+    let volume = json!({"name": ADJACENT, "emptyDir": {}});
     for (list, one) in [("containers", container), ("volumes", volume)] {
         let all = pod[list].as_array().into_iter().flatten().cloned();
         pod[list] = all.chain([one]).collect();
@@ -310,12 +310,12 @@ mod tests {
         let names = Names::new("study", None);
         let mut set = servers(&wanted, (&names, true), &json!({}), None);
         let alone = set.clone();
-        add_beside(&mut set);
+        add_next_to(&mut set);
         let pod = &set["spec"]["template"]["spec"];
         let [first, second] = &pod["containers"].as_array().unwrap()[..] else { panic!("two") };
         assert_eq!(*first, alone["spec"]["template"]["spec"]["containers"][0]);
         assert_eq!(first["resources"]["limits"]["cpu"], "2");
-        assert_eq!(second["name"], "beside");
+        assert_eq!(second["name"], "adjacent");
         assert_eq!(second["resources"]["limits"], json!({"cpu": "1000", "memory": "1Pi"}));
         assert_eq!(second["command"], first["command"]);
         let mounted = |container: &Value, place: usize| {
@@ -323,9 +323,9 @@ mod tests {
             (mount["name"].clone(), mount["mountPath"].clone())
         };
         assert_eq!(mounted(first, 0), (json!("data"), json!(DATA)));
-        assert_eq!(mounted(second, 0), (json!("beside"), json!(DATA)));
+        assert_eq!(mounted(second, 0), (json!("adjacent"), json!(DATA)));
         assert_eq!(mounted(first, 1), mounted(second, 1), "bakeoff of its image");
         let volumes = pod["volumes"].as_array().unwrap();
-        assert!(volumes.contains(&json!({"name": "beside", "emptyDir": {}})), "{volumes:?}");
+        assert!(volumes.contains(&json!({"name": "adjacent", "emptyDir": {}})), "{volumes:?}");
     }
 }

@@ -21,8 +21,8 @@ const PAGE_MAX: usize = 5_600_000;
 /// Largest record to embed, in bytes.
 const RECORD_MAX: usize = 2_000_000;
 
-/// The section of a page whose record lies beside it.
-pub(super) const BESIDE: &str = "<p><a href=\"record.jsonl\">record.jsonl</a>: the run's record, from which \
+/// The section of a page whose record lies next to it.
+pub(super) const ADJACENT: &str = "<p><a href=\"record.jsonl\">record.jsonl</a>: the run's record, from which \
                                  <code>bakeoff report record.jsonl</code> writes every format.</p>";
 
 /// A file to save.

@@ -53,8 +53,8 @@ pub fn html(report: &Report, record: &Record, text: &[u8]) -> String {
     rendered(report, Some((record, text)))
 }
 
-/// Renders the whole report for a folder in which `record.jsonl` lies beside it.
-pub fn html_beside_record(report: &Report) -> String {
+/// Renders the whole report for a folder in which `record.jsonl` lies next to it.
+pub fn html_next_to_record(report: &Report) -> String {
     rendered(report, None)
 }
 
@@ -111,7 +111,7 @@ fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = match record {
         Some((record, text)) => data::section(report, record, text, room),
-        None => (data::BESIDE.to_owned(), String::new()),
+        None => (data::ADJACENT.to_owned(), String::new()),
     };
     let answer = "report, trials and record as files".to_owned();
     sections.push(Section { id: "data", heading: "Data", answer, body });

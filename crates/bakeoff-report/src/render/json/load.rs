@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::model::measurement::{MeasurementSummary, micros, reasons};
 
 /// Holds what `bakeoff load --json` prints. Fields may be added within a `format`.
-///
 /// Latencies are in microseconds. A figure that does not exist is null. Percentiles rank failures above all successes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

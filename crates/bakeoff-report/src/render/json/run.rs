@@ -50,7 +50,6 @@ pub fn json(report: &Report) -> Value {
 }
 
 /// Holds what `bakeoff run --json` prints, and `report.json`. Fields may be added within a `format`.
-///
 /// Percentiles rank failures above all successes. A percentile that failures reach is null.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -7,7 +7,7 @@ use super::Storage;
 pub(super) const STORAGE: Storage = Storage {
     name: "consul",
     component: Some("consul"),
-    // Each node uses a different Consul server, as in production it would use the agent beside it.
+    // Each node uses a different Consul server, as in production it would use the agent next to it.
     config: |node, _| {
         let servers = node.component.map(|component| &component.nodes);
         let server = servers.map(|servers| servers[node.index % servers.len()].authority.clone());

@@ -46,7 +46,7 @@ nothing listening. This command exits at once with 0, so that scripts which star
 agent's options have these counterparts:
   --etcd-exec, --consul-exec PATH         control --build ID=PATH
   --agent-port, --agent-log, *-data-dir   none: data and logs are in the run's folder, below `runs`
-  --system-metrics-csv PATH               `server-system-metrics` files beside those that `analyze` reads";
+  --system-metrics-csv PATH               `server-system-metrics` files next to those that `analyze` reads";
 
 /// Most bytes of a configuration.
 const CONFIG_MAX: u64 = 16 << 20;

@@ -519,7 +519,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. Failed requests
     }
 
     #[test]
-    fn delays_are_noted_beside_short_latencies() {
+    fn delays_are_noted_next_to_short_latencies() {
         let mut quick = part(1000.0, 2);
         quick.measurement.receive_lag.record_many(Duration::from_micros(30), 1000);
         let shown = text(&result(quick.clone(), &[]), PLAIN);

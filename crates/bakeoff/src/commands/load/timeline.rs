@@ -23,7 +23,7 @@ const BARS_MAX: usize = 60;
 /// Minimum and maximum bars of a row on a terminal.
 const BARS_ON_TERMINAL: (usize, usize) = (10, 120);
 /// Columns of a row for its name and its scale.
-const BESIDE_BARS: usize = 40;
+const LABEL_COLUMNS: usize = 40;
 /// Mark of a latency that falls among failures.
 const UNKNOWN: char = '?';
 
@@ -64,7 +64,7 @@ impl Page {
         }
         let (fewest, most) = BARS_ON_TERMINAL;
         let room = self.style.width.map_or(BARS_MAX, |width| {
-            usize::from(width).saturating_sub(BESIDE_BARS).clamp(fewest, most)
+            usize::from(width).saturating_sub(LABEL_COLUMNS).clamp(fewest, most)
         });
         let each = seconds.len().div_ceil(room);
         let bars: Vec<Bar> = seconds.chunks(each).map(Bar::merged).collect();

@@ -216,7 +216,7 @@ fn written_study_differs_only_in_its_systems() {
     assert_eq!((&before.workloads, &before.loads), (&after.workloads, &after.loads));
     assert_eq!(before.published, after.published);
     assert_eq!(before.workloads[0].reads, ReadConsistency::Linearizable);
-    assert!(!text.contains("yaml-language-server"), "there is no schema beside it");
+    assert!(!text.contains("yaml-language-server"), "there is no schema next to it");
 }
 
 #[test]

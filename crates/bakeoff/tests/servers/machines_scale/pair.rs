@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::hosts::{CanaryBeside, Hosts};
+use crate::support::hosts::{CanaryNextTo, Hosts};
 use crate::support::skip::SkipReason;
 
 /// Share of a CPU for each generator's host.
@@ -82,7 +82,7 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), SkipReason> {
     // Prioritised, because it must answer both generators as fast as one.
     let mut command = hosts.command("chrt");
     command.args(["-f", "1"]).arg(program);
-    let server = CanaryBeside::start(&hosts, command);
+    let server = CanaryNextTo::start(&hosts, command);
     let url = format!("http://{}/health", server.address);
     let rate = |generators: &[usize]| -> f64 {
         let places = hosts.places(&[], generators);

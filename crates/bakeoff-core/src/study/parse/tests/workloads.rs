@@ -90,7 +90,7 @@ hint: kind `zookeeper` can `put`, `get` and `delete`
 }
 
 #[test]
-fn missing_operations_are_reported_beside_other_errors() {
+fn missing_operations_are_reported_next_to_other_errors() {
     check(
         &[
             ("{put: 1}", "{list: 1}"),

@@ -1,4 +1,4 @@
--- A module beside the script.
+-- A module next to the script.
 return {
   path = function(thread, number) return "/kv/item-" .. thread .. "-" .. number end,
 }
