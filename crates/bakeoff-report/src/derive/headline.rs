@@ -8,7 +8,7 @@
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::rounds::{Preference, WithheldReason};
 use bakeoff_core::stats::{Figure, and, interval_text, ratio_text};
-use bakeoff_core::units::{capitalized, trials_text};
+use bakeoff_core::units::{capitalized, share_text, trials_text};
 
 use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
@@ -17,6 +17,7 @@ use super::power_cuts::{self, PowerLosses};
 use super::published_figures;
 use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
@@ -140,11 +141,24 @@ fn of_one(of: &Comparison) -> Headline {
     if !conditions.is_empty() {
         verdict += &format!(", but {}", and(&conditions));
     }
-    let names = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some());
-    let names: Vec<&str> = names.map(|one| one.system.as_str()).collect();
-    if !is_undecided && !names.is_empty() {
-        let are = if names.len() == 1 { "is" } else { "are" };
-        verdict += &format!("; {} {are} not ranked", and(&names));
+    let not_ranked: Vec<&Contender> =
+        of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some()).collect();
+    if !is_undecided && !not_ranked.is_empty() {
+        let are = if not_ranked.len() == 1 { "is" } else { "are" };
+        let name = |one: &&Contender| match one.errors_worth_saying() {
+            Some(share) => format!("{} ({} failed)", one.system, share_text(share)),
+            None => one.system.clone(),
+        };
+        verdict += &format!(
+            "; {} {are} not ranked",
+            and(&not_ranked.iter().map(name).collect::<Vec<_>>())
+        );
+    }
+    let failed = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_none());
+    let failed = failed.filter_map(|one| Some((one.system.as_str(), one.errors_worth_saying()?)));
+    for (name, share) in failed {
+        verdict +=
+            &format!("; {name} failed {} of its {}", share_text(share), counted(of, of.compared()));
     }
     support.extend(answers.into_iter().filter_map(|one| one.support));
     let holds = if is_undecided || verdict.starts_with(NOT_DECIDED) {
@@ -339,6 +353,18 @@ fn leads<'a>(
     found
 }
 
+/// Returns the smallest lead of these systems over all others by the deciding figures; `None` if they have none.
+fn least_lead(of: &Comparison, first: &[&str]) -> Option<f64> {
+    let others: Vec<&str> = of.contenders.iter().map(|one| one.system.as_str()).collect();
+    let ratio = |by: Quantity| {
+        let pairs: Vec<&Judgement> =
+            of.judgements.iter().filter(|one| one.leading && one.quantity == by).collect();
+        let leads = leads(&pairs, first, &others, by).into_iter().map(|one| one.ratio);
+        leads.reduce(f64::min)
+    };
+    leader::deciding(of).into_iter().filter_map(ratio).reduce(f64::min)
+}
+
 /// Returns `etcd sustained 1.57 times zookeeper's puts per second`.
 fn times(of: &Comparison, by: Quantity, best: &str, over: &[&Lead<'_>]) -> String {
     let ratio = |one: &Lead<'_>| match judgement::better(by) {
@@ -448,7 +474,12 @@ fn of_several(run: &[&Comparison]) -> Headline {
         };
         return Headline { verdict: format!("{NOT_DECIDED}: {why}"), support };
     }
-    let clauses: Vec<String> = found
+    // Loads without an answer are one clause, whatever their reasons.
+    if let Some(first) = found.iter().position(|(of, _)| is_open(of)) {
+        let open: Vec<&Comparison> = found.drain(first..).flat_map(|(_, places)| places).collect();
+        found.push((Outcome::NotJudged(String::new()), open));
+    }
+    let mut clauses: Vec<String> = found
         .iter()
         .map(|(of, places)| {
             let under = under(places, run.len());
@@ -456,7 +487,12 @@ fn of_several(run: &[&Comparison]) -> Headline {
                 Outcome::Lead(names) => {
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
                     let lead = if names.len() == 1 { "leads" } else { "lead" };
-                    format!("{} {lead} {under}", few(&names, "systems"))
+                    let least = places.iter().filter_map(|one| least_lead(one, &names));
+                    let least = least.reduce(f64::min);
+                    let by = least.map_or_else(String::new, |ratio| {
+                        format!(" by {} times or more", ratio_text(ratio))
+                    });
+                    format!("{} {lead} {under}{by}", few(&names, "systems"))
                 }
                 Outcome::Some => format!("some differences are shown {under}"),
                 Outcome::NoneShown => format!("no difference is shown {under}"),
@@ -464,6 +500,8 @@ fn of_several(run: &[&Comparison]) -> Headline {
             }
         })
         .collect();
+    let mut failed = run.iter().flat_map(|one| leader::failed(one));
+    clauses.extend(failed.next());
     Headline { verdict: format!("{}{}", clauses.join("; "), but(run)), support }
 }
 

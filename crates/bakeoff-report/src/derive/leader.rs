@@ -219,7 +219,10 @@ pub(super) fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
             "no system can be ranked, nothing is compared".to_owned()
         }
         (0, _) => "no system has a valid trial, nothing is compared".to_owned(),
-        (1, _) => "one system alone can be ranked, nothing is compared".to_owned(),
+        (1, _) => {
+            let why = of.contenders.iter().filter_map(|one| one.left_out(&place, false)).next();
+            format!("{}, so nothing is compared", why.unwrap_or_default())
+        }
         (_, Some(why)) => format!("{} not compared: {why}", deciding_text(of)),
         (_, None) if once(of) => "one trial per system, nothing is compared".to_owned(),
         (_, None) => "too few rounds with valid trials of both to call a difference".to_owned(),

@@ -4,7 +4,7 @@
 
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
-use bakeoff_core::units::share_text;
+use bakeoff_core::units::{figure_text, share_text};
 
 use super::outages;
 use super::table::{Cell, Column, Table};
@@ -65,15 +65,29 @@ pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
         is_new
     });
     let deciding = deciding(of);
-    let mut groups: Vec<Vec<Column>> = Vec::new();
-    for quantity in shown_figures {
-        groups.push(match deciding.contains(&quantity) {
-            true => column(short_name(of, quantity), &|one| match cell(of, one, quantity) {
-                Cell::Best(text) if picture.is_gate => text.into(),
-                cell => cell,
-            }),
-            false => column(short_name(of, quantity), &figure(quantity)),
-        });
+    // A narrow terminal leaves out the last columns, so errors and trials come before what is dropped first.
+    let is_dropped_first = |quantity: &Quantity| {
+        matches!(
+            quantity,
+            Quantity::Response(Point::P999) | Quantity::CpuPerOperation | Quantity::MemorySum
+        )
+    };
+    let (dropped_first, kept): (Vec<_>, Vec<_>) =
+        shown_figures.into_iter().partition(is_dropped_first);
+    let group = |quantity: Quantity| match deciding.contains(&quantity) {
+        true => column(short_name(of, quantity), &|one| match cell(of, one, quantity) {
+            Cell::Best(text) if picture.is_gate => text.into(),
+            cell => cell,
+        }),
+        false => column(short_name(of, quantity), &figure(quantity)),
+    };
+    let mut groups: Vec<Vec<Column>> = kept.into_iter().map(group).collect();
+    if let Some((_, best)) = picture.panels.first().and_then(|panel| panel.leader.as_ref()) {
+        let relative = |one: &Contender| {
+            let ratio = picture.median(&one.system).map(|median| median / best);
+            ratio.map_or(Cell::Missing, |ratio| format!("×{}", figure_text(ratio)).into())
+        };
+        groups.insert(groups.len().min(1), column("ratio".to_owned(), &relative));
     }
     groups.push(column("errors".to_owned(), &|one| {
         let share = one.error_share().filter(|&share| share > 0.0);
@@ -84,6 +98,7 @@ pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
         head: vec!["trials".to_owned()],
         cells: rows.iter().map(trials).collect(),
     }]);
+    groups.extend(dropped_first.into_iter().map(group));
     if let Some(first) = groups.first_mut().and_then(|group| group.first_mut()) {
         for (cell, one) in
             first.cells.iter_mut().zip(&rows).filter(|(_, one)| one.valid_count() == 0)

@@ -35,6 +35,14 @@ pub(crate) struct Picture {
     pub(crate) dot: &'static str,
 }
 
+impl Picture {
+    /// Returns the median of a system by the deciding figure.
+    pub(crate) fn median(&self, system: &str) -> Option<f64> {
+        let rows = self.panels.first().into_iter().flat_map(|panel| &panel.rows);
+        rows.filter(|row| row.system == system).find_map(|row| row.median)
+    }
+}
+
 /// The trials of all systems by one figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
@@ -140,7 +148,7 @@ fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
     }
 }
 
-/// Returns the latency beside throughput: the deciding one, or a high percentile.
+/// Returns the latency next to throughput: the deciding one, or a high percentile.
 fn latency(of: &Comparison) -> Quantity {
     let is_latency = |one: &Quantity| matches!(one, Quantity::Response(_));
     let decides = deciding(of).into_iter().find(is_latency);

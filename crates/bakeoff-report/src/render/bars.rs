@@ -8,10 +8,10 @@ use crate::document::picture::{Panel, Picture, Row};
 use crate::document::table::{Column, Table, Tone};
 
 /// Narrowest bar that shows a difference.
-const BAR_MIN: usize = 16;
+const BAR_MIN: usize = 10;
 const BAR_MAX: usize = 48;
 /// Longest name of a system.
-const NAME_MAX: usize = 18;
+const NAME_MAX: usize = 16;
 
 /// Returns a line with the headings, and one for each system, within `width` columns. Each has the tone of its text.
 /// `figures`: the table of key figures, whose last columns are left out if they have no room.
@@ -37,20 +37,22 @@ pub(super) fn bars(of: &Picture, figures: &Table, width: usize) -> Vec<(Tone, St
         columns.push(column);
     }
     let bar = room.saturating_sub(used).clamp(BAR_MIN, BAR_MAX);
-    let line = |name: &str, drawn: &str, cell: &dyn Fn(&Column) -> String| {
-        let name: String = name.chars().take(names).collect();
+    let left = names + 2 + bar;
+    let line = |text: &str, cell: &dyn Fn(&Column) -> String| {
+        let text: String = text.chars().take(left).collect();
         let cells: String =
             columns.iter().map(|column| format!("  {:>1$}", cell(column), wide(column))).collect();
-        harmless(format!(" {name:names$}  {drawn:bar$}{cells}").trim_end())
+        harmless(format!(" {text:left$}{cells}").trim_end())
     };
-    let title: String = of.place.chars().take(bar).collect();
-    let mut lines = vec![(Tone::Faint, line("", &title, &head))];
+    let mut lines = vec![(Tone::Faint, line(&of.place, &head))];
     for row in &panel.rows {
         let place = figures.labels.iter().position(|name| *name == row.system);
         let cell = |column: &Column| {
             place.map_or_else(String::new, |place| column.cells[place].text().into_owned())
         };
-        lines.push((Tone::Plain, line(&row.system, &drawn(panel, row, bar), &cell)));
+        let name: String = row.system.chars().take(names).collect();
+        let text = format!("{name:names$}  {}", drawn(panel, row, bar));
+        lines.push((Tone::Plain, line(&text, &cell)));
     }
     lines
 }

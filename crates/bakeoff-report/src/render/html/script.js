@@ -45,6 +45,36 @@
     });
   });
 
+  // Sort a table of key figures by a column, the largest first, then the smallest first.
+  var units = { ns: 1e-9, 'µs': 1e-6, ms: 1e-3, s: 1, min: 60, KiB: 1024, MiB: 1048576, GiB: 1073741824 };
+  var amount = function (row, column) {
+    var found = /^[×<>]?\s*([\d,]*\.?\d+)\s*([^\s*]*)/.exec(row.cells[column].textContent.trim());
+    return found ? parseFloat(found[1].replace(/,/g, '')) * (units[found[2]] || 1) : -1;
+  };
+  each('.stacks table', function (table) {
+    var rows = Array.prototype.slice.call(table.tBodies[0].rows);
+    if (rows.length < 2) return;
+    each('thead th', function (head) {
+      var column = head.cellIndex;
+      var button = document.createElement('button');
+      button.className = 'sort';
+      button.type = 'button';
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener('click', function () {
+        var ascending = head.getAttribute('aria-sort') === 'descending';
+        each('th[aria-sort]', function (other) { other.removeAttribute('aria-sort'); }, table);
+        head.setAttribute('aria-sort', ascending ? 'ascending' : 'descending');
+        rows.sort(function (a, b) {
+          var order = column === 0 ? b.cells[0].textContent.localeCompare(a.cells[0].textContent)
+            : amount(b, column) - amount(a, column);
+          return ascending ? -order : order;
+        });
+        rows.forEach(function (row) { table.tBodies[0].appendChild(row); });
+      });
+    }, table);
+  });
+
   // Hide the rows that a filter leaves out. A row without a filter's value is not concerned.
   var filters = document.querySelectorAll('[data-filter]');
   var apply = function () {
