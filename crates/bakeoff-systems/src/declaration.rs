@@ -37,7 +37,7 @@ pub struct Declaration {
     /// application. `None` if the nodes may run anywhere.
     pub located_with: Option<&'static str>,
     /// True if its program starts the processes next to other servers, as Istio's agent starts a sidecar.
-    pub(crate) starts_besides: bool,
+    pub(crate) starts_adjacent: bool,
     /// True if its nodes can announce another address than they listen on. A relay can then stand before each.
     pub announces: bool,
     /// Health checks of a load balancer; `None` if none can stand in front of it.
@@ -65,7 +65,7 @@ impl Declaration {
             clients: Clients::default(),
             ready_within: Duration::from_secs(60),
             located_with: None,
-            starts_besides: false,
+            starts_adjacent: false,
             announces: false,
             health: None,
             hooks: Hooks::default(),

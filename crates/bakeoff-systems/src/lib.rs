@@ -154,7 +154,7 @@ pub fn goes_next_to(kind: &str) -> bool {
 
 /// Returns true if the program of this kind, or one that it starts, runs next to the servers of another.
 pub fn runs_next_to(kind: &str) -> bool {
-    goes_next_to(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
+    goes_next_to(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_adjacent)
 }
 
 /// Returns all recipes: of programs that only commands name, and of the kinds' products.

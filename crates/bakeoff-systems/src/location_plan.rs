@@ -40,7 +40,7 @@ impl LocationPlan {
     }
 
     /// Sets the location of a process next to a node. It has the same address as the node's.
-    pub fn with_besides(
+    pub fn with_adjacent(
         self,
         adjacent: impl Fn(Location) -> Location + Send + Sync + 'static,
     ) -> Self {

@@ -211,12 +211,12 @@ mod tests {
             machine: MachineId::Place(place),
             ..location(last)
         };
-        let with_besides =
-            LocationPlan::spread(vec![place(0, 2), place(1, 3)]).with_besides(move |location| {
+        let with_adjacent =
+            LocationPlan::spread(vec![place(0, 2), place(1, 3)]).with_adjacent(move |location| {
                 if location == place(0, 2) { place(5, 2) } else { location }
             });
         assert_eq!(
-            dealt(&with_besides, &mesh),
+            dealt(&with_adjacent, &mesh),
             [vec![place(0, 2)], vec![place(1, 3)], vec![place(5, 2)]],
             "in a container of its own at its application's address"
         );

@@ -530,12 +530,14 @@ const KEPT: [&str; 3] = ["\r\n", "\n", "\t"];
 /// Escape codes of our tables: reset, bold, faint, red, green, yellow.
 const STYLES: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
 
-/// Returns the width and colour of tables on standard output.
+/// Returns the width and colour of tables on standard output. `COLUMNS` sets the width, also in a pipe.
 pub(crate) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let width = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-    Style { width: width.filter(|&columns| terminal && columns > 0), colour }
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let own = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+    let width = set.or_else(|| own().filter(|_| terminal));
+    Style { width: width.filter(|&columns| columns > 0), colour }
 }
 
 #[cfg(test)]

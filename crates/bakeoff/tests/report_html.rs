@@ -316,6 +316,19 @@ fn every_control_can_be_reached_and_used_by_keyboard() {
     );
     assert_eq!(seen.len() as u64, all.as_u64().unwrap_or(0), "{seen:?}");
 
+    // A heading sorts the key figures, the largest first; pressed again, the smallest first.
+    let sort = "(() => { const table = document.querySelector('#key ~ .stacks table'); \
+         const button = [...table.querySelectorAll('.sort')].find(one => one.textContent === 'p99'); \
+         button.click(); const column = button.parentElement.cellIndex; \
+         return [button.parentElement.getAttribute('aria-sort'), \
+         [...table.tBodies[0].rows].map(row => row.cells[column].textContent)] })()";
+    let [largest, smallest] = [browser.ask(sort), browser.ask(sort)];
+    assert_eq!([&largest[0], &smallest[0]], ["descending", "ascending"]);
+    let mut reversed = largest[1].as_array().expect("cells").clone();
+    reversed.reverse();
+    assert_eq!(&json!(reversed), &smallest[1]);
+    assert_ne!(largest[1], smallest[1]);
+
     let shown = "[...document.querySelectorAll('.picked > div:not([hidden])')].map(one => one.id)";
     let before = browser.ask(shown);
     browser.ask("document.querySelector('.pick:not([hidden]) select').focus()");
@@ -424,6 +437,9 @@ fn wait_for_file(path: &Path) -> String {
     }
 }
 
+/// Most pages of a printed report of one load and three systems.
+const PAPER_PAGES_MAX: usize = 5;
+
 fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
     let mut browser = Browser::start();
     let dark = json!([{"name": "prefers-color-scheme", "value": "dark"}]);
@@ -439,10 +455,13 @@ fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
     let printed = browser.call("Page.printToPDF", json!({"printBackground": true}));
     let pdf = STANDARD.decode(printed["data"].as_str().unwrap_or_default()).expect("base64");
     assert!(pdf.starts_with(b"%PDF") && pdf.len() > 20_000, "{} bytes", pdf.len());
-    // Warnings are unfolded on paper, the numbers of charts are not.
+    let pages = pdf.windows(11).filter(|at| at.starts_with(b"/Type /Page") && at[10] == b'e');
+    let lists = pdf.windows(12).filter(|at| at.starts_with(b"/Type /Pages")).count();
+    assert!(pages.count() - lists <= PAPER_PAGES_MAX, "a report is for four pages of paper");
+    // Warnings are unfolded on paper, the numbers of charts are not. Some sections are on the screen only.
     let folded = browser.ask(
         "[...document.querySelectorAll('details:not(figure details) > :not(summary)')] \
-         .filter(one => one.offsetHeight === 0).length",
+         .filter(one => one.offsetHeight === 0 && (one.closest('section')?.offsetHeight ?? 1) > 0).length",
     );
     assert_eq!(folded, 0);
 }

@@ -43,7 +43,7 @@ const QUESTIONS: [Question; 10] = [
         question: "What do I need to install it, and how long does it compile?",
         link: "Install",
         page: "docs/install.md",
-        answer: "5 min 40 s",
+        answer: "3 to 6 minutes",
     },
     Question {
         question: "Does my service answer 99 % of 500 requests a second in time?",

@@ -5,6 +5,10 @@
 use crate::record::{Check, TrialRecord};
 use crate::verdict::{Cause, CheckName};
 
+/// Advice for a machine that other programs keep busy.
+pub const BUSY_MACHINE: &str = "wait until that work ends, lower its priority (`renice`), or compare the systems next \
+                                to it with `--shared-machine`";
+
 /// Returns what to try after a trial that is not valid; `None` if its failure is a result about the system.
 pub fn advice(trial: &TrialRecord) -> Option<&'static str> {
     trial.checks.iter().filter(|check| check.verdict.failed()).find_map(of_check)
@@ -14,10 +18,7 @@ fn of_check(check: &Check) -> Option<&'static str> {
     use CheckName as Name;
     let by_system = check.cause() == Cause::Unclear;
     Some(match check.name {
-        Name::Neighbours => {
-            "wait until that work ends, lower its priority (`renice`), or compare the systems next to it with \
-             `--shared-machine`"
-        }
+        Name::Neighbours => BUSY_MACHINE,
         Name::Steal => {
             "use a machine whose CPUs nobody shares, or compare the systems on this one with `--shared-machine`"
         }

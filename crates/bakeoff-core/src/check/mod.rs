@@ -10,7 +10,7 @@ mod measured;
 pub mod node_causes;
 mod stationary;
 
-pub use advice::advice;
+pub use advice::{BUSY_MACHINE, advice};
 pub use measured::measured;
 
 pub use crate::validity::{gave_out, generator_throttled, unserved};

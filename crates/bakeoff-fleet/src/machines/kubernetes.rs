@@ -78,7 +78,7 @@ impl Pods {
             return Err(FleetError::input(what, remedy));
         }
         let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
-        let limits_besides =
+        let limits_adjacent =
             studies.iter().any(|study| limits::are_asked(study, systems::goes_next_to));
         let MissingRights { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
@@ -116,7 +116,7 @@ impl Pods {
         for set in &sets {
             let mut set_of_pods = manifests::servers(wanted, (names, limited), &owner, *set);
             // StatefulSets with a kind's own image take no servers of other kinds.
-            if limits_besides && set.is_none() {
+            if limits_adjacent && set.is_none() {
                 manifests::add_next_to(&mut set_of_pods);
             }
             pods.kubectl.create(&set_of_pods)?;

@@ -451,7 +451,7 @@ impl Machines {
             }
             MachineId::Here => location,
         };
-        LocationPlan::by_role_and_kind(locations).with_besides(adjacent)
+        LocationPlan::by_role_and_kind(locations).with_adjacent(adjacent)
     }
 
     /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.

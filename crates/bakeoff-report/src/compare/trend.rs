@@ -76,6 +76,9 @@ impl SeriesKey {
     }
 }
 
+/// Most changes in a heading.
+const NAMED: usize = 2;
+
 /// A figure of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RunFigure {
@@ -400,12 +403,16 @@ impl Trend {
     /// Returns `Trend of kv: 62 runs, 2026-09-01 to 2026-11-21`.
     pub(crate) fn heading(&self) -> String {
         let count = bakeoff_core::units::plural(self.runs.len() as u64, "run");
-        let started = |run: Option<&TrendRun>| {
+        format!("Trend of {}: {count}, {}", self.study, self.dates())
+    }
+
+    /// Returns the days of the first and the last run: `2026-09-01 to 2026-11-21`.
+    pub(crate) fn dates(&self) -> String {
+        let day = |run: Option<&TrendRun>| {
             let started = run.map_or("", |run| &run.header.started);
             started.split('T').next().unwrap_or_default().to_owned()
         };
-        let (first, last) = (started(self.runs.first()), started(self.runs.last()));
-        format!("Trend of {}: {count}, {first} to {last}", self.study)
+        format!("{} to {}", day(self.runs.first()), day(self.runs.last()))
     }
 
     /// Returns the comparison key, the reset, and the runs that do not count, a line each.
@@ -432,7 +439,8 @@ impl Trend {
         notes
     }
 
-    /// Returns what was found: `nothing changed in 12 figures`.
+    /// Returns what was found: `Nothing changed in 12 figures`, or `2 of 12 figures changed: mixed/steady etcd p99 by
+    /// +8.1 %, worse`. The changes for the worse are named first.
     pub(crate) fn found(&self) -> String {
         let all = bakeoff_core::units::plural(self.series.len() as u64, "figure");
         let least = 2 * change_points::CONFIRMED_RUNS;
@@ -441,7 +449,17 @@ impl Trend {
                 format!("Too few runs: a change is found from {least} runs on")
             }
             0 => format!("Nothing changed in {all}"),
-            changed => format!("{changed} of {all} changed"),
+            changed => {
+                let mut own: Vec<_> =
+                    self.changes().filter(|(_, one)| !one.is_the_machines).collect();
+                own.sort_by_key(|(_, one)| !one.is_worse);
+                let one = |(series, change): &(&Series, &SeriesChange)| {
+                    let way = if change.is_worse { "worse" } else { "better" };
+                    format!("{} by {}, {way}", series.key.text(), change.percent())
+                };
+                let named: Vec<String> = own.iter().take(NAMED).map(one).collect();
+                format!("{changed} of {all} changed: {}", named.join("; "))
+            }
         }
     }
 

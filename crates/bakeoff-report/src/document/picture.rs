@@ -7,17 +7,21 @@
 use std::cmp::Reverse;
 
 use bakeoff_core::read_write_split::Side;
-use bakeoff_core::stats::and;
 use bakeoff_core::stats::rounds::Preference;
-use bakeoff_core::units::{capitalized, figure_text};
+use bakeoff_core::stats::{self, Figure, and};
+use bakeoff_core::units::{capitalized, figure_text, plural};
 
 use super::outages;
 use crate::derive::comparison::Comparison;
 use crate::derive::headline::counted;
 use crate::derive::judgement::{self, JudgedAs, Judgement};
 use crate::derive::leader::{deciding, rankings_text};
+use crate::model::changed_keys::ChangedKeys;
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
+
+/// Largest limit of the machine that is drawn, as a multiple of the best median. One further away explains nothing.
+const LIMIT_MAX: f64 = 20.0;
 
 /// The picture of one workload and load: throughput, and the deciding latency.
 #[derive(Debug, Clone)]
@@ -144,8 +148,63 @@ fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
         order: rankings_text(of).filter(|_| !is_gate),
         is_gate,
         dot: "a trial",
-        panels: panels.into_iter().map(|quantity| panel(of, quantity, order)).collect(),
+        panels: panels
+            .into_iter()
+            .map(|quantity| panel(of, quantity, order))
+            .chain(power_cuts(of, order))
+            .collect(),
     }
+}
+
+/// Returns the panel of what each system lost in power cuts, a dot for each trial; `None` if the power was not cut.
+fn power_cuts(of: &Comparison, order: &[usize]) -> Option<Panel> {
+    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
+    contenders.sort_by_key(|one| order.iter().position(|look| *look == one.look));
+    let rows: Vec<Row> = contenders.into_iter().filter_map(power_cuts_row).collect();
+    (!rows.is_empty()).then(|| Panel {
+        title: "Acknowledged keys changed by power cuts".to_owned(),
+        better: Preference::Less,
+        unit: " keys",
+        rows,
+        leader: None,
+        limit: None,
+        says: "A dot is a trial; its keys are lost, or have older or wrong values.".to_owned(),
+    })
+}
+
+fn power_cuts_row(of: &Contender) -> Option<Row> {
+    let audits = of.trials.iter().flat_map(|trial| {
+        let audits = trial.verdicts.audits.iter();
+        audits.filter_map(move |audit| Some((trial, audit, audit.power_cuts?)))
+    });
+    let (mut dots, mut cuts) = (Vec::new(), 0);
+    for (trial, audit, made) in audits {
+        let changed = ChangedKeys::found_by(audit).all();
+        cuts += made.cuts;
+        dots.push(Dot {
+            value: changed as f64,
+            valid: true,
+            says: format!(
+                "{}, trial {:02}: {} in {}",
+                of.system,
+                trial.number,
+                plural(changed, "key"),
+                plural(made.cuts.into(), "power cut")
+            ),
+        });
+    }
+    let values = dots.iter().map(|dot| Figure::Value(dot.value));
+    let median = stats::summary(values).median.value();
+    (!dots.is_empty()).then(|| Row {
+        system: of.system.clone(),
+        sub: plural(cuts.into(), "power cut"),
+        look: of.look,
+        median,
+        value: median.map_or_else(String::new, number),
+        dots,
+        bar: None,
+        published: Vec::new(),
+    })
 }
 
 /// Returns the latency next to throughput: the deciding one, or a high percentile.
@@ -178,7 +237,8 @@ fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
         .iter()
         .map(|one| {
             let bar = leader.and_then(|(leader, median)| {
-                let pair = pair(&judged, &leader.system, &one.system)?;
+                let pair =
+                    pair(&judged, &leader.system, &one.system).filter(|pair| !has_too_few(pair))?;
                 let answer = pair.answer?;
                 let answer = if pair.a == one.system { answer } else { answer.turned() };
                 let (low, high) = answer.interval;
@@ -188,13 +248,17 @@ fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
         })
         .collect();
     let is_rate = better == Preference::More;
+    let most = rows.iter().filter_map(|row| row.median).fold(0.0, f64::max);
     Panel {
         title: title(of, quantity),
         better,
         unit: if is_rate { " per second" } else { " ms" },
         says: leader.map_or_else(String::new, |(leader, _)| says(&judged, leader, &contenders)),
         leader: leader.map(|(one, median)| (one.system.clone(), median)),
-        limit: (quantity == Quantity::ThroughputMean).then(|| limit(of)).flatten(),
+        limit: (quantity == Quantity::ThroughputMean)
+            .then(|| limit(of))
+            .flatten()
+            .filter(|limit| limit.per_second <= LIMIT_MAX * most),
         rows,
     }
 }
@@ -273,6 +337,11 @@ pub(crate) fn number(value: f64) -> String {
     figure_text(value)
 }
 
+/// Returns true if too few trials compare: they could not have shown even a tenfold difference. Such a pair has no bar.
+fn has_too_few(of: &Judgement) -> bool {
+    matches!(of.verdict, JudgedAs::NoneShown { min_detectable } if min_detectable > 10.0)
+}
+
 /// Returns what the bars show: `zookeeper's bar ends left of etcd's line: the difference is proven.`
 fn says(judged: &[&Judgement], leader: &Contender, contenders: &[&Contender]) -> String {
     let (mut proven, mut not_shown, mut few) = (Vec::new(), Vec::new(), Vec::new());
@@ -281,7 +350,7 @@ fn says(judged: &[&Judgement], leader: &Contender, contenders: &[&Contender]) ->
         let name = one.system.as_str();
         match pair.verdict {
             JudgedAs::Higher | JudgedAs::Lower => proven.push(name),
-            JudgedAs::NoneShown { min_detectable } if min_detectable > 10.0 => few.push(name),
+            _ if has_too_few(pair) => few.push(name),
             _ => not_shown.push(name),
         }
     }

@@ -10,7 +10,7 @@ use crate::document::table::{Column, Table, Tone};
 /// Narrowest bar that shows a difference.
 const BAR_MIN: usize = 10;
 const BAR_MAX: usize = 48;
-/// Longest name of a system.
+/// Longest name of a system on a narrow terminal; a quarter of a wider one.
 const NAME_MAX: usize = 16;
 
 /// Returns a line with the headings, and one for each system, within `width` columns. Each has the tone of its text.
@@ -18,7 +18,7 @@ const NAME_MAX: usize = 16;
 pub(super) fn bars(of: &Picture, figures: &Table, width: usize) -> Vec<(Tone, String)> {
     let Some(panel) = of.panels.first() else { return Vec::new() };
     let names = panel.rows.iter().map(|row| row.system.chars().count()).max().unwrap_or(0);
-    let names = names.min(NAME_MAX);
+    let names = names.min(NAME_MAX.max(width / 4));
     let all: Vec<&Column> = figures.groups.iter().flatten().collect();
     // Room is short in a line.
     let head = |column: &Column| column.head.join(" ").replace(" per operation", "/op");

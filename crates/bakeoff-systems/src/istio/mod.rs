@@ -67,7 +67,7 @@ impl System for Istio {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
-            starts_besides: true,
+            starts_adjacent: true,
             in_kubernetes: Some(InKubernetes {
                 does: KubernetesRole::Controls(Plane::Istio),
                 carries: &[],

@@ -8,6 +8,7 @@ pub mod folder;
 pub mod misfits;
 mod origin;
 pub mod progress;
+mod quiet;
 pub mod refusals;
 mod slow_consumers;
 mod start_failures;
@@ -131,6 +132,11 @@ impl Runner<'_> {
         }
         contenders::send_programs(&prepared.contenders, fleet)?;
         slow_consumers::warnings(&study).iter().for_each(|warning| warnings::warn(warning));
+        if fleet.placed().is_none() && !prepared.environment.shared_machine {
+            let work = bakeoff_host::other_work(quiet::WINDOW, self.interrupted);
+            let warning = work.and_then(|work| quiet::warning(&work, &study));
+            warning.iter().for_each(|warning| warnings::warn(warning));
+        }
         let environment = &mut prepared.environment;
         fleet.describe(environment)?;
         let of = (&study, &*folder.path);

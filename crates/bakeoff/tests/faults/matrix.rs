@@ -149,7 +149,7 @@ pub(crate) static ELSEWHERE: &[SeparateTest] = &[
         follows: "check `linearizability`: the fewest operations that show it; honest canaries pass",
         test: (
             "bakeoff/tests/commands/linearizability.rs",
-            "each_violation_is_caught_beside_honest_canaries",
+            "each_violation_is_caught_next_to_honest_canaries",
         ),
     },
     SeparateTest {

@@ -28,7 +28,7 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     let tests: [(&str, Case, Test); 6] = [
         ("control_plane_that_never_programs_its_proxy_is_reported", ALONE, never_programmed),
         ("too_little_cpu_to_start_is_reported", WITH_CONSUL, too_little_cpu),
-        ("both_are_loaded_and_verified_beside_the_application_alone", BOTH, both),
+        ("both_are_loaded_and_verified_next_to_the_application_alone", BOTH, both),
         ("too_little_memory_to_start_is_reported", WITH_CONSUL, too_little_memory),
         ("proxies_reconfigured_under_load_are_reported", WITH_CONSUL, reconfigured),
         ("an_application_that_is_slow_is_slow_through_the_gateway", WITH_CONSUL, slow),

@@ -35,7 +35,7 @@ const NAMES: f64 = 172.0;
 /// Width that the median takes on the right of a panel.
 const VALUES: f64 = 110.0;
 
-const STYLE: &str = "text{fill:#16191d}.head{font-weight:700;letter-spacing:-.6px}.h58{font-size:58px}.h50{font-size:50px}.h42{font-size:42px}\
+const STYLE: &str = "text{fill:#16191d}.head{font-weight:700;letter-spacing:-.6px}.h58{font-size:58px}.h50{font-size:50px}.h42{font-size:42px}.h34{font-size:34px}.h28{font-size:28px}\
 .say{font-size:28px}.b{font-size:25px;font-weight:700}.n,.tick{font-size:22px;fill:#535b64}.v{font-size:28px;font-weight:700}\
 .grid{stroke:#e6e9ec;stroke-width:2}.zero{stroke:#535b64;stroke-width:2;fill:none}.lead{stroke:#16191d;stroke-width:2}\
 .cap{stroke:#16191d;stroke-width:2.5;stroke-dasharray:3 5}.bar{stroke:#16191d;stroke-width:3.5}\
@@ -80,7 +80,7 @@ pub fn card(report: &Report) -> String {
     }
     let support = report.headline.support.join(" ");
     // The picture's titles begin at 296.
-    let room = ((300.0 - y) / 36.0).clamp(1.0, 2.0) as usize;
+    let room = ((300.0 - y) / 36.0).clamp(0.0, 2.0) as usize;
     for line in wrap(&support, RIGHT - LEFT, SUPPORT, false, room) {
         text("say", LEFT, y + 4.0 - size * 0.3, "start", &line);
         y += 36.0;
@@ -97,15 +97,16 @@ pub fn card(report: &Report) -> String {
     svg
 }
 
-/// Returns the size and the lines of the heading.
+/// Returns the size and the lines of the heading. A condition at its end is never cut, so long headings have smaller
+/// letters.
 fn headline(verdict: &str) -> (f64, Vec<String>) {
-    for size in [58.0, 50.0] {
+    for (size, most) in [(58.0, 2), (50.0, 2), (42.0, 3), (34.0, 4)] {
         let lines = wrap(verdict, RIGHT - LEFT, size, true, usize::MAX);
-        if lines.len() <= 2 {
+        if lines.len() <= most {
             return (size, lines);
         }
     }
-    (42.0, wrap(verdict, RIGHT - LEFT, 42.0, true, 3))
+    (28.0, wrap(verdict, RIGHT - LEFT, 28.0, true, 5))
 }
 
 /// Returns the legend below the picture.
@@ -114,13 +115,19 @@ fn note(picture: &Picture, report: &Report) -> String {
     let leader = picture.panels.first().and_then(|panel| panel.leader.as_ref());
     let rows = picture.panels.first().map_or(0, |panel| panel.rows.len());
     let more = rows.saturating_sub(SYSTEMS);
-    let mut parts = vec![match report.pictures.len() {
-        1 => format!("Dots: {dots}"),
-        loads => format!("{}, 1 of {loads} loads. Dots: {dots}", picture.place),
-    }];
+    let loads = match report.pictures.len() {
+        1 => String::new(),
+        loads => format!(", 1 of {loads} loads"),
+    };
+    // The first words explain the load, the others what a client does under it.
+    let load = picture.load.split(':').next().unwrap_or_default();
+    let mut parts = vec![format!("{} ({load}){loads}", picture.place)];
     if !verification::all_are_valid(report) {
         parts.push(format!("trials valid: {}", verification::trials(report)));
     }
+    parts.push(format!("dots: {dots}"));
+    let limit = picture.panels.iter().find_map(|panel| panel.limit.as_ref());
+    parts.extend(limit.map(|limit| format!("dashes: {}", limit.name)));
     parts.extend(
         leader.map(|(name, _)| format!("bar: 95 % interval against {name}'s median, the line")),
     );

@@ -1,4 +1,5 @@
-//! Throughput against p99 response time, a curve for each system: what a load costs in latency.
+//! Throughput against response time, a curve for each system: what a load costs in latency. The percentile is the highest
+//! one that all systems have.
 //!
 //! A workload has a curve if it ran under three loads or more, or under one with as many numbers of clients. It answers
 //! sizing questions: how much a system does before its answers become late.
@@ -29,9 +30,15 @@ struct Spot {
     load: String,
     /// Verified operations per second.
     rate: f64,
-    /// p99 response time, in milliseconds.
-    p99: f64,
+    /// Response time, in milliseconds.
+    latency: f64,
 }
+
+/// Percentiles of a curve, the best one first.
+const POINTS: [Point; 4] = [Point::P99, Point::P95, Point::P90, Point::P50];
+
+/// A system's place in the study, its name, and its loads.
+type SystemCurve<'a> = (usize, &'a str, Vec<Spot>);
 
 /// Returns the curves of the deciding workload; empty unless each of its systems has one.
 pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
@@ -42,40 +49,41 @@ pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
         .filter(|one| one.workload.name == workload && one.was_run() && !one.is_split())
         .filter(|one| one.load.find.is_none())
         .collect();
-    let systems: Vec<(usize, &str, Vec<Spot>)> = report
-        .header
-        .study
-        .systems
-        .iter()
-        .enumerate()
-        .map(|(look, system)| (look, system.name.as_str(), spots(&run, look)))
-        .filter(|(.., spots)| spots.len() >= LOADS)
-        .collect();
-    let has_curve = |one: &Contender| systems.iter().any(|(_, name, _)| *name == one.system);
-    if !deciding.contenders.iter().all(has_curve) {
+    let of_point = |point: Point| {
+        let systems = report.header.study.systems.iter().enumerate();
+        let systems: Vec<SystemCurve<'_>> = systems
+            .map(|(look, system)| (look, system.name.as_str(), spots(&run, look, point)))
+            .filter(|(.., spots)| spots.len() >= LOADS)
+            .collect();
+        let has_curve = |one: &Contender| systems.iter().any(|(_, name, _)| *name == one.system);
+        deciding.contenders.iter().all(has_curve).then_some((point, systems))
+    };
+    let Some((point, systems)) = POINTS.into_iter().find_map(of_point) else {
         return String::new();
-    }
+    };
+    let name_of_point = point.name();
     let all = || systems.iter().flat_map(|(.., spots)| spots);
     let rates: Vec<f64> = all().map(|spot| spot.rate).collect();
-    let latencies: Vec<f64> = all().map(|spot| spot.p99).collect();
+    let latencies: Vec<f64> = all().map(|spot| spot.latency).collect();
     let x = FRAME.across(Axis::fitting(Unit::Count, &rates, 5));
     let y = Axis::fitting(Unit::Latency, &latencies, 5).between(BOTTOM, FRAME.top);
     let log = if x.is_log() { " (logarithmic)" } else { "" };
     let mut svg = FRAME.with_axes(&x, &y, BOTTOM, &format!("verified operations per second{log}"));
     let (mut rows, mut summaries) = (Vec::new(), Vec::new());
     for (look, name, spots) in &systems {
-        svg.path(&stroke(*look), spots.iter().map(|spot| (x.at(spot.rate), y.at(spot.p99))));
+        svg.path(&stroke(*look), spots.iter().map(|spot| (x.at(spot.rate), y.at(spot.latency))));
         for spot in spots {
-            let p99 = Quantity::Response(Point::P99).text(Figure::Value(spot.p99));
+            let latency = Quantity::Response(point).text(Figure::Value(spot.latency));
             let rate = figure_text(spot.rate);
-            let says = format!("{name}, {}: {rate}/s, p99 {p99}", spot.load);
-            svg.mark(*look, "", x.at(spot.rate), y.at(spot.p99), &says);
-            rows.push(vec![(*name).to_owned(), spot.load.clone(), rate, p99]);
+            let says = format!("{name}, {}: {rate}/s, {name_of_point} {latency}", spot.load);
+            svg.mark(*look, "", x.at(spot.rate), y.at(spot.latency), &says);
+            rows.push(vec![(*name).to_owned(), spot.load.clone(), rate, latency]);
         }
         if let Some(last) = spots.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)) {
-            let p99 = Quantity::Response(Point::P99).text(Figure::Value(last.p99));
+            let latency = Quantity::Response(point).text(Figure::Value(last.latency));
             let most = figure_text(last.rate);
-            summaries.push(format!("{name}: most {most} per second, with p99 {p99}"));
+            summaries
+                .push(format!("{name}: most {most} per second, with {name_of_point} {latency}"));
         }
     }
     let entries = systems.iter().map(|(look, name, _)| {
@@ -85,12 +93,12 @@ pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
         });
         (swatch, (*name).to_owned())
     });
-    let title = format!("{workload}: throughput against p99 response time");
+    let title = format!("{workload}: throughput against {name_of_point} response time");
     let how = "A mark is a load: the medians of its valid trials. Right and low is better. Lines join \
                the loads from light to heavy.";
-    let head = ["system", "load", "operations per second", "p99"].map(str::to_owned);
+    let head = ["system", "load", "operations per second", name_of_point].map(str::to_owned);
     let drawn = figure(
-        "p99 response time at each load",
+        &format!("{name_of_point} response time at each load"),
         &legend(&entries.collect::<Vec<_>>()),
         &svg.finish(&title, &summaries.join("; ")),
         how,
@@ -103,8 +111,8 @@ pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
     )
 }
 
-/// Returns a system's loads with a throughput and a p99, from light to heavy.
-fn spots(run: &[&Comparison], look: usize) -> Vec<Spot> {
+/// Returns a system's loads with a throughput and this percentile, from light to heavy.
+fn spots(run: &[&Comparison], look: usize, point: Point) -> Vec<Spot> {
     let mut found = Vec::new();
     for of in run {
         let Some(one) = of.contenders.iter().find(|one| one.look == look) else { continue };
@@ -113,8 +121,8 @@ fn spots(run: &[&Comparison], look: usize) -> Vec<Spot> {
         for (nth, clients) in clients.iter().enumerate() {
             let stage = is_sweep.then_some(nth);
             let value = |quantity| Contender::shown_of(one, quantity, stage).value();
-            let at = (value(Quantity::ThroughputMean), value(Quantity::Response(Point::P99)));
-            let (Some(rate), Some(p99)) = at else { continue };
+            let at = (value(Quantity::ThroughputMean), value(Quantity::Response(point)));
+            let (Some(rate), Some(latency)) = at else { continue };
             let name = &of.load.name;
             let (weight, load) = match of.load.arrivals.rate() {
                 Some(offered) => (offered, format!("{name}, {}/s offered", figure_text(offered))),
@@ -123,7 +131,7 @@ fn spots(run: &[&Comparison], look: usize) -> Vec<Spot> {
                     format!("{name}, {}", bakeoff_core::units::plural((*clients).into(), "client")),
                 ),
             };
-            found.push((of.is_open(), weight, Spot { load, rate, p99 }));
+            found.push((of.is_open(), weight, Spot { load, rate, latency }));
         }
     }
     // Closed loads by their clients, then open loads by their rates.

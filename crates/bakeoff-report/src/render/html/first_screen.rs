@@ -13,8 +13,10 @@ use crate::document::table::Table;
 use crate::document::{self, verification, words};
 
 use super::page::{Section, details, escape, list, paragraph, stacking_table, table};
-use super::{curve, picture, violation};
+use super::{curve, outages, picture, violation};
 
+/// Sentences that support the answer; the rest is folded.
+const SUPPORT_MAX: usize = 3;
 /// Longest part of a warning in its line; the rest is folded.
 const WARNING: usize = 111;
 
@@ -27,7 +29,10 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
         escape(&words::when(report)),
         escape(&report.headline.verdict)
     );
-    html.push_str(&paragraph("support", &report.headline.support.join(" ")));
+    let (shown, more) =
+        report.headline.support.split_at(report.headline.support.len().min(SUPPORT_MAX));
+    html.push_str(&paragraph("support", &shown.join(" ")));
+    html.push_str(&folded("More on the answer", more));
     html.extend(report.violations.iter().map(violation::figure));
     html.push_str(&list("conclusion", &report.conclusion));
     html.push_str(&charts.drawn);
@@ -86,7 +91,9 @@ pub(super) struct Charts {
 /// Returns the pictures of the loads that the screen shows in full, and the curve of the deciding workload.
 pub(super) fn charts(report: &Report) -> Charts {
     let shown = &report.pictures[..document::shown_in_full(report)];
-    let mut drawn: String = shown.iter().map(|one| picture::picture(one, 2)).collect();
+    // The time line of a fault explains its dots, so it comes first.
+    let mut drawn = report.deciding().map_or_else(String::new, outages::time_line);
+    drawn.extend(shown.iter().map(|one| picture::picture(one, 2)));
     if !shown.is_empty() {
         drawn.push_str(&picture::legend(shown));
     }
@@ -119,6 +126,10 @@ pub(super) fn contents(sections: &[Section]) -> String {
         let _ = write!(html, "<li><a href=\"#{id}\">{heading}</a><span>{answer}</span></li>");
     }
     html.push_str("</ol></nav>");
+    html.push_str(&paragraph(
+        "paper",
+        "On paper: the answer, all figures and every trial. The page has the rest.",
+    ));
     html
 }
 

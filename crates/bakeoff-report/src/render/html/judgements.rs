@@ -26,6 +26,12 @@ pub(super) fn section(report: &Report) -> String {
         html.push_str(&format!("<article><h3>{}</h3>", escape(&place(comparison))));
         match tables::judgements(comparison) {
             Some(judged) => {
+                let family = comparison.judgements.iter().map(|one| one.family).max().unwrap_or(0);
+                let how = format!(
+                    "Bars: 95 % intervals, corrected for {family} comparisons. Thick with a round \
+                     mark: a difference is shown."
+                );
+                html.push_str(&paragraph("how", &how));
                 html.push_str("<div class=\"charts\">");
                 html.push_str(&charts(comparison));
                 html.push_str("</div>");
@@ -88,10 +94,5 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
     let words: Vec<String> = judged.iter().map(|one| one.words()).collect();
     let what = judged.first().map_or(String::new(), |one| one.what());
     let title = format!("Ratio of {what}, {}", place(of));
-    let family = judged.first().map_or(0, |one| one.family);
-    let how = format!(
-        "Bars: 95 % intervals, corrected for {family} comparisons. Thick with a round mark: a \
-         difference is shown."
-    );
-    super::page::figure(&title, "", &svg.finish(&title, &words.join("; ")), &how, "")
+    super::page::figure(&title, "", &svg.finish(&title, &words.join("; ")), "", "")
 }

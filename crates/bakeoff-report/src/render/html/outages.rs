@@ -52,7 +52,8 @@ fn load(of: &Comparison) -> String {
     for fault in &of.outages {
         let heading = capitalized(&fault.fault.text());
         html.push_str(&format!("<h3>{}</h3><div class=\"charts\">", escape(&heading)));
-        html.extend(CHARTS.iter().map(|one| chart(one, of, fault)));
+        // One legend serves all charts of a fault.
+        html.extend(CHARTS.iter().enumerate().map(|(nth, one)| chart(one, of, fault, nth == 0)));
         html.push_str("</div>");
         let caption = format!("{}, {}", fault.fault.name, place(of));
         html.push_str(&table(&caption, &outages::table(fault)));
@@ -60,7 +61,14 @@ fn load(of: &Comparison) -> String {
     html
 }
 
-fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
+/// Returns the successes around the first fault, for the first screen; empty without faults.
+pub(super) fn time_line(of: &Comparison) -> String {
+    of.outages.first().map_or_else(String::new, |fault| {
+        format!("<div class=\"curve\">{}</div>", chart(&CHARTS[0], of, fault, true))
+    })
+}
+
+fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages, with_legend: bool) -> String {
     let title = format!("{}: {}", of.fault.name, chart.title.replace("{tail}", of.tail));
     let systems: Vec<(&SystemOutages, Vec<Vec<Point>>)> = of
         .systems
@@ -110,7 +118,8 @@ fn chart(chart: &Chart, comparison: &Comparison, of: &FaultOutages) -> String {
     entries.push((swatch(|svg| svg.rect("band", 1.0, 1.0, 28.0, 12.0)), "the fault".to_owned()));
     let count: usize = of.systems.iter().map(|one| one.injections.len()).sum();
     let says = format!("{count} injections, aligned at the fault, under {}", comparison.place());
-    figure(&title, &legend(&entries), &svg.finish(&title, &says), note, "")
+    let legend = if with_legend { legend(&entries) } else { String::new() };
+    figure(&title, &legend, &svg.finish(&title, &says), note, "")
 }
 
 /// Returns begin and end of each fault, in seconds since the first. The faults of a sequence and the effects of one fault

@@ -374,7 +374,7 @@ fn place_table(of: &Group<'_>, place: &str) -> String {
             system = escape(&one.system),
             version = escape(&one.version),
             folder = run.folder,
-            when = escape(day(&run.when)),
+            when = escape(moment(&run.when)),
             rate = escape(&one.rate_text),
             look = one.look,
             p99 = escape(&one.p99),
@@ -386,9 +386,10 @@ fn place_table(of: &Group<'_>, place: &str) -> String {
     html
 }
 
-/// Returns the first part of a moment: `27 November 2026`.
-fn day(when: &str) -> &str {
-    when.split(',').next().unwrap_or_default()
+/// Returns a moment without what follows it: `27 November 2026, 20:24 UTC`.
+fn moment(when: &str) -> &str {
+    let end = when.match_indices(',').nth(1).map_or(when.len(), |(at, _)| at);
+    &when[..end]
 }
 
 /// Returns the table of runs with their records and the commands that repeat them.

@@ -23,6 +23,10 @@ const CUT: f64 = 0.885;
 const BEYOND: f64 = 0.965;
 /// Ratio of the limit to the end of the axis up to which the axis is extended to the limit.
 const NEAR: f64 = 1.25;
+/// Width of a digit of a tick on the page's narrowest row, as a share of the width.
+const TICK_DIGIT: f64 = 0.023;
+/// The same in the share image, before its scale.
+const TICK_DIGIT_LENGTH: f64 = 7.0;
 /// Distance of dots that would touch, as a share of the width.
 const TOUCH: f64 = 0.024;
 
@@ -202,7 +206,18 @@ impl<'a> Strip<'a> {
         let mut to = String::new();
         let end = self.axis.at(f64::INFINITY);
         self.line(&mut to, "zero", (0.0, 0.0), (end, 0.0));
+        let digit = match self.across {
+            RowWidth::Page => TICK_DIGIT,
+            RowWidth::Units { width, scale, .. } => TICK_DIGIT_LENGTH * scale / width,
+        };
+        let mut free_from = f64::NEG_INFINITY;
         for (x, text) in self.axis.ticks() {
+            // Texts never touch; a tick without room has none.
+            let half = digit * text.chars().count() as f64 / 2.0;
+            if x - half < free_from {
+                continue;
+            }
+            free_from = x + half + digit;
             let (x, y) = (self.x(x), short(self.long(16.0)));
             let _ = write!(
                 to,

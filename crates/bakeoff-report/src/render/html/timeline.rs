@@ -21,7 +21,7 @@ use super::frame::Frame;
 use super::page::{details, escape, paragraph};
 use super::place;
 use super::scale::{Axis, Unit};
-use super::svg::{Svg, legend, stroke, swatch};
+use super::svg::{LOOKS, Svg, legend, stroke, swatch};
 
 const FRAME: Frame = Frame { width: 380.0, left: 66.0, right: 370.0, top: 0.0 };
 /// Height of the bar with the names of a trial's parts.
@@ -125,7 +125,7 @@ impl Panel {
                 let lines = of.machine.iter().enumerate();
                 lines.map(|(nth, (_, line))| drawing(&stroke(nth + 4), line)).collect()
             }
-            _ => classes(of)
+            _ => classes(of, look)
                 .into_iter()
                 .zip(&of.nodes)
                 .filter_map(|(class, node)| Some(drawing(&class, self.of_node(node)?)))
@@ -136,12 +136,13 @@ impl Panel {
     }
 }
 
-/// Returns the class of each node's lines. The generator has its own.
-fn classes(of: &Timeline) -> Vec<String> {
-    let mut looks = 0..;
+/// Returns the class of each node's lines. Nodes have the colour of their system and differ by dashes. The generator has
+/// its own.
+fn classes(of: &Timeline, look: usize) -> Vec<String> {
+    let mut dashes = 0..;
     let class = |node: &UsageLines| match node.name == GENERATOR {
         true => "line generator".to_owned(),
-        false => stroke(looks.next().unwrap_or(0)),
+        false => format!("line s{} d{}", look % LOOKS, dashes.next().unwrap_or(0) % LOOKS),
     };
     of.nodes.iter().map(class).collect()
 }
@@ -288,7 +289,7 @@ fn nodes(of: &Contender) -> String {
     let Some(timeline) = seen.max_by_key(|timeline| timeline.nodes.len()) else {
         return String::new();
     };
-    let nodes = classes(timeline).into_iter().zip(&timeline.nodes);
+    let nodes = classes(timeline, of.look).into_iter().zip(&timeline.nodes);
     let nodes = nodes.filter(|(_, node)| node.name != GENERATOR);
     let nodes = nodes.map(|(class, node)| (across(class), node.name.clone()));
     let machine = timeline.machine.iter().enumerate();

@@ -96,7 +96,7 @@ fn chart(trend: &Trend, of: &Series) -> String {
     let count = trend.runs.len() as f64;
     let across = FRAME.across(Axis::stretch(Unit::Count, 0.5, count + 0.5, 6));
     let x = |point: usize| across.at(of.points[point].0 as f64 + 1.0);
-    let mut svg = FRAME.with_axes(&across, &up, BOTTOM, "run");
+    let mut svg = FRAME.with_axes(&across, &up, BOTTOM, &format!("run, {}", trend.dates()));
     for (point, (_, figure)) in of.points.iter().enumerate() {
         let (top, bottom) = (up.at(figure.max * percent), up.at(figure.min * percent));
         svg.line(&format!("whisker s{}", of.key.look % 8), x(point), top, x(point), bottom);
