@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bakeoff_core::trial_samples::{Column, Command};
 
@@ -36,7 +36,7 @@ pub fn other_work(window: Duration, interrupted: &AtomicBool) -> Option<OtherWor
     let time = |row: &[(Column, f64)], of: Column| {
         row.iter().find(|(column, _)| *column == of).map(|(_, seconds)| *seconds)
     };
-    let (begun, scan, before) = (Instant::now(), Scan::take(0.0), machine.sample());
+    let (begun, scan, before) = (bakeoff_clock::now(), Scan::take(0.0), machine.sample());
     while begun.elapsed() < window && !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(STEP);
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn interrupt_ends_the_observation() {
-        let begun = Instant::now();
+        let begun = bakeoff_clock::now();
         other_work(Duration::from_secs(600), &AtomicBool::new(true));
         assert!(begun.elapsed() < Duration::from_secs(60));
     }

@@ -30,6 +30,8 @@ const ROWS: (f64, f64) = (334.0, 500.0);
 const BOLD: f64 = 25.0;
 const SUPPORT: f64 = 28.0;
 const NOTE: f64 = 22.0;
+/// Distance of names from the panel.
+const GAP: f64 = 16.0;
 /// Width that names take on the left.
 const NAMES: f64 = 172.0;
 /// Width that the median takes on the right of a panel.
@@ -80,9 +82,10 @@ pub fn card(report: &Report) -> String {
     }
     let support = report.headline.support.join(" ");
     // The picture's titles begin at 296.
-    let room = ((300.0 - y) / 36.0).clamp(0.0, 2.0) as usize;
+    y += 4.0 - size * 0.3;
+    let room = ((290.0 - y) / 36.0 + 1.0).clamp(1.0, 2.0) as usize;
     for line in wrap(&support, RIGHT - LEFT, SUPPORT, false, room) {
-        text("say", LEFT, y + 4.0 - size * 0.3, "start", &line);
+        text("say", LEFT, y, "start", &line);
         y += 36.0;
     }
     let shown = report.pictures.first();
@@ -138,20 +141,24 @@ fn note(picture: &Picture, report: &Report) -> String {
 }
 
 fn panels(picture: &Picture) -> String {
-    let left = LEFT + NAMES;
+    // A single panel leaves room for long names.
+    let longest = picture.panels.iter().flat_map(|panel| &panel.rows);
+    let longest = longest.map(|row| width(&row.system, BOLD, true) + GAP).fold(NAMES, f64::max);
+    let names = if picture.panels.len() == 1 { longest.min(2.0 * NAMES) } else { NAMES };
+    let left = LEFT + names;
     let spans = match picture.panels.len() {
         1 => vec![(left, RIGHT - VALUES - left)],
         _ => vec![(left, 400.0), (left + 400.0 + VALUES + 60.0, 220.0)],
     };
     let mut svg = String::new();
     for (number, (panel, (left, width))) in picture.panels.iter().zip(spans).enumerate() {
-        panel_at(&mut svg, panel, left, width, number == 0);
+        panel_at(&mut svg, panel, left, width, (number == 0).then_some(names));
     }
     svg
 }
 
-/// Draws a panel. `named`: with the systems' names on its left.
-fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
+/// Draws a panel. `names`: the width of the systems' names on its left.
+fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, names: Option<f64>) {
     let rows = &of.rows[..of.rows.len().min(SYSTEMS)];
     let height = (ROWS.1 - ROWS.0) / rows.len().max(1) as f64;
     let scale = SCALE.min(height / ROW);
@@ -173,8 +180,8 @@ fn panel_at(svg: &mut String, of: &Panel, left: f64, width: f64, named: bool) {
             svg,
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{value}</text>"
         );
-        if named {
-            let name = escape(&fitted(&row.system, NAMES - 16.0, BOLD));
+        if let Some(names) = names {
+            let name = escape(&fitted(&row.system, names - GAP, BOLD));
             let (x, y) = (short(LEFT), short(middle));
             let _ = write!(svg, "<text class=\"b\" x=\"{x}\" y=\"{y}\">{name}</text>");
         }
