@@ -217,7 +217,7 @@ fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
     let cells = || rows.iter().filter_map(|row| row.get(column)).filter_map(Cell::figure);
     let short = |cell: &str| {
         cell.chars().count() <= 24
-            && cell.starts_with(|first: char| first.is_ascii_digit() || "–<>-".contains(first))
+            && cell.starts_with(|first: char| first.is_ascii_digit() || "–<>-×".contains(first))
     };
     column > 0 && cells().any(|cell| cell != "–") && cells().all(short)
 }

@@ -114,6 +114,8 @@ pub(super) fn legend(of: &[Picture]) -> String {
     if panels().any(|panel| panel.leader.is_some()) {
         let lead = "<line class=\"lead\" x1=\"13\" x2=\"13\" y1=\"0\" y2=\"16\"/>";
         add(lead, "the leader's median".to_owned());
+    }
+    if rows().any(|row| row.bar.is_some()) {
         let bar = "<path class=\"bar\" d=\"M2 8H24M2 3V13M24 3V13\"/>";
         add(bar, "95 % interval against that median".to_owned());
     }
