@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::peers::fetch::{self, Program};
-use super::tidy::documents::{ROOT_PAGES, SUMMARY, pages, resolve};
+use super::tidy::documents::{ROOT_PAGES, SUMMARY, lines, normal, pages, resolve};
 use super::{Failure, root, run};
 
 /// Version of mdbook that is installed if none is on `PATH`.
@@ -99,11 +99,7 @@ fn staged(path: &str) -> &str {
 fn relinked(page: &str, text: &str, linked: &mut BTreeSet<String>) -> String {
     let up = "../".repeat(staged(page).matches('/').count());
     let mut moved = String::new();
-    let mut is_code = false;
-    for line in text.lines() {
-        if line.starts_with("```") {
-            is_code = !is_code;
-        }
+    for (line, is_code) in lines(text) {
         let mut rest = line;
         while let Some((before, (target, after))) = rest
             .split_once("](")
@@ -177,20 +173,6 @@ fn html(folder: &Path, files: &mut Vec<(PathBuf, String)>) -> Result<(), Failure
         }
     }
     Ok(())
-}
-
-/// Returns a path without `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

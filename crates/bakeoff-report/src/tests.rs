@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use crate::load_json::LoadOutput;
-use crate::render::comparison::ComparisonJson;
+use crate::render::comparison::RunComparisonJson;
 use crate::render::history::Run;
 use crate::render::json::run::ReportJson;
 use crate::render::trend::TrendJson;
@@ -97,7 +97,7 @@ fn schemas_follow_from_the_types() {
     check_schema::<ChainedLine>("record", "A line of a bakeoff record", RECORD_PAGES);
     check_schema::<LoadOutput>("load", "`bakeoff load --json`", LOAD_PAGES);
     check_schema::<ReportJson<'_>>("run", "`bakeoff run --json`", &[]);
-    check_schema::<ComparisonJson<'_>>("compare", "`bakeoff compare --json`", &[]);
+    check_schema::<RunComparisonJson<'_>>("compare", "`bakeoff compare --json`", &[]);
     check_schema::<Vec<Run>>("history", "`bakeoff history --json`", &[]);
     check_schema::<TrendJson<'_>>("trend", "`bakeoff history --trend STUDY --json`", &[]);
 }

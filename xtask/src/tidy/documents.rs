@@ -214,17 +214,19 @@ fn too_long(path: &str, text: &str) -> Option<String> {
     (lines > max).then(|| format!("{path} has {lines} lines; the limit is {max}"))
 }
 
+/// Returns the lines of a page, and true for those of code blocks.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut is_code = false;
+    text.lines().map(move |line| {
+        is_code ^= line.starts_with("```");
+        (line, is_code)
+    })
+}
+
 /// Returns the links of a page outside of code blocks.
 fn links(text: &str) -> Vec<Link<'_>> {
     let mut links = Vec::new();
-    let mut is_code = false;
-    for line in text.lines() {
-        if line.starts_with("```") {
-            is_code = !is_code;
-        }
-        if is_code {
-            continue;
-        }
+    for (line, _) in lines(text).filter(|(_, is_code)| !is_code) {
         for (at, _) in line.match_indices("](") {
             let text = line[..at].rsplit('[').next().unwrap_or_default();
             let target = line[at + 2..].split(')').next().unwrap_or_default();
@@ -244,16 +246,19 @@ pub(crate) fn resolve(page: &str, target: &str) -> Option<(String, String)> {
         "" => PathBuf::from(page),
         file => Path::new(page).parent().unwrap_or(Path::new("")).join(file),
     };
+    Some((normal(&path).to_string_lossy().into_owned(), anchor.to_owned()))
+}
+
+/// Returns a path without `..`.
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut kept = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => {
-                kept.pop();
-            }
+            Component::ParentDir => _ = kept.pop(),
             part => kept.push(part),
         }
     }
-    Some((kept.to_string_lossy().into_owned(), anchor.to_owned()))
+    kept
 }
 
 /// Returns the anchors that GitHub and mdbook give to a page's headings.

@@ -141,25 +141,19 @@ fn of_one(of: &Comparison) -> Headline {
     if !conditions.is_empty() {
         verdict += &format!(", but {}", and(&conditions));
     }
-    let not_ranked: Vec<&Contender> =
-        of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_some()).collect();
+    let (ranked, not_ranked): (Vec<&Contender>, Vec<&Contender>) =
+        of.contenders.iter().partition(|one| one.left_out(&of.place(), false).is_none());
     if !is_undecided && !not_ranked.is_empty() {
         let are = if not_ranked.len() == 1 { "is" } else { "are" };
         let name = |one: &&Contender| match one.errors_worth_saying() {
             Some(share) => format!("{} ({} failed)", one.system, share_text(share)),
             None => one.system.clone(),
         };
-        verdict += &format!(
-            "; {} {are} not ranked",
-            and(&not_ranked.iter().map(name).collect::<Vec<_>>())
-        );
+        let names: Vec<String> = not_ranked.iter().map(name).collect();
+        verdict += &format!("; {} {are} not ranked", and(&names));
     }
-    let failed = of.contenders.iter().filter(|one| one.left_out(&of.place(), false).is_none());
-    let failed = failed.filter_map(|one| Some((one.system.as_str(), one.errors_worth_saying()?)));
-    for (name, share) in failed {
-        verdict +=
-            &format!("; {name} failed {} of its {}", share_text(share), counted(of, of.compared()));
-    }
+    let failed = ranked.iter().filter_map(|one| leader::much_failed(of, one));
+    verdict.extend(failed.map(|clause| format!("; {clause}")));
     support.extend(answers.into_iter().filter_map(|one| one.support));
     let holds = if is_undecided || verdict.starts_with(NOT_DECIDED) {
         "measured under"
@@ -455,29 +449,27 @@ fn outcome(of: &Comparison, run: &[&Comparison]) -> Outcome {
 
 /// Words the answers under several workloads and loads together.
 fn of_several(run: &[&Comparison]) -> Headline {
+    let is_open = |of: &Outcome| matches!(of, Outcome::NotJudged(_));
     let mut found: Vec<(Outcome, Vec<&Comparison>)> = Vec::new();
     for one in run {
         let outcome = outcome(one, run);
-        match found.iter_mut().find(|(same, _)| *same == outcome) {
-            Some((_, places)) => places.push(one),
+        // Loads without an answer are together, whatever their reasons.
+        let is_same = |other: &Outcome| *other == outcome || is_open(other) && is_open(&outcome);
+        match found.iter_mut().find(|(other, _)| is_same(other)) {
+            Some((same, places)) => {
+                if *same != outcome {
+                    *same = Outcome::NotJudged("no load has enough valid trials".to_owned());
+                }
+                places.push(one);
+            }
             None => found.push((outcome, vec![one])),
         }
     }
     // The most frequent answer first, and those without one last.
-    let is_open = |of: &Outcome| matches!(of, Outcome::NotJudged(_));
     found.sort_by_key(|(of, places)| (is_open(of), std::cmp::Reverse(places.len())));
     let support = leader::summary(run).into_iter().take(LINES).collect();
-    if found.iter().all(|(of, _)| is_open(of)) {
-        let why = match &found[..] {
-            [(Outcome::NotJudged(why), _)] => why.as_str(),
-            _ => "no load has enough valid trials",
-        };
+    if let [(Outcome::NotJudged(why), _)] = &found[..] {
         return Headline { verdict: format!("{NOT_DECIDED}: {why}"), support };
-    }
-    // Loads without an answer are one clause, whatever their reasons.
-    if let Some(first) = found.iter().position(|(of, _)| is_open(of)) {
-        let open: Vec<&Comparison> = found.drain(first..).flat_map(|(_, places)| places).collect();
-        found.push((Outcome::NotJudged(String::new()), open));
     }
     let mut clauses: Vec<String> = found
         .iter()

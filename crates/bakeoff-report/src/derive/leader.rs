@@ -220,7 +220,7 @@ pub(super) fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
         }
         (0, _) => "no system has a valid trial, nothing is compared".to_owned(),
         (1, _) => {
-            let why = of.contenders.iter().filter_map(|one| one.left_out(&place, false)).next();
+            let why = of.contenders.iter().find_map(|one| one.left_out(&place, false));
             format!("{}, so nothing is compared", why.unwrap_or_default())
         }
         (_, Some(why)) => format!("{} not compared: {why}", deciding_text(of)),
@@ -229,21 +229,25 @@ pub(super) fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
     }
 }
 
+/// Returns `greets-again failed 50.0 % of its requests`; `None` if it failed little.
+pub(super) fn much_failed(of: &Comparison, one: &Contender) -> Option<String> {
+    let what = if of.workload.request().is_some() { "requests" } else { of.counted() };
+    let how = match one.failed() {
+        "failed" => "failed",
+        _ => "failed or dropped",
+    };
+    let share = share_text(one.errors_worth_saying()?);
+    Some(format!("{} {how} {share} of its {what}", one.system))
+}
+
 /// Returns clauses about systems that failed much of their work, even if they are not compared: `greets-again failed
 /// 50.0 % of its requests under granted/as-published (closed load, 32 clients)`.
 pub(super) fn failed(of: &Comparison) -> Vec<String> {
-    let what = if of.workload.request().is_some() { "requests" } else { of.counted() };
     let place = of.place_and_load();
     let mut found = Vec::new();
     for one in &of.contenders {
         let name = &one.system;
-        if let Some(share) = one.errors_worth_saying() {
-            let how = match one.failed() {
-                "failed" => "failed",
-                _ => "failed or dropped",
-            };
-            found.push(format!("{name} {how} {} of its {what} under {place}", share_text(share)));
-        }
+        found.extend(much_failed(of, one).map(|clause| format!("{clause} under {place}")));
         let audits = one.audits_failed();
         if audits > 0 {
             let all = one.trials.len();

@@ -314,6 +314,26 @@ pub(crate) fn outages(record: &Record, contest: &Contest) -> Vec<FaultOutages> {
 pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
     let measured: Vec<&SystemOutages> =
         of.systems.iter().filter(|one| one.counted().next().is_some()).collect();
+    let systems = match ends(&measured).filter(|_| measured.len() > ONE_BY_ONE) {
+        Some(ends) => ends,
+        None => one_by_one(of, &measured),
+    };
+    let ranked = measured.iter().filter(|one| !one.broken).count();
+    let undecided = match ranked > 1 {
+        true if of.has_too_few() => "; too few clusters to compare",
+        true if !of.any_proven() => "; no difference is shown",
+        _ => "",
+    };
+    let (arrivals, lost) = (effects::arrivals(of), lost_text(&measured));
+    let expired = expired_text(&measured);
+    format!("{place}{}: {systems}{undecided}{arrivals}{expired}{lost}", of.fault.text())
+}
+
+/// Most systems that a sentence describes one by one.
+const ONE_BY_ONE: usize = 4;
+
+/// Describes the outage of each system.
+fn one_by_one(of: &FaultOutages, measured: &[&SystemOutages]) -> String {
     let first_lost = measured.iter().position(|one| one.loses());
     let first_interval = measured.iter().position(|one| one.interval().is_some());
     let count_of_first = measured.first().map(|first| first.counts());
@@ -327,23 +347,7 @@ pub(crate) fn sentence(of: &FaultOutages, place: &str) -> String {
         let brackets = one.brackets(first_interval == Some(nth), count);
         one.clause(of_service, &details) + &brackets
     });
-    let mut clauses: Vec<String> = clauses.collect();
-    if clauses.len() > CLAUSES {
-        clauses = ends(&measured).into_iter().collect();
-    }
-    let ranked = measured.iter().filter(|one| !one.broken).count();
-    let undecided = match ranked > 1 {
-        true if of.has_too_few() => "; too few clusters to compare",
-        true if !of.any_proven() => "; no difference is shown",
-        _ => "",
-    };
-    let (arrivals, lost) = (effects::arrivals(of), lost_text(&measured));
-    let expired = expired_text(&measured);
-    format!(
-        "{place}{}: {}{undecided}{arrivals}{expired}{lost}",
-        of.fault.text(),
-        clauses.join(", ")
-    )
+    clauses.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns who lost the least service and who the most: `7 systems lost 17.4 s (openbao) to 44.1 s (vault) of service`.
@@ -355,9 +359,6 @@ fn ends(of: &[&SystemOutages]) -> Option<String> {
     let (least, most) = (bounded(least), bounded(most));
     Some(format!("{} systems lost {least} ({first}) to {most} ({last}) of service", of.len()))
 }
-
-/// Most systems that a sentence describes one by one.
-const CLAUSES: usize = 4;
 
 /// Returns a clause about expired leases; empty if none expired.
 fn expired_text(of: &[&SystemOutages]) -> String {

@@ -113,7 +113,7 @@ pub(crate) struct NodeStaleness {
     versions_behind_mean: Option<f64>,
     /// Maximum number of versions.
     versions_behind_max: u32,
-    /// Stale reads of which only a lower bound is known.
+    /// Stale reads whose age is known as a lower bound only.
     lower_bounds: u64,
 }
 

@@ -121,6 +121,13 @@ fn in_order(of: &Comparison) -> Vec<usize> {
     contenders.into_iter().map(|one| one.look).collect()
 }
 
+/// Returns the systems of a load in the report's order.
+fn ordered<'a>(of: &'a Comparison, order: &[usize]) -> Vec<&'a Contender> {
+    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
+    contenders.sort_by_key(|one| order.iter().position(|look| *look == one.look));
+    contenders
+}
+
 fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
     if !of.outages.is_empty() {
         return outages::picture(of);
@@ -158,9 +165,7 @@ fn picture(of: &Comparison, order: &[usize], is_gate: bool) -> Picture {
 
 /// Returns the panel of what each system lost in power cuts, a dot for each trial; `None` if the power was not cut.
 fn power_cuts(of: &Comparison, order: &[usize]) -> Option<Panel> {
-    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
-    contenders.sort_by_key(|one| order.iter().position(|look| *look == one.look));
-    let rows: Vec<Row> = contenders.into_iter().filter_map(power_cuts_row).collect();
+    let rows: Vec<Row> = ordered(of, order).into_iter().filter_map(power_cuts_row).collect();
     (!rows.is_empty()).then(|| Panel {
         title: "Acknowledged keys changed by power cuts".to_owned(),
         better: Preference::Less,
@@ -216,8 +221,7 @@ fn latency(of: &Comparison) -> Quantity {
 
 fn panel(of: &Comparison, quantity: Quantity, order: &[usize]) -> Panel {
     let better = judgement::better(quantity);
-    let mut contenders: Vec<&Contender> = of.contenders.iter().collect();
-    contenders.sort_by_key(|one| order.iter().position(|look| *look == one.look));
+    let contenders = ordered(of, order);
     let judged: Vec<&Judgement> = of
         .judgements
         .iter()

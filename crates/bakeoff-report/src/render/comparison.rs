@@ -104,13 +104,13 @@ pub fn markdown(compared: &RunComparison) -> String {
 
 /// Renders the comparison as JSON.
 pub fn json(compared: &RunComparison) -> Value {
-    written(ComparisonJson::new(compared))
+    written(RunComparisonJson::new(compared))
 }
 
 /// Holds what `bakeoff compare --json` and `bakeoff gate --json` print. Fields may be added within a `format`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct ComparisonJson<'a> {
+pub(crate) struct RunComparisonJson<'a> {
     /// Version of this form.
     format: u32,
     /// Base: a run or a build.
@@ -211,7 +211,7 @@ pub(crate) struct OutcomeJson<'a> {
     where_: &'a [String],
 }
 
-impl<'a> ComparisonJson<'a> {
+impl<'a> RunComparisonJson<'a> {
     fn new(of: &'a RunComparison) -> Self {
         let gate = |gate: &'a Gate| GateJson {
             system: &gate.system,

@@ -33,7 +33,7 @@ pub struct Run {
     pub sentence: Option<String>,
 }
 
-/// Tells how a run ended.
+/// Names the states of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

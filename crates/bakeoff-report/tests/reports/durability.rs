@@ -8,7 +8,7 @@ use bakeoff_report::fairness::Weight;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, comparison};
 
-use super::building::audit;
+use super::building::{audit, page_of};
 use super::fairness::{check, row, texts};
 use super::{NARROW, PLAIN, full, repeated};
 
@@ -99,8 +99,8 @@ fn loss_beyond_any_guarantee_is_no_silent_pass() {
     assert!(text.contains("keys, kept as guaranteed") && !text.contains("none lost"), "{text}");
 }
 
-/// Returns the verdict of a run whose power was cut, by system: the cut that took keys, and their number of 1,000.
-fn verdict_of_cuts(found: &[(&str, Option<u32>, u64)]) -> String {
+/// Returns a run whose power was cut, by system: the cut that took keys, and their number of 1,000.
+fn with_cuts(found: &[(&str, Option<u32>, u64)]) -> Record {
     let mut record = repeated();
     for trial in &mut record.trials {
         let of = found.iter().find(|(system, ..)| *system == trial.trial.system);
@@ -116,8 +116,24 @@ fn verdict_of_cuts(found: &[(&str, Option<u32>, u64)]) -> String {
     }
     record.trials.truncate(2);
     record.header.order.truncate(2);
-    let report = report::json(&Report::new(&record));
+    record
+}
+
+fn verdict_of_cuts(found: &[(&str, Option<u32>, u64)]) -> String {
+    let report = report::json(&Report::new(&with_cuts(found)));
     report["verdict"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn page_draws_what_each_system_lost_in_power_cuts() {
+    let title = "Acknowledged keys changed by power cuts";
+    let page = page_of(&with_cuts(&[("etcd", None, 0), ("zookeeper", Some(1), 892)]));
+    assert!(page.contains(title));
+    for label in ["etcd: 1 trial from 0.00 to 0.00 keys", "zookeeper: 1 trial from 892 to 892 keys"]
+    {
+        assert!(page.contains(label), "{label}");
+    }
+    assert!(!page_of(&repeated()).contains(title));
 }
 
 #[test]

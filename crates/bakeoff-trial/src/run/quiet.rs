@@ -1,4 +1,4 @@
-//! Warns before a run on a machine that other programs keep busy, so that nobody waits for trials that cannot count.
+//! Warns before a run if other programs keep the machine busy. Its trials would not be valid.
 //!
 //! Not here: observing the programs (`bakeoff_host`), the checks of a trial (core's `check`).
 

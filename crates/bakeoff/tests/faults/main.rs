@@ -66,7 +66,7 @@ struct RunOutput {
     report: Value,
     code: Option<i32>,
     stderr: String,
-    /// Excuse of each trial by its number; `None` for a valid trial. The error is why there is none.
+    /// Excuse of each trial by its number; `None` if it is valid. The error says why nothing excuses it.
     excuses: BTreeMap<u64, Result<Option<String>, String>>,
 }
 

@@ -76,7 +76,7 @@ impl RunRecord {
         trial.ok_or_else(|| format!("the record does not have trial {}", entry["number"]))
     }
 
-    /// Returns the excuse of an invalid trial. The error is the reason why there is none.
+    /// Returns the excuse of an invalid trial. The error says why nothing excuses it.
     fn excuse(&self, trial: &TrialRecord) -> Result<String, String> {
         let (number, title) = (trial.trial.number + 1, &self.header.study.title);
         let reasons = trial.invalid_because();
@@ -157,9 +157,9 @@ pub(super) fn excuse_trial(run: &Path, trial: &Value) -> Result<bool, String> {
 /// Returns the steal or the work of others that a trial's samples show; `None` if they show neither. `cpus` are those
 /// of this machine.
 fn disturbance(trial: &TrialRecord, cpus: u32) -> Option<String> {
-    let is_told = |name| matches!(name, CheckName::Steal | CheckName::Neighbours);
-    let mut told = trial.checks.iter().filter(|check| is_told(check.name));
-    if let Some(why) = told.find_map(|check| check.verdict.clone().into_failure()) {
+    let is_of_others = |name| matches!(name, CheckName::Steal | CheckName::Neighbours);
+    let mut checks = trial.checks.iter().filter(|check| is_of_others(check.name));
+    if let Some(why) = checks.find_map(|check| check.verdict.clone().into_failure()) {
         return Some(why);
     }
     let windows = trial.figured().iter().map(|stage| stage.window(Duration::ZERO));

@@ -175,6 +175,26 @@ impl Axis {
         if value.is_nan() { f64::NAN } else { self.at(value) }
     }
 
+    /// Returns the ticks whose texts do not touch, with the middle of each text. A tick without room is left out.
+    /// `digit`: width of a digit, `gap`: least space between texts, `ends`: where texts must end.
+    pub(super) fn ticks_apart(
+        &self,
+        digit: f64,
+        gap: f64,
+        ends: (f64, f64),
+    ) -> impl Iterator<Item = (f64, String)> {
+        let mut free_from = f64::NEG_INFINITY;
+        self.ticks().filter_map(move |(at, text)| {
+            let half = text.chars().count() as f64 * digit / 2.0;
+            let middle = at.max(ends.0 + half).min(ends.1 - half);
+            let has_room = middle - half >= free_from;
+            if has_room {
+                free_from = middle + half + gap;
+            }
+            has_room.then_some((middle, text))
+        })
+    }
+
     /// Returns the ticks with their positions.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         self.ticks.iter().map(|&tick| (self.at(tick), self.unit.text(tick)))
@@ -227,6 +247,17 @@ mod tests {
             ["0 %", "p90", "p99", "p99.9", "p99.99"]
         );
         assert_eq!(texts(&Axis::stretch(Unit::Seconds, 0.0, 12.3, 6)), ["0", "5", "10"]);
+    }
+
+    #[test]
+    fn texts_of_ticks_never_touch_and_end_within_their_space() {
+        let axis = Axis::log(Unit::Count, 5000.0, 20_000.0).between(0.0, 100.0);
+        assert_eq!(texts(&axis), ["5,000", "10,000", "20,000"]);
+        let apart = |digit| axis.ticks_apart(digit, 1.0, (0.0, 100.0)).collect::<Vec<_>>();
+        let all: Vec<_> = apart(4.0).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(all, ["5,000", "10,000", "20,000"]);
+        let few = apart(10.0);
+        assert_eq!(few, [(25.0, "5,000".to_owned())], "its text begins at the end of the axis");
     }
 
     #[test]

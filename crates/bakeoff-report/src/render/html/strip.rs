@@ -210,14 +210,8 @@ impl<'a> Strip<'a> {
             RowWidth::Page => TICK_DIGIT,
             RowWidth::Units { width, scale, .. } => TICK_DIGIT_LENGTH * scale / width,
         };
-        let mut free_from = f64::NEG_INFINITY;
-        for (x, text) in self.axis.ticks() {
-            // Texts never touch; a tick without room has none.
-            let half = digit * text.chars().count() as f64 / 2.0;
-            if x - half < free_from {
-                continue;
-            }
-            free_from = x + half + digit;
+        let anywhere = (f64::NEG_INFINITY, f64::INFINITY);
+        for (x, text) in self.axis.ticks_apart(digit, digit, anywhere) {
             let (x, y) = (self.x(x), short(self.long(16.0)));
             let _ = write!(
                 to,

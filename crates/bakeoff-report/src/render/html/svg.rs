@@ -157,16 +157,8 @@ impl Svg {
 
     /// Draws the line and the ticks of an axis, without a grid.
     pub(super) fn ticks_below(&mut self, axis: &Axis, bottom: f64) {
-        let mut free_from = f64::NEG_INFINITY;
-        for (x, text) in axis.ticks() {
-            // Ticks never overlap; a tick without room is left out.
-            let half = text.chars().count() as f64 * 3.6;
-            let centre = x.max(half).min(self.width - half);
-            if centre - half < free_from {
-                continue;
-            }
-            free_from = centre + half + 6.0;
-            self.text("tick", "middle", centre, bottom + 16.0, &text);
+        for (x, text) in axis.ticks_apart(7.2, 6.0, (0.0, self.width)) {
+            self.text("tick", "middle", x, bottom + 16.0, &text);
         }
         let (from, to) = (axis.at(f64::NEG_INFINITY), axis.at(f64::INFINITY));
         self.line("axis", from, bottom, to, bottom);
@@ -208,7 +200,12 @@ pub(super) fn outline(look: usize, x: f64, y: f64) -> String {
 
 /// Returns the classes of a system's line.
 pub(super) fn stroke(look: usize) -> String {
-    format!("line s{0} d{0}", look % LOOKS)
+    dashed(look, look)
+}
+
+/// Returns the classes of a line with a system's colour and dashes of its own.
+pub(super) fn dashed(look: usize, dashes: usize) -> String {
+    format!("line s{} d{}", look % LOOKS, dashes % LOOKS)
 }
 
 /// Returns a legend. Each entry is a drawing of 30 by 14 with a text.

@@ -21,7 +21,7 @@ use super::frame::Frame;
 use super::page::{details, escape, paragraph};
 use super::place;
 use super::scale::{Axis, Unit};
-use super::svg::{LOOKS, Svg, legend, stroke, swatch};
+use super::svg::{Svg, dashed, legend, stroke, swatch};
 
 const FRAME: Frame = Frame { width: 380.0, left: 66.0, right: 370.0, top: 0.0 };
 /// Height of the bar with the names of a trial's parts.
@@ -142,7 +142,7 @@ fn classes(of: &Timeline, look: usize) -> Vec<String> {
     let mut dashes = 0..;
     let class = |node: &UsageLines| match node.name == GENERATOR {
         true => "line generator".to_owned(),
-        false => format!("line s{} d{}", look % LOOKS, dashes.next().unwrap_or(0) % LOOKS),
+        false => dashed(look, dashes.next().unwrap_or(0)),
     };
     of.nodes.iter().map(class).collect()
 }

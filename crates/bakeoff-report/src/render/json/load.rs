@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use bakeoff_core::ranked_latencies::Percentile;
 use bakeoff_core::study::Rows;
 use serde::Serialize;
+use serde_json::Value;
 
+use super::written;
 use crate::model::measurement::{MeasurementSummary, micros, reasons};
 
 /// Holds what `bakeoff load --json` prints. Fields may be added within a `format`.
@@ -21,6 +23,13 @@ pub enum LoadOutput {
     Load(LoadJson),
     /// Result of a search for a rate.
     Search(SearchJson),
+}
+
+impl LoadOutput {
+    /// Returns the output as JSON.
+    pub fn json(&self) -> Value {
+        written(self)
+    }
 }
 
 /// Holds the fields that every result begins with.

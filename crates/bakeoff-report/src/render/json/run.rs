@@ -37,6 +37,7 @@ use crate::derive::staleness::{self, NodeStaleness};
 use crate::derive::{conditions::FavouringCondition, findings};
 use crate::document::report::Report;
 use crate::document::{sentences, words};
+use crate::model::changed_keys::ChangedKeys;
 use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::Figures;
 use crate::model::measurement::MeasurementSummary;
@@ -77,7 +78,7 @@ pub(crate) struct ReportJson<'a> {
     published: Option<PublishedJson<'a>>,
     /// Proven violations, a sentence for each system. Such a system is not ranked.
     broken_guarantees: &'a [String],
-    /// Order of the systems under each workload and load, or why there is none.
+    /// Order of the systems under each workload and load, or the reason why they have none.
     summary: Vec<String>,
     /// The answer in one sentence.
     sentence: &'a str,
@@ -243,14 +244,24 @@ struct SystemOutagesJson<'a> {
     published: &'a [f64],
     /// Notes on the published outages.
     published_notes: &'a [String],
-    /// Acknowledged keys that are missing in all injections; `None` if they were not read back.
-    lost: Option<u64>,
-    /// Acknowledged keys with an older value; `None` if they were not read back.
-    older: Option<u64>,
-    /// Acknowledged keys with a value that was not written to them; `None` if they were not read back.
-    wrong: Option<u64>,
+    /// Acknowledged keys that changed, in all injections.
+    #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "bakeoff_core::schema::Flat<ChangedKeysJson>"))]
+    changed: ChangedKeysJson,
     /// Each injection.
     injections: Vec<InjectionJson<'a>>,
+}
+
+/// Counts acknowledged keys that changed; `None` if they were not read back.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ChangedKeysJson {
+    /// Missing keys.
+    lost: Option<u64>,
+    /// Keys with an older value.
+    older: Option<u64>,
+    /// Keys with a value that was not written to them.
+    wrong: Option<u64>,
 }
 
 /// Holds the figures of one injection of a fault.
@@ -277,12 +288,10 @@ struct InjectionJson<'a> {
     effects: &'a [FaultHit],
     /// Reason why it does not count.
     left_out: Option<&'a str>,
-    /// Acknowledged keys that are missing; `None` if they were not read back.
-    lost: Option<u64>,
-    /// Acknowledged keys with an older value; `None` if they were not read back.
-    older: Option<u64>,
-    /// Acknowledged keys with a value that was not written to them; `None` if they were not read back.
-    wrong: Option<u64>,
+    /// Acknowledged keys that changed.
+    #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "bakeoff_core::schema::Flat<ChangedKeysJson>"))]
+    changed: ChangedKeysJson,
     /// Wrong or stale answers.
     untrue: u64,
     /// Renewals of leases that had expired.
@@ -665,7 +674,6 @@ impl<'a> FaultJson<'a> {
 
 impl<'a> SystemOutagesJson<'a> {
     fn new(of: &'a SystemOutages) -> Self {
-        let changed = of.changed();
         Self {
             system: &of.system,
             service_lost: of.service_lost(),
@@ -673,10 +681,18 @@ impl<'a> SystemOutagesJson<'a> {
             outage: of.outage(),
             published: &of.published,
             published_notes: &of.notes,
-            lost: changed.map(|keys| keys.lost),
-            older: changed.map(|keys| keys.older),
-            wrong: changed.map(|keys| keys.wrong),
+            changed: ChangedKeysJson::new(of.changed()),
             injections: of.injections.iter().map(InjectionJson::new).collect(),
+        }
+    }
+}
+
+impl ChangedKeysJson {
+    fn new(of: Option<ChangedKeys>) -> Self {
+        Self {
+            lost: of.map(|keys| keys.lost),
+            older: of.map(|keys| keys.older),
+            wrong: of.map(|keys| keys.wrong),
         }
     }
 }
@@ -694,9 +710,7 @@ impl<'a> InjectionJson<'a> {
             sequence: &of.sequence,
             effects: &of.effects,
             left_out: of.left_out.as_deref(),
-            lost: of.changed.map(|keys| keys.lost),
-            older: of.changed.map(|keys| keys.older),
-            wrong: of.changed.map(|keys| keys.wrong),
+            changed: ChangedKeysJson::new(of.changed),
             untrue: of.untrue,
             leases_expired: of.leases_expired,
         }

@@ -285,7 +285,7 @@ pub(super) fn json(result: &SearchResult) -> Value {
         kept: one.tried.broken_by.is_empty(),
         broken_by: one.tried.broken_by.clone(),
     });
-    json::written(LoadOutput::Search(SearchJson {
+    let output = LoadOutput::Search(SearchJson {
         header: json::header(&result.settings),
         objective: result.objective.iter().map(Condition::to_string).collect(),
         found: FoundJson { kind, rate, sentences },
@@ -297,7 +297,8 @@ pub(super) fn json(result: &SearchResult) -> Value {
         valid: result.is_valid(),
         reasons: result.reasons.clone(),
         tries: tries.collect(),
-    }))
+    });
+    output.json()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn json(result: &LoadResult) -> Value {
         failed: gate.failed(),
         seen: gate.seen().to_owned(),
     };
-    written(LoadOutput::Load(LoadJson {
+    let output = LoadOutput::Load(LoadJson {
         header: header(&result.settings),
         whole: StepJson {
             valid: result.reasons().is_empty(),
@@ -36,12 +36,8 @@ pub(super) fn json(result: &LoadResult) -> Value {
         peak_rss_bytes: result.peak_rss_bytes,
         gates: result.gates.iter().map(gate).collect(),
         steps: result.steps.iter().map(step).collect(),
-    }))
-}
-
-/// Returns an output as JSON.
-pub(super) fn written(output: LoadOutput) -> Value {
-    serde_json::to_value(output).expect("numbers, texts and maps with texts as keys")
+    });
+    output.json()
 }
 
 /// Returns the fields that every result begins with: format, version of bakeoff and settings.
