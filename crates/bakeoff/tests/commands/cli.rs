@@ -93,9 +93,34 @@ fn demo_ends_with_a_sentence_and_the_path_of_its_run() {
         assert!(all.contains(part), "`{part}` is not in:\n{all}");
     }
     assert!(!ran.stdout.contains("throughput max /s"), "{}", ran.stdout);
+    // A pipe has the width of `COLUMNS`, and drops neither errors nor trials.
+    let mut narrow = bakeoff();
+    let narrow = CommandOutput::run(narrow.env("COLUMNS", "80").args(["report", run])).stdout;
+    let figures = narrow.lines().take_while(|line| !line.starts_with("Report: "));
+    assert!(figures.clone().all(|line| line.chars().count() <= 80), "{narrow}");
+    let head = figures.into_iter().find(|line| line.contains("p50")).expect("key figures");
+    assert!(head.contains("errors") && head.contains("trials"), "{narrow}");
     for file in ["report.md", "report.json", "report.csv", "report.png"] {
         assert!(Path::new(run).join(file).is_file(), "{file}");
     }
+}
+
+#[test]
+fn busy_machine_is_reported_before_the_first_trial() {
+    let _alone = alone();
+    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let mut loops: Vec<_> = std::iter::repeat_with(busy).take(cpus).collect();
+    let bench = quick(&[]);
+    let ran = CommandOutput::run(bench.command().env_remove("BAKEOFF_SHARED_MACHINE"));
+    let shared = CommandOutput::run(&mut bench.command());
+    for one in &mut loops {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    let warning = ran.stderr.find("while that lasts, trials are not valid");
+    assert!(warning < ran.stderr.find("[1/") && warning.is_some(), "{}", ran.stderr);
+    assert!(!shared.stderr.contains("while that lasts"), "{}", shared.stderr);
 }
 
 #[test]

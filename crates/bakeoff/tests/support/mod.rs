@@ -94,8 +94,8 @@ pub(crate) const BRIEFLY: &str = "30ms";
 pub(crate) fn bakeoff() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     command.stdin(Stdio::null()).env("BAKEOFF_SHARED_MACHINE", "1").env(BASELINE_FOR, BRIEFLY);
-    // The tests themselves may run on GitHub Actions.
-    command.env_remove("GITHUB_ACTIONS");
+    // The tests themselves may run on GitHub Actions, or in a terminal that exports its width.
+    command.env_remove("GITHUB_ACTIONS").env_remove("COLUMNS");
     command
 }
 
