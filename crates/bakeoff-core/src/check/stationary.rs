@@ -10,7 +10,9 @@
 //! slopes, with the test of Mann and Kendall. The scatter comes from the differences between neighbours after removing
 //! the trend.
 //!
-//! A window of fewer than five seconds is compared with the last second of its warm-up.
+//! A window of fewer than five seconds is compared with the last second of its warm-up. In a longer window of a closed
+//! load, early seconds count only if that last second resembles them. If it does not, the system was warm and then
+//! paused, for example for a snapshot.
 //!
 //! Not here: other checks of the measurement (`measured`).
 
@@ -75,13 +77,19 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
             continue;
         };
         let rates: Vec<f64> = seconds.iter().map(|second| second_rate(*second)).collect();
-        let mut series = vec![("throughput", rates)];
+        let before = rate_before(load, measured).filter(|_| !open);
         // If operations arrive faster than they are served, waits grow because of the load.
-        if !open || kept_up(measured) {
-            series.extend(responses(&seconds).map(|series| ("the median response time", series)));
-        }
-        for (what, series) in series {
-            if let Some(why) = accusation(load, &series) {
+        let responses = responses(&seconds).filter(|_| !open || kept_up(measured));
+        let series = [("throughput", Some(rates.clone())), ("the median response time", responses)];
+        for (what, series) in series.into_iter().filter_map(|(what, series)| Some((what, series?)))
+        {
+            let course = match (course(&series), before) {
+                (Course::Early(count, _), Some(before)) if was_warm(before, &rates, count) => {
+                    continue;
+                }
+                (course, _) => course,
+            };
+            if let Some(why) = accusation(load, course, series.len()) {
                 let at = match stages.len() {
                     1 => String::new(),
                     _ => format!(" at {} clients", stage.clients),
@@ -105,18 +113,17 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
 /// Compares the throughput of a short window with that of the end of the warm-up. Returns the fault if they differ, and
 /// `None` if either is too short to say. On the same simulated noise as above fewer than 1 % of windows fail.
 fn next_to_warmup(load: &Load, measured: &Measurement) -> Option<Option<String>> {
-    let (warmup_min, window_min) = JUDGED_MIN;
-    if load.warmup < warmup_min || measured.window < window_min || measured.interrupted {
+    if measured.window < JUDGED_MIN.1 || measured.interrupted {
         return None;
     }
-    let last = load.warmup.min(Duration::from_secs(1)).as_secs_f64();
-    let (before, within) = (measured.last_of_warmup as f64, measured.verified_in_window() as f64);
-    if before == 0.0 || within == 0.0 {
+    let before = rate_before(load, measured)?;
+    let (count, within) = (measured.last_of_warmup as f64, measured.verified_in_window() as f64);
+    if within == 0.0 {
         return None;
     }
     // Few operations scatter by chance as well.
-    let scatter = (SCATTER_MIN.0.powi(2) + before.recip() + within.recip()).sqrt();
-    let ratio = (before / last) / (within / measured.window.as_secs_f64());
+    let scatter = (SCATTER_MIN.0.powi(2) + count.recip() + within.recip()).sqrt();
+    let ratio = before / (within / measured.window.as_secs_f64());
     Some((ratio.ln().abs() > EARLY.0 * scatter).then(|| {
         format!(
             "throughput was {} the window's in the last {} before it: the warm-up of {} was too short",
@@ -125,6 +132,23 @@ fn next_to_warmup(load: &Load, measured: &Measurement) -> Option<Option<String>>
             duration_text(load.warmup)
         )
     }))
+}
+
+/// Returns the throughput of the end of the warm-up; `None` if that was too short to say.
+fn rate_before(load: &Load, measured: &Measurement) -> Option<f64> {
+    let last = load.warmup.min(Duration::from_secs(1)).as_secs_f64();
+    let counted = load.warmup >= JUDGED_MIN.0 && measured.last_of_warmup > 0;
+    counted.then(|| measured.last_of_warmup as f64 / last)
+}
+
+/// Returns true if the throughput at the end of the warm-up is nearer to that of the late seconds than to that of the
+/// `early` ones, or beyond it.
+fn was_warm(before: f64, rates: &[f64], early: usize) -> bool {
+    let (first, rest) = rates.split_at(early);
+    let least = LEAST_PART * median(rates);
+    let log = |rate: f64| rate.max(least).ln();
+    let (first, rest) = (log(median(first)), log(median(rest)));
+    (log(before) - rest) / (first - rest) < 0.5
 }
 
 /// Returns the whole seconds of a window, if there are enough; `None` for a second without operations.
@@ -160,10 +184,9 @@ fn kept_up(measured: &Measurement) -> bool {
     total.verified_in_window as f64 >= 0.99 * all as f64
 }
 
-/// Returns the fault of a series; `None` if it is level.
-fn accusation(load: &Load, series: &[f64]) -> Option<String> {
-    let count = series.len();
-    match course(series) {
+/// Returns the fault of a series of `count` figures; `None` if it is level.
+fn accusation(load: &Load, course: Course, count: usize) -> Option<String> {
+    match course {
         Course::Level => None,
         Course::Early(seconds, ratio) => {
             let needed = load.warmup + Duration::from_secs(seconds as u64);
@@ -289,6 +312,18 @@ mod tests {
         let Course::Early(2, ratio) = course(&series) else { panic!("{:?}", course(&series)) };
         assert!(ratio > 0.4 && ratio < 0.5, "{ratio}");
         let Course::Early(1, _) = course(&[300.0, 100.0, 103.0, 98.0, 101.0]) else { panic!() };
+    }
+
+    #[test]
+    fn pause_of_a_warm_system_is_no_short_warm_up() {
+        let rates = [7251.0, 8130.0, 12785.0, 12780.0, 12026.0, 12392.0];
+        let Course::Early(2, _) = course(&rates) else { panic!("{:?}", course(&rates)) };
+        assert!(was_warm(13545.0, &rates, 2), "above the rest");
+        assert!(was_warm(11000.0, &rates, 2), "near the rest");
+        assert!(!was_warm(8000.0, &rates, 2), "as slow as the early seconds");
+        assert!(!was_warm(3000.0, &rates, 2), "slower than the early seconds");
+        let fell = [300.0, 100.0, 103.0, 98.0, 101.0];
+        assert!(was_warm(99.0, &fell, 1) && !was_warm(290.0, &fell, 1));
     }
 
     fn short_load(warmup_ms: u32) -> Load {
