@@ -5,7 +5,7 @@
 //! Not here: the record's lines (`bakeoff_core::record`), reports (`bakeoff_report`).
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_clock::wall::utc_folder;
@@ -13,6 +13,7 @@ use bakeoff_core::record::chain::{self, Chain};
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
 use bakeoff_files as files;
 use bakeoff_report::verify::{self, Outcome};
+use flate2::read::MultiGzDecoder;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -26,6 +27,10 @@ pub const RUNS: &str = "runs";
 
 /// File name of the record in the folder of its run.
 pub const RECORD: &str = "record.jsonl";
+/// File name of a record that somebody compressed with gzip, to send it or to keep it.
+const COMPRESSED: &str = "record.jsonl.gz";
+/// First bytes of a file of gzip (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Page next to the record, the report of a finished run.
 pub const PAGE: &str = "report.html";
 
@@ -79,6 +84,13 @@ impl RunFolder {
         let failed = |error| {
             FleetError::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT)
         };
+        if file.extension().is_some_and(|extension| extension == "gz") {
+            let what = format!("`{}` is compressed, so nothing can be added to it", file.display());
+            return Err(FleetError::input(
+                what,
+                "decompress it with `gunzip`, then resume the run",
+            ));
+        }
         let record_file = files::append(&file, false).map_err(failed)?;
         hold(&record_file, &path)?;
         refuse_links(&path)?;
@@ -121,17 +133,19 @@ impl Drop for RunFolder {
     }
 }
 
-const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`";
+const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`, also as `.gz`";
 
 /// Largest record that is read, in bytes. A record of a thousand trials has about 30 MB.
 const RECORD_MAX: u64 = 1 << 30;
 
-/// Reads the bytes of a record.
+/// Reads the bytes of a record, and decompresses them.
 ///
 /// # Errors
-/// If it is missing, no regular file, or larger than 1 GiB. The hint names the newest run of a folder of runs.
+/// If it is missing, no regular file, no sound gzip file, or larger than 1 GiB. The hint names the newest run of a folder
+/// of runs.
 pub fn read_file(file: &Path) -> Result<Vec<u8>, FleetError> {
-    files::read(file, RECORD_MAX).map_err(|error| match file.parent().and_then(newest_run) {
+    let read = files::read(file, RECORD_MAX).and_then(decompress);
+    read.map_err(|error| match file.parent().and_then(newest_run) {
         Some(run) if error.kind() == std::io::ErrorKind::NotFound => FleetError::input(
             format!("`{}` is a folder of runs", run.parent().unwrap_or(&run).display()),
             format!("name one of them: `{}` is the newest", run.display()),
@@ -140,10 +154,31 @@ pub fn read_file(file: &Path) -> Result<Vec<u8>, FleetError> {
     })
 }
 
+/// Returns the text of a record, which may be compressed.
+fn decompress(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
+    }
+    let mut text = Vec::new();
+    MultiGzDecoder::new(&*bytes).take(RECORD_MAX + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > RECORD_MAX {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 GiB of text")),
+        false => Ok(text),
+    }
+}
+
 /// Returns the newest run in a folder of runs.
 fn newest_run(folder: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    entries.filter(|path| path.join(RECORD).is_file()).max()
+    runs_in(folder).ok()?.into_iter().max()
+}
+
+/// Returns the folders of a folder that hold a record.
+///
+/// # Errors
+/// If the folder cannot be listed.
+pub fn runs_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(paths.filter(|path| record_file(path).is_file()).collect())
 }
 
 /// Depth of a run's own files below its folder: `kept/SYSTEM/logs/NODE.log`.
@@ -192,15 +227,24 @@ pub fn is_held(record: &File) -> bool {
 ///
 /// # Errors
 /// If it cannot be read, or is not UTF-8.
-pub fn first_line(record: File) -> std::io::Result<String> {
+pub fn first_line(record: File) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(record.take(RECORD_MAX)).read_line(&mut line)?;
+    let mut record = BufReader::new(record);
+    let mut text: Box<dyn BufRead> = match record.fill_buf()?.starts_with(&GZIP) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(record).take(RECORD_MAX))),
+        false => Box::new(record.take(RECORD_MAX)),
+    };
+    text.read_line(&mut line)?;
     Ok(line)
 }
 
 /// Returns the path of a run's record. `run` is the folder or the record itself.
 pub fn record_file(run: &Path) -> PathBuf {
-    if run.is_dir() { run.join(RECORD) } else { run.to_owned() }
+    if !run.is_dir() {
+        return run.to_owned();
+    }
+    let [plain, compressed] = [RECORD, COMPRESSED].map(|name| run.join(name));
+    if !plain.is_file() && compressed.is_file() { compressed } else { plain }
 }
 
 /// Resolves a run's name: a path, or `latest`, `latest~1` and so on, counted back from the newest in `runs`.
@@ -225,7 +269,7 @@ fn newest(out: &Path, back: usize) -> Option<PathBuf> {
     let entries = fs::read_dir(out).ok()?.filter_map(Result::ok);
     let mut runs: Vec<(String, std::time::SystemTime, PathBuf)> = entries
         .filter_map(|entry| {
-            let made = fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?;
+            let made = fs::metadata(record_file(&entry.path())).ok()?.modified().ok()?;
             let name = entry.file_name().into_string().ok()?;
             // Runs that began within the same second are ordered by their last change.
             let began = name.get(..BEGAN_LENGTH)?.to_owned();

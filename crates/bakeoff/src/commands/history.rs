@@ -21,7 +21,7 @@ use bakeoff_files as files;
 use bakeoff_host::disk;
 use bakeoff_report::compare::is_of_the_same_study;
 use bakeoff_report::history::{Run, RunState};
-use bakeoff_trial::run::folder::{self, RECORD, RUNS, is_held};
+use bakeoff_trial::run::folder::{self, RUNS, is_held};
 use serde::Deserialize;
 
 use crate::cli::{HistoryArgs, Prune};
@@ -74,7 +74,7 @@ fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), 
             messages::warn(&format!("`{shown}` is a symbolic link; it stays, with its target"));
             continue;
         }
-        let record = run.run.join(RECORD);
+        let record = folder::record_file(&run.run);
         let file = files::append(&record, false)
             .map_err(|error| Failure::file("open", &record, &error))?;
         let age = file.metadata().and_then(|found| found.modified()).ok();
@@ -102,6 +102,8 @@ fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), 
 /// the folder.
 fn remove(run: &Path, what: Prune) -> io::Result<Option<PathBuf>> {
     let mut foreign = None;
+    let record = folder::record_file(run);
+    let record = record.file_name().unwrap_or_default();
     for entry in fs::read_dir(run)? {
         let name = entry?.file_name();
         let is_log = folder::LOGS.iter().any(|log| name == *log);
@@ -111,12 +113,12 @@ fn remove(run: &Path, what: Prune) -> io::Result<Option<PathBuf>> {
         };
         if goes {
             files::remove_below(run, Path::new(&name))?;
-        } else if what == Prune::All && name != RECORD {
+        } else if what == Prune::All && name != record {
             foreign = Some(PathBuf::from(name));
         }
     }
     if what == Prune::All {
-        files::remove_below(run, Path::new(RECORD))?;
+        files::remove_below(run, Path::new(record))?;
         if foreign.is_none() {
             fs::remove_dir(run)?;
         }
@@ -148,7 +150,7 @@ pub(crate) fn of_the_same_study(
     most: usize,
 ) -> Result<Vec<Record>, Failure> {
     let header = |path: PathBuf| {
-        let file = files::open(&path.join(RECORD)).ok()?;
+        let file = files::open(&folder::record_file(&path)).ok()?;
         if is_held(&file) {
             return None;
         }
@@ -167,15 +169,9 @@ pub(crate) fn of_the_same_study(
     Ok(newest.filter_map(|(_, path)| Some(folder::read(&path).ok()?.record)).collect())
 }
 
-/// Returns the folders of a folder that hold a record.
-pub(super) fn runs_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let paths = fs::read_dir(folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(paths.filter(|path| path.join(RECORD).is_file()).collect())
-}
-
 /// Returns the runs in the folder of `--out`.
 fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
-    match runs_in(out) {
+    match folder::runs_in(out) {
         Ok(runs) => Ok(runs),
         // The default folder does not exist before the first run.
         Err(error) if error.kind() == io::ErrorKind::NotFound && out == Path::new(RUNS) => {
@@ -271,7 +267,7 @@ enum ListingError {
 }
 
 fn read(path: &Path) -> Result<Run, ListingError> {
-    let file = path.join(RECORD);
+    let file = folder::record_file(path);
     let goes_on = is_held(&files::open(&file).map_err(ListingError::NotOpened)?);
     let record = folder::read_file(&file).map_err(ListingError::NotRead)?;
     let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());

@@ -17,7 +17,7 @@ use bakeoff_report::{Report, html_next_to_record};
 use bakeoff_trial::run::folder::{self, PAGE, RECORD, is_held};
 
 use crate::cli::SiteArgs;
-use crate::commands::{history, new_file};
+use crate::commands::new_file;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -113,12 +113,13 @@ fn free_name(record: &Path, names: &mut BTreeSet<String>) -> String {
 fn records(of: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for dir in of {
-        if dir.join(RECORD).is_file() {
-            found.push(dir.join(RECORD));
+        let record = folder::record_file(dir);
+        if record.is_file() {
+            found.push(record);
             continue;
         }
-        let runs = history::runs_in(dir).map_err(|error| Failure::file("list", dir, &error))?;
-        found.extend(runs.iter().map(|run| run.join(RECORD)));
+        let runs = folder::runs_in(dir).map_err(|error| Failure::file("list", dir, &error))?;
+        found.extend(runs.iter().map(|run| folder::record_file(run)));
         if runs.is_empty() {
             return Err(Failure::input(
                 format!("no run in `{}`", dir.display()),

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bakeoff_core::digest;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::support::{Bench, CommandOutput, array, bakeoff, text};
@@ -622,4 +624,41 @@ fn resumed_run_verifies() {
     resume(&run).ends_with(0);
     let (found, code, _) = verified(&run, &[]);
     assert_eq!((found["lines"].as_str(), code), ("holds", Some(0)), "{found:?}");
+}
+
+#[test]
+fn compressed_record_is_read_but_not_continued() {
+    let (_dir, run) = run();
+    let plain = run.join("record.jsonl");
+    let shown = report(&run).ends_with(0).stdout;
+    let compressed = run.join("record.jsonl.gz");
+    let mut packer = GzEncoder::new(fs::File::create(&compressed).unwrap(), Compression::best());
+    std::io::copy(&mut fs::File::open(&plain).unwrap(), &mut packer).unwrap();
+    packer.finish().unwrap();
+    fs::remove_file(&plain).unwrap();
+
+    assert_eq!(report(&run).ends_with(0).stdout, shown);
+    assert_eq!(report(&compressed).ends_with(0).stdout, shown);
+    let runs = run.parent().unwrap();
+    let listed = CommandOutput::run(bakeoff().arg("history").arg("--out").arg(runs)).ends_with(0);
+    assert!(listed.stdout.contains("1 of 2 trials"), "{}", listed.stdout);
+    let site = runs.join("site");
+    CommandOutput::run(bakeoff().arg("site").arg(runs).arg("--out").arg(&site)).ends_with(0);
+    assert!(site.join("runs/run/record.jsonl").is_file());
+
+    let refused = resume_trusted(&run).ends_with(2);
+    assert!(
+        refused.stderr.contains("is compressed, so nothing can be added"),
+        "{}",
+        refused.stderr
+    );
+    let mut bytes = fs::read(&compressed).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    fs::write(&compressed, bytes).unwrap();
+    let refused = report(&run).ends_with(2);
+    assert!(
+        refused.stderr.contains("cannot read") && refused.stderr.contains("record.jsonl.gz"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -14,7 +14,7 @@ use bakeoff_core::stats::rounds::Preference;
 use bakeoff_files as files;
 use bakeoff_report::compare::{LeftOut, Trend, TrendRun};
 use bakeoff_report::{Style, trend, trend_page};
-use bakeoff_trial::run::folder::{self, RECORD, ReadRun, is_held};
+use bakeoff_trial::run::folder::{self, ReadRun, is_held};
 
 use crate::cli::{HistoryArgs, TrendFormat};
 use crate::commands::new_file;
@@ -129,7 +129,7 @@ fn of_study(out: &Path, study: &str) -> Result<Vec<PathBuf>, Failure> {
 
 /// Returns the name of a run's study.
 fn studied(run: &Path) -> Result<String, String> {
-    let line = files::open(&run.join(RECORD)).and_then(folder::first_line);
+    let line = files::open(&folder::record_file(run)).and_then(folder::first_line);
     let line = line.map_err(|error| error.to_string())?;
     match RecordLine::parse(&line) {
         Ok(RecordLine::Run(header)) => Ok(header.study.name),
@@ -140,7 +140,7 @@ fn studied(run: &Path) -> Result<String, String> {
 
 /// Reads the figures of a run. The error says why the run does not count.
 fn read(run: &Path) -> Result<TrendRun, String> {
-    let file = files::open(&run.join(RECORD)).map_err(|error| error.to_string())?;
+    let file = files::open(&folder::record_file(run)).map_err(|error| error.to_string())?;
     if is_held(&file) {
         return Err("it is in progress".to_owned());
     }
