@@ -277,6 +277,9 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
+    if any(Quantity::StoodStill) {
+        rows.push(Row::Of(Quantity::StoodStill));
+    }
     let apart = [Quantity::CarriedOver, Quantity::EndedLate].into_iter();
     rows.extend(apart.filter(|&quantity| known(quantity)).map(Row::Of));
     if known(Quantity::Hits) {

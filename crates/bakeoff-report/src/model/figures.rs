@@ -157,6 +157,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let share = (errors + verified > 0.0).then(|| errors / (errors + verified));
     figures.extend([
         (Quantity::ErrorShare, share.into()),
+        (Quantity::StoodStill, Figure::Value(whole.stood_still().unwrap_or(0.0))),
         (Quantity::Seconds, count_seconds(whole)),
         (Quantity::ThroughputMax, max.into()),
         (Quantity::ThroughputMean, whole.throughput().into()),

@@ -155,6 +155,8 @@ pub(crate) enum Quantity {
     ErrorShare,
     /// Failures of one kind.
     ErrorsOf(ErrorKind),
+    /// Share of the window in which nothing succeeded, 0 to 1. Percentiles of a closed load hide most of such a time.
+    StoodStill,
     /// Successes within the window of operations that were due in the warm-up.
     CarriedOver,
     /// Successes after the window of operations that were due in it. Throughput does not count them.
@@ -291,6 +293,7 @@ impl Quantity {
                     format!("errors_{}", kind.key().replace(' ', "_")),
                 );
             }
+            Self::StoodStill => ("stood still (share of time)", "stood_still_share"),
             Self::CarriedOver => ("carried over from warm-up (in throughput)", "carried_over"),
             Self::EndedLate => {
                 ("answered after the window (not in throughput)", "verified_after_the_window")
@@ -437,6 +440,7 @@ impl Quantity {
         matches!(
             self,
             Self::ErrorShare
+                | Self::StoodStill
                 | Self::StaleShare
                 | Self::Throttled
                 | Self::PressureCpu
