@@ -9,7 +9,7 @@ use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::units::share_text;
 
 use super::anomalies;
-use super::judgement::{self, JudgedAs, Judgement};
+use super::judgement::{self, JudgedAs};
 use super::leader::{self, Leader};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
@@ -64,22 +64,39 @@ fn choice(of: &Comparison) -> Option<String> {
     }
 }
 
+/// A verb for one system and for several.
+type Verbs = (&'static str, &'static str);
+const NEED: Verbs = ("needs", "need");
+const HAVE: Verbs = ("has", "have");
+
 /// Returns proven differences in figures that do not decide: those in which another system is better than `than`, or
 /// all of them.
 fn price(of: &Comparison, than: Option<&str>) -> String {
-    let clause = |one: &Judgement| {
-        let what = match one.quantity {
-            Quantity::CpuPerOperation => "needs less CPU time per operation".to_owned(),
-            Quantity::MemorySum => "needs less memory".to_owned(),
-            Quantity::Response(point) => format!("has the shorter {} response time", point.name()),
-            _ => return None,
+    // Systems with the same advantage share a clause.
+    let mut advantages: Vec<(Verbs, String, Vec<&str>)> = Vec::new();
+    for one in of.judgements.iter().filter(|one| !one.leading && one.stage.is_none()) {
+        let (Some(winner), Some(loser)) = (one.winner(), one.loser()) else { continue };
+        let (verbs, what) = match one.quantity {
+            Quantity::CpuPerOperation => (NEED, "less CPU time per operation".to_owned()),
+            Quantity::MemorySum => (NEED, "less memory".to_owned()),
+            Quantity::Response(at) => (HAVE, format!("the shorter {} response time", at.name())),
+            _ => continue,
         };
-        let (winner, loser) = (one.winner()?, one.loser()?);
-        let is_one = !one.leading && one.stage.is_none() && than.is_none_or(|best| loser == best);
-        let than = if than.is_some() { String::new() } else { format!(" than {loser}") };
-        is_one.then(|| format!("{winner} {what}{than}"))
-    };
-    let clauses: Vec<String> = of.judgements.iter().filter_map(clause).collect();
+        let what = match than {
+            Some(best) if best == loser => what,
+            Some(_) => continue,
+            None => format!("{what} than {loser}"),
+        };
+        match advantages.iter_mut().find(|(_, known, _)| *known == what) {
+            Some((.., winners)) => winners.push(winner),
+            None => advantages.push((verbs, what, vec![winner])),
+        }
+    }
+    let clauses = advantages.iter().map(|((one, several), what, winners)| {
+        let verb = if winners.len() == 1 { one } else { several };
+        format!("{} {verb} {what}", and(winners))
+    });
+    let clauses: Vec<String> = clauses.collect();
     let more = clauses.len().saturating_sub(PRICES);
     match (clauses.is_empty(), more) {
         (true, _) => String::new(),

@@ -115,7 +115,13 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         ),
         bar,
         published: of.published.clone(),
+        broken_clients: of_clients(of, true).map(BoundedFigure::drawn),
     }
+}
+
+/// Returns the median outage of the clients of the broken nodes, or of the others.
+fn of_clients(of: &SystemOutages, broken: bool) -> Option<BoundedFigure> {
+    of.part(|part| matches!(part.part, LoadPart::Node(_)) && part.broken == broken)
 }
 
 /// Words the cost of one injection: `3.90 s of service lost, longest outage 0.61 s`.
@@ -227,12 +233,8 @@ const FIGURES: [OutageFigure; 18] = [
     ("outage, median", |of| of.outage().map(bounded)),
     ("outage, shortest", |of| of.counted().min_by(by_length).map(length_text)),
     ("outage, longest", |of| of.counted().max_by(by_length).map(length_text)),
-    ("outage of the broken nodes' clients, median", |of| {
-        of.part(|part| matches!(part.part, LoadPart::Node(_)) && part.broken).map(bounded)
-    }),
-    ("outage of the other nodes' clients, median", |of| {
-        of.part(|part| matches!(part.part, LoadPart::Node(_)) && !part.broken).map(bounded)
-    }),
+    ("outage of the broken nodes' clients, median", |of| of_clients(of, true).map(bounded)),
+    ("outage of the other nodes' clients, median", |of| of_clients(of, false).map(bounded)),
     ("fault to first success", |of| of.median(|one| one.outage.first_success).map(seconds_text)),
     ("end of the fault to full rate", |of| of.median(|one| one.outage.full_rate).map(seconds_text)),
     ("end of the fault to {tail} within twice of before", |of| {

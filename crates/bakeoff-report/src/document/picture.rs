@@ -78,6 +78,8 @@ pub(crate) struct Row {
     /// 95 % interval of its ratio to the leader, times the leader's median.
     pub(crate) bar: Option<(f64, f64)>,
     pub(crate) published: Vec<f64>,
+    /// Outage of the broken nodes' clients in seconds; `None` without a fault, or if it is unknown.
+    pub(crate) broken_clients: Option<f64>,
 }
 
 /// A limit of the machine.
@@ -209,6 +211,7 @@ fn power_cuts_row(of: &Contender) -> Option<Row> {
         dots,
         bar: None,
         published: Vec::new(),
+        broken_clients: None,
     })
 }
 
@@ -328,6 +331,7 @@ fn row(of: &Contender, quantity: Quantity, bar: Option<(f64, f64)>) -> Row {
         value,
         bar,
         published: of.published.get(&quantity).copied().into_iter().collect(),
+        broken_clients: None,
     }
 }
 

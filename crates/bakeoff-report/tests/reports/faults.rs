@@ -334,7 +334,7 @@ fn outage_that_ended_with_a_stall_of_the_generator_does_not_count() {
 /// Returns the cell of the only system in the table of the first fault.
 fn cell(record: &Record, figure: &str) -> String {
     let html = page_of(record);
-    let row = html.split("<tr").find(|row| row.contains(figure)).expect("a row");
+    let row = html.split("<tr").skip(1).find(|row| row.contains(figure)).expect("a row");
     let cell = row.split("<td").nth(1).expect("a cell");
     let (_, text) = cell.split_once('>').expect("a tag");
     text.split('<').next().unwrap_or_default().to_owned()
@@ -343,7 +343,9 @@ fn cell(record: &Record, figure: &str) -> String {
 #[test]
 fn clients_of_broken_nodes_and_operations_have_rows_of_their_own() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);
+    let mark = "<path class=\"broken\" d=";
     assert_eq!(cell(&record, "outage of the broken nodes"), "–", "an older record has no parts");
+    assert!(!page_of(&record).contains(mark));
     for trial in &mut record.trials {
         trial.targets = vec!["etcd-1".into(), "etcd-2".into()];
     }
@@ -363,6 +365,9 @@ fn clients_of_broken_nodes_and_operations_have_rows_of_their_own() {
         ];
     }
     assert_eq!(cell(&record, "outage of the broken nodes"), "3.10 s");
+    let html = page_of(&record);
+    assert_eq!(html.matches(mark).count(), 1, "the picture has a mark for the system");
+    assert!(html.contains("etcd: the broken nodes&#39; clients were out for 3.10 s"), "{html}");
     assert_eq!(cell(&record, "outage of the other nodes"), "&lt; 0.20 s");
     assert_eq!(cell(&record, "outage of `put`, median"), "&gt; 7.90 s");
     let part = &systems(&record)[0]["injections"][0]["parts"][0];

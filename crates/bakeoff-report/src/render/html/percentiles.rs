@@ -17,7 +17,7 @@ use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 use super::frame::Frame;
-use super::page::{figure, grid};
+use super::page::{figure, grid, paragraph};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
 use super::{how, place};
@@ -34,6 +34,10 @@ const POINTS: [(Point, f64); 5] = [
     (Point::P99, 100.0),
     (Point::P999, 1000.0),
 ];
+
+/// Meaning of all charts.
+const MEANING: &str = "Response: from due to answered. Service: from sent to answered. Medians of each trial's \
+    percentiles, as long as each trial has ten operations above.";
 
 /// A system's curve over its valid trials.
 struct Curve {
@@ -65,6 +69,7 @@ impl Curve {
 
 pub(super) fn section(report: &Report) -> String {
     let mut html = key(report);
+    html.push_str(&paragraph("how", MEANING));
     html.push_str("<div class=\"charts\">");
     for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         html.push_str(&chart(comparison));
@@ -175,7 +180,7 @@ fn chart(of: &Comparison) -> String {
         svg.published(x.at(at), y.at(value), &says);
     }
     let service = match alike {
-        true => " Service times are equal within 2 % and not drawn.",
+        true => "Service times are equal within 2 % and not drawn. ",
         false => "",
     };
     let failing = of.contenders.iter().filter_map(|one| {
@@ -186,13 +191,9 @@ fn chart(of: &Comparison) -> String {
     let failing: Vec<String> = failing.collect();
     let ends = match failing.is_empty() {
         true => String::new(),
-        false => format!(" A curve ends where failures begin: {}.", failing.join(", ")),
+        false => format!("A curve ends where failures begin: {}. ", failing.join(", ")),
     };
-    let how = format!(
-        "Response: from due to answered. Service: from sent to answered.{service} Medians of each \
-         trial's percentiles, as long as each trial has ten operations above.{ends} {}.",
-        how(of)
-    );
+    let how = format!("{service}{ends}{}.", how(of));
     figure(&title, "", &svg.finish(&title, &summaries.join("; ")), &how, &table(of, &title))
 }
 

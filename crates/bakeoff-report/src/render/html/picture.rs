@@ -9,7 +9,7 @@ use bakeoff_core::stats::rounds::Preference;
 use crate::document::picture::{Panel, Picture, number};
 
 use super::page::{escape, paragraph};
-use super::strip::{ROW, RowWidth, Strip};
+use super::strip::{BROKEN_CLIENTS, ROW, RowWidth, Strip};
 use super::svg::{LOOKS, outline};
 
 /// Returns the picture with its heading. `level`: 2 on the first screen, 3 in a section.
@@ -126,6 +126,12 @@ pub(super) fn legend(of: &[Picture]) -> String {
     if rows().any(|row| !row.published.is_empty()) {
         let ring = "<path class=\"published\" d=\"M13 1L20 8L13 15L6 8z\"/>";
         add(ring, "published".to_owned());
+    }
+    if rows().any(|row| row.broken_clients.is_some()) {
+        let mark = format!(
+            "<path class=\"broken\" transform=\"translate(13 -3)\" d=\"{BROKEN_CLIENTS}\"/>"
+        );
+        add(&mark, "outage of the broken nodes' clients, median".to_owned());
     }
     let items: String = entries
         .into_iter()

@@ -27,6 +27,8 @@ const NEAR: f64 = 1.25;
 const TICK_DIGIT: f64 = 0.023;
 /// The same in the share image, before its scale.
 const TICK_DIGIT_LENGTH: f64 = 7.0;
+/// Outline of the mark of the broken nodes' clients: a triangle below the dots.
+pub(super) const BROKEN_CLIENTS: &str = "M0 6L6 16L-6 16z";
 /// Distance of dots that would touch, as a share of the width.
 const TOUCH: f64 = 0.024;
 
@@ -52,6 +54,7 @@ impl<'a> Strip<'a> {
     pub(super) fn new(panel: &'a Panel, across: RowWidth) -> Self {
         let mut values: Vec<f64> =
             panel.rows.iter().flat_map(|row| &row.dots).map(|dot| dot.value).collect();
+        values.extend(panel.rows.iter().filter_map(|row| row.broken_clients));
         let unit = if panel.better == Preference::More { Unit::Count } else { Unit::Number };
         let fits = Axis::fitting(unit, &values, 4);
         let limit = panel.limit.as_ref().map(|limit| limit.per_second);
@@ -152,6 +155,18 @@ impl<'a> Strip<'a> {
                 escape(&says)
             );
             self.at(&mut to, self.axis.at(published), middle, &ring);
+        }
+        if let Some(outage) = row.broken_clients {
+            let says = format!(
+                "{}: the broken nodes' clients were out for {} s",
+                row.system,
+                number(outage)
+            );
+            let mark = format!(
+                "<path class=\"broken\" d=\"{BROKEN_CLIENTS}\"><title>{}</title></path>",
+                escape(&says)
+            );
+            self.at(&mut to, self.axis.at(outage), middle, &mark);
         }
         self.dots(&mut to, row, middle);
         to
