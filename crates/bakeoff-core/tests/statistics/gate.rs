@@ -295,7 +295,8 @@ fn more_failures_than_noise_stop_a_merge() {
     ] {
         let (stopped, unclear) = stopped_for_errors(base, new, failing);
         let passed = 1.0 - stopped - unclear;
-        let [base_text, new_text] = [base, new].map(|share| format!("{} %", share * 100.0));
+        let five_digits = |share: f64| format!("{} %", (share * 1e7).round() / 1e5);
+        let [base_text, new_text] = [base, new].map(five_digits);
         let shares = [percent(failing, 0), percent(stopped, 2), percent(unclear, 1)];
         table.row([base_text, new_text].into_iter().chain(shares));
         assert!((stops.0..=stops.1).contains(&stopped), "{base} {new} {failing}: {stopped}");
