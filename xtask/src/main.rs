@@ -9,6 +9,7 @@ mod book;
 mod calibrate;
 mod cluster;
 mod dist;
+mod evidence;
 mod new_system;
 mod oci;
 mod peers;
@@ -34,6 +35,8 @@ cargo xtask CHORE
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
                     real trials of the canary: how often a server is declared different from itself,
                     and how often one that is 10 % slower is detected; `--record`: use an earlier run
+  record RUN NAME   keep the record of a run in `docs/evidence/records/NAME`, compressed; then bless
+  site              make a site of these records and of `results` in `target/site`
   picture RUN       retake the README's pictures with this run's report, light and dark
   peers kv [--operations N] [--rounds N] [--dry]
                     compare etcd's own benchmark tool with bakeoff; writes `docs/performance.md`
@@ -89,6 +92,8 @@ fn main() -> ExitCode {
         ["bless", "--all"] => bless(true),
         ["new-system", options @ ..] => new_system::write(options),
         ["calibrate", options @ ..] => calibrate::calibrate(options),
+        ["record", from, name] => evidence::keep(from, name),
+        ["site"] => evidence::site(),
         ["picture", run] => picture::take(run),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
         ["peers", "http", options @ ..] => peers::http::compare(options),
@@ -223,6 +228,10 @@ const SNAPSHOTS: &[Guard] = &[
     Guard {
         source: "crates/bakeoff/tests/faults/main.rs",
         test: &["-p", "bakeoff", "--test", "faults", "--", "evidence_page"],
+    },
+    Guard {
+        source: "crates/bakeoff/tests/commands/evidence.rs",
+        test: &["-p", "bakeoff", "--test", "commands", "--", "evidence::"],
     },
     Guard {
         source: "crates/bakeoff/tests/commands/outputs.rs",

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests time what they see from outside")]
 #![allow(clippy::disallowed_macros, reason = "a test says what it saw")]
 
+mod action;
 mod agent;
 mod bit_flip;
 mod canary;
@@ -19,6 +20,7 @@ mod diagnostics;
 mod disk_faults;
 mod durability;
 mod engine;
+mod evidence;
 mod fairness;
 mod faults;
 mod gate;
