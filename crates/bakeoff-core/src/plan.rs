@@ -123,10 +123,11 @@ pub fn injections<'a>(study: &'a Study, trial: &Trial) -> Vec<(&'a Fault, u32)> 
         let mut order: Vec<&Fault> = study.faults.iter().collect();
         order.shuffle(&mut rng);
         order.retain(|fault| fault.alone && fault.befalls(&trial.system));
-        let again = order.into_iter().filter(|fault| fault.to.is_none());
+        let again = order.into_iter().filter(|fault| fault.action.upgrades_to().is_none());
         injections.extend(again.map(|fault| (fault, repeat)));
     }
-    let upgrades = study.faults_of(&trial.system).filter(|fault| fault.to.is_some());
+    let upgrades =
+        study.faults_of(&trial.system).filter(|fault| fault.action.upgrades_to().is_some());
     injections.extend(upgrades.map(|fault| (fault, 1)));
     injections
 }

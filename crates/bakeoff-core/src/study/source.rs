@@ -194,7 +194,7 @@ impl Study {
             return Ok(());
         }
         let named = self.faults.iter().filter(|fault| names.contains(&fault.name));
-        let members: Vec<String> = named.flat_map(|fault| fault.sequence.clone()).collect();
+        let members: Vec<String> = named.flat_map(|fault| fault.action.steps().to_vec()).collect();
         for fault in &mut self.faults {
             fault.alone = names.contains(&fault.name);
         }

@@ -338,9 +338,9 @@ fn one_by_one(of: &FaultOutages, measured: &[&SystemOutages]) -> String {
     let first_interval = measured.iter().position(|one| one.interval().is_some());
     let count_of_first = measured.first().map(|first| first.counts());
     let clauses = measured.iter().enumerate().map(|(nth, one)| {
-        let details = match of.fault.sequence.is_empty() {
-            true => one.longer_operations(),
-            false => one.steps(&of.fault.sequence),
+        let details = match of.fault.action.steps() {
+            [] => one.longer_operations(),
+            steps => one.steps(steps),
         };
         let count = nth == 0 || Some(one.counts()) != count_of_first;
         let of_service = if first_lost == Some(nth) { " of service" } else { "" };

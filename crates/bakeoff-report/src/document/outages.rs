@@ -279,7 +279,7 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
         let by_operation = operations
             .iter()
             .map(|name| system.part(|part| part.part.is_operation(name)).map(bounded));
-        let by_step = of.fault.sequence.iter().map(|fault| system.step(fault).map(bounded));
+        let by_step = of.fault.action.steps().iter().map(|fault| system.step(fault).map(bounded));
         let by_effect = effects.iter().map(|(_, text)| text(&of.fault, system));
         let published = is_published.then(|| system.published_text());
         let cells = by_effect.chain(figures).chain(by_operation).chain(by_step).chain(published);
@@ -288,7 +288,7 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
     };
     let labels = FIGURES.iter().map(|(name, _)| name.replace("{tail}", of.tail));
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
-    let by_step = of.fault.sequence.iter().map(|fault| format!("outage in {fault}, median"));
+    let by_step = of.fault.action.steps().iter().map(|fault| format!("outage in {fault}, median"));
     let by_effect = effects.iter().map(|(name, _)| (*name).to_owned());
     let published = is_published.then(|| "outage, published".to_owned());
     let labels = by_effect.chain(labels).chain(by_operation).chain(by_step);

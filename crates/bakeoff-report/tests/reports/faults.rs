@@ -37,11 +37,8 @@ fn paused(outages: &[(&str, &[f64])]) -> Record {
         name: "leader-paused".into(),
         action: FaultAction::Pause(Pause { lasts: Duration::from_secs(3) }),
         target: FaultTarget { part: None, node: FaultNode::Leader },
-        groups: Vec::new(),
-        to: None,
         at: Duration::from_secs(2),
         systems: Vec::new(),
-        sequence: Vec::new(),
         alone: true,
     }];
     let mut record = record(study);
@@ -380,10 +377,13 @@ fn faults_of_a_sequence_have_rows_of_their_own() {
     let mut faults = record.header.study.faults.clone();
     faults[0].alone = false;
     faults.push(Fault { name: "kept".into(), ..faults[0].clone() });
+    let sequence = Sequence {
+        faults: vec!["leader-paused".into(), "kept".into()],
+        rest: Duration::from_secs(1),
+    };
     faults.push(Fault {
         name: "staircase".into(),
-        action: FaultAction::Sequence(Sequence { rest: Duration::from_secs(1) }),
-        sequence: vec!["leader-paused".into(), "kept".into()],
+        action: FaultAction::Sequence(sequence),
         alone: true,
         ..faults[0].clone()
     });

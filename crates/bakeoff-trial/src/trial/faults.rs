@@ -76,7 +76,7 @@ impl TrialRunner<'_, '_> {
             let audit = self.audit_injection(&cluster, driven, (fault, repeat), &steps);
             let last = self.record.injections.last_mut().expect("it was just added");
             last.audit = audit;
-            if fault.to.is_some() {
+            if fault.action.upgrades_to().is_some() {
                 causes.extend(upgrade::prove(&cluster, fault.target.part.as_deref(), last));
             }
             if over {
@@ -240,8 +240,8 @@ impl Injector<'_> {
                 return self.isolate(&targets, since, hits, lasts, (direction, existing));
             }
             FaultAction::Delay(delay) => return self.delay(&targets, since, hits, delay),
-            FaultAction::Partition(Partition { lasts }) => {
-                return self.separate(since, hits, lasts);
+            FaultAction::Partition(Partition { ref groups, lasts }) => {
+                return self.separate(groups, since, hits, lasts);
             }
             FaultAction::Disk(DiskBreak { fault, lasts }) => {
                 let begin = |processes: &[&Process]| disk::begin(processes, fault);
@@ -254,7 +254,7 @@ impl Injector<'_> {
                 let stop = |processes: &[&Process]| stop(processes, restart_after);
                 self.break_and_heal(&targets, since, hits, restart_after, stop, start)?;
             }
-            FaultAction::Restart(Restart { every }) => {
+            FaultAction::Restart(Restart { every, ref to }) => {
                 for (process, number) in targets.iter().zip(0..) {
                     let turn = at + every * number;
                     if number > 0 {
@@ -262,7 +262,7 @@ impl Injector<'_> {
                     }
                     self.wait_until(turn)?;
                     let stop = |processes: &[&Process]| stop(processes, every);
-                    let start = if self.fault.to.is_some() { upgrade::start } else { start };
+                    let start = if to.is_some() { upgrade::start } else { start };
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
             }

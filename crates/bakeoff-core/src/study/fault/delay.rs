@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::FaultAction;
 use super::verb::{Action, ReadAction, TIME, Verb, any_system, nodes, nodes_of, time};
-use super::{Fault, FaultAction};
 use crate::study::field::{Form, default, maybe};
 use crate::study::{FaultNode, Study};
 use crate::units::{self, duration_text, share_text};
@@ -85,7 +85,7 @@ impl Action for PacketDelay {
         self.lasts
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         let jitter = match self.jitter.is_zero() {
             true => String::new(),
             false => format!(" ± {}", duration_text(self.jitter)),

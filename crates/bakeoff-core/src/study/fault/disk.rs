@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::FaultAction;
 use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time};
-use super::{Fault, FaultAction};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
@@ -143,7 +143,7 @@ impl Action for DiskBreak {
         self.lasts
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         format!("disk of {whom} {} for {}", self.fault, duration_text(self.lasts))
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
 use crate::study::field::{Form, default, maybe};
@@ -90,7 +89,7 @@ impl Action for Isolation {
         self.lasts
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         let way = match self.direction {
             CutDirection::Both => "",
             CutDirection::In => ", nothing reaches it",

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
 use crate::units::{self, duration_text};
@@ -40,7 +39,7 @@ impl Action for NodeKill {
         self.restart_after
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         format!("{whom} killed, restarted after {}", duration_text(self.restart_after))
     }
 

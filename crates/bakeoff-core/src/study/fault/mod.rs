@@ -59,12 +59,6 @@ pub struct Fault {
     /// Nodes that it happens to.
     #[serde(flatten)]
     pub target: FaultTarget,
-    /// Groups of nodes that a partition cuts from each other; empty for other faults.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Vec<FaultNode>>,
-    /// Version that restarted nodes are upgraded to; `None` if they keep theirs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
     /// Time from the beginning of measuring to the fault.
     #[serde(with = "units::duration")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
@@ -72,9 +66,6 @@ pub struct Fault {
     /// Names of its systems; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
-    /// Names of the faults of a sequence, in their order; empty for a single fault.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sequence: Vec<String>,
     /// False if it happens in sequences only.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub alone: bool,
@@ -194,24 +185,48 @@ impl Fault {
             Some(part) => format!("{node} of {part}"),
             None => node,
         };
-        action.text(&whom, self)
+        action.text(&whom)
     }
 }
 
 impl FaultAction {
     /// Returns true if the fault ends the nodes' processes.
-    pub fn ends_nodes(self) -> bool {
+    pub fn ends_nodes(&self) -> bool {
         self.action().ends_nodes()
     }
 
     /// Returns true if the fault loses single packets of a connection.
-    pub fn loses_packets(self) -> bool {
+    pub fn loses_packets(&self) -> bool {
         self.action().loses_packets()
     }
 
     /// Returns true if the fault needs a network for each node.
-    pub fn needs_network(self) -> bool {
+    pub fn needs_network(&self) -> bool {
         self.action().needs_network()
+    }
+
+    /// Returns the groups of nodes that a partition cuts from each other; empty for other faults.
+    pub(super) fn groups(&self) -> &[Vec<FaultNode>] {
+        match self {
+            Self::Partition(partition) => &partition.groups,
+            _ => &[],
+        }
+    }
+
+    /// Returns the version that restarted nodes are upgraded to; `None` if they keep theirs.
+    pub fn upgrades_to(&self) -> Option<&str> {
+        match self {
+            Self::Restart(restart) => restart.to.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the faults of a sequence, in their order; empty for a single fault.
+    pub fn steps(&self) -> &[String] {
+        match self {
+            Self::Sequence(sequence) => &sequence.faults,
+            _ => &[],
+        }
     }
 }
 
@@ -236,7 +251,7 @@ impl Study {
     /// Returns the version that a fault upgrades a system or one of its parts to; `None` if no fault does.
     pub fn upgrade_of(&self, system: &str, part: Option<&str>) -> Option<&str> {
         let mut own = self.faults_of(system).filter(|one| one.target.part.as_deref() == part);
-        own.find_map(|one| one.to.as_deref())
+        own.find_map(|one| one.action.upgrades_to())
     }
 
     /// Returns the faults that happen to a system.
@@ -267,37 +282,54 @@ mod tests {
 
     #[test]
     fn records_hold_a_fault_as_flat_fields() {
-        let fault = Fault {
-            name: "storage-killed".into(),
-            action: FaultAction::Kill(NodeKill { restart_after: Duration::from_secs(5) }),
-            target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
-            groups: Vec::new(),
-            to: None,
-            at: Duration::from_secs(20),
-            systems: Vec::new(),
-            sequence: Vec::new(),
-            alone: true,
-        };
-        let value = serde_json::to_value(&fault).unwrap();
-        assert_eq!(
-            value,
-            serde_json::json!({"name": "storage-killed", "action": "kill", "restart_after": 5.0,
-                "part": "storage", "node": "leader", "at": 20.0})
-        );
-        assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), fault);
-        assert_eq!(fault.heals_at(3), Duration::from_secs(25));
-        assert_eq!(fault.text(), "leader of storage killed, restarted after 5s");
-
-        let (sync_delay, lasts) = (Duration::from_millis(100), Duration::from_secs(5));
-        let action = FaultAction::Disk(DiskBreak { fault: DiskFault::Slow { sync_delay }, lasts });
-        let slow = Fault { action, ..fault };
-        let value = serde_json::to_value(&slow).unwrap();
-        assert_eq!(
-            value,
-            serde_json::json!({"name": "storage-killed", "action": "disk", "disk": "slow",
-                "sync_delay": 0.1, "for": 5.0, "part": "storage", "node": "leader", "at": 20.0})
-        );
-        assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), slow);
-        assert_eq!(slow.text(), "disk of leader of storage slower by 100ms a sync for 5s");
+        let (lasts, every) = (Duration::from_secs(5), Duration::from_secs(5));
+        let sync_delay = Duration::from_millis(100);
+        let groups = vec![vec![FaultNode::Leader], vec![FaultNode::Numbered(2)]];
+        let faults = vec!["paused".into(), "killed".into()];
+        let cases: [(FaultAction, _, _); 5] = [
+            (
+                NodeKill { restart_after: lasts }.into(),
+                serde_json::json!({"action": "kill", "restart_after": 5.0}),
+                "leader of storage killed, restarted after 5s",
+            ),
+            (
+                DiskBreak { fault: DiskFault::Slow { sync_delay }, lasts }.into(),
+                serde_json::json!({"action": "disk", "disk": "slow", "sync_delay": 0.1, "for": 5.0}),
+                "disk of leader of storage slower by 100ms a sync for 5s",
+            ),
+            (
+                Partition { groups, lasts }.into(),
+                serde_json::json!({"action": "partition", "groups": [["leader"], ["node-2"]], "for": 5.0}),
+                "leader cut off from node-2 for 5s",
+            ),
+            (
+                Restart { every, to: Some("3.6".into()) }.into(),
+                serde_json::json!({"action": "restart", "every": 5.0, "to": "3.6"}),
+                "leader of storage restarted with version 3.6, one every 5s",
+            ),
+            (
+                Sequence { faults, rest: every }.into(),
+                serde_json::json!({"action": "sequence", "sequence": ["paused", "killed"], "rest": 5.0}),
+                "paused and killed, one after another",
+            ),
+        ];
+        for (action, mut fields, text) in cases {
+            let fault = Fault {
+                name: "broken".into(),
+                action,
+                target: FaultTarget { part: Some("storage".into()), node: FaultNode::Leader },
+                at: Duration::from_secs(20),
+                systems: Vec::new(),
+                alone: true,
+            };
+            let shared = serde_json::json!({"name": "broken", "part": "storage", "node": "leader", "at": 20.0});
+            fields.as_object_mut().unwrap().extend(shared.as_object().unwrap().clone());
+            let value = serde_json::to_value(&fault).unwrap();
+            assert_eq!(value, fields);
+            assert_eq!(serde_json::from_value::<Fault>(value).unwrap(), fault);
+            assert_eq!(fault.text(), text);
+            let lasts = if fault.action.steps().is_empty() { 5 } else { 0 };
+            assert_eq!(fault.heals_at(3), Duration::from_secs(20 + lasts));
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::FaultTarget;
 use super::verb::{Action, ReadAction, Verb, any_system, time};
-use super::{Fault, FaultTarget};
 use crate::study::FaultNode;
 use crate::study::field::{Form, maybe};
 use crate::study::reading::{Fields, seen, text};
@@ -14,10 +14,12 @@ use crate::units::{self, duration_text, shown};
 
 const HINT: &str = "write at least two groups: `[[leader, follower-1], [follower-2]]`";
 
-/// The network drops packets between groups of nodes ([`Fault::groups`]). Clients reach all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The network drops packets between groups of nodes. Clients reach all nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Partition {
+    /// Groups of nodes that are cut from each other.
+    pub groups: Vec<Vec<FaultNode>>,
     /// Time until packets pass again.
     #[serde(rename = "for", with = "units::duration")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
@@ -37,8 +39,7 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let (lasts, groups) = (time(sink, fields, "for"), groups(sink, fields));
         let all = FaultTarget { part: None, node: FaultNode::Each };
-        let read = ReadAction::new(Partition { lasts: lasts? }, all);
-        Some(ReadAction { groups: groups?, ..read })
+        Some(ReadAction::new(Partition { groups: groups?, lasts: lasts? }, all))
     },
     check: any_system,
 };
@@ -84,8 +85,8 @@ impl Action for Partition {
         self.lasts
     }
 
-    fn text(&self, _: &str, fault: &Fault) -> String {
-        let groups = fault
+    fn text(&self, _: &str) -> String {
+        let groups = self
             .groups
             .iter()
             .map(|group| group.iter().map(FaultNode::to_string).collect::<Vec<_>>().join(" and "));

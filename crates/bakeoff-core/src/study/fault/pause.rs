@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
 use crate::study::FaultNode;
 use crate::units::{self, duration_text};
@@ -36,7 +35,7 @@ impl Action for Pause {
         self.lasts
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         format!("{whom} paused for {}", duration_text(self.lasts))
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, Verb, nodes, nodes_of};
 use crate::study::FaultNode;
 use crate::study::field::{Form, maybe};
@@ -14,13 +13,16 @@ use crate::study::tree::DiagnosticSink;
 use crate::units::{self, duration_text};
 
 /// Graceful stop and start of one node after another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restart {
     /// Time from one node to the next.
     #[serde(with = "units::duration")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub every: Duration,
+    /// Version that the nodes are upgraded to; `None` if they keep theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 pub(super) const VERB: Verb = Verb {
@@ -43,22 +45,21 @@ pub(super) const VERB: Verb = Verb {
             Some(_) => fields.version(sink, "to").map(Some),
         };
         let target = nodes(sink, fields, "restart");
-        let read = ReadAction::new(Restart { every: every? }, target?);
-        Some(ReadAction { to: to?, ..read })
+        Some(ReadAction::new(Restart { every: every?, to: to? }, target?))
     },
     check: can_be_upgraded,
 };
 
 /// Checks that the nodes of an upgrade have a program with versions, and another one than the new.
 fn can_be_upgraded(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
-    let (Some(to), Some(member)) = (&of.fault.to, of.member()) else { return };
+    let (Some(to), Some(member)) = (of.fault.action.upgrades_to(), of.member()) else { return };
     let name = &member.name;
     let (what, hint) = if of.kind().is_some_and(|kind| kind.is_process) {
         (format!("`{name}` is a command, whose versions bakeoff does not know"), OTHERS)
     } else if member.program.is_some() {
         let hint = "leave its `program` out, so that bakeoff finds both versions";
         (format!("`{name}` has a program of its own"), hint)
-    } else if member.version.as_ref() == Some(to) {
+    } else if member.version.as_deref() == Some(to) {
         (format!("`{name}` already has version {to}"), "write a newer version")
     } else if of.fault.target.node != FaultNode::Each {
         let hint = "write `each`: all nodes of a system have one version in the end";
@@ -77,8 +78,8 @@ impl Action for Restart {
         }
     }
 
-    fn text(&self, whom: &str, fault: &Fault) -> String {
-        let to = fault.to.as_ref().map(|to| format!(" with version {to}"));
+    fn text(&self, whom: &str) -> String {
+        let to = self.to.as_ref().map(|to| format!(" with version {to}"));
         let (to, every) = (to.unwrap_or_default(), duration_text(self.every));
         format!("{whom} restarted{to}, one every {every}")
     }

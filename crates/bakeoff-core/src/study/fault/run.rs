@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceScope};
 use super::verb::{Action, FaultedSystem, NODES, OTHERS, ReadAction, Verb, nodes};
-use super::{Fault, FaultAction, FaultTarget};
+use super::{FaultAction, FaultTarget};
 use crate::study::FaultNode;
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
@@ -138,7 +138,7 @@ impl Action for MaintenanceRun {
         self.every * self.times
     }
 
-    fn text(&self, whom: &str, _: &Fault) -> String {
+    fn text(&self, whom: &str) -> String {
         let what = match self.operation {
             Maintenance::ChangeRoutes => "routes changed".to_owned(),
             operation => format!("{operation} on {whom}"),

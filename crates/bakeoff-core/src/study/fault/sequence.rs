@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::FaultTarget;
 use super::verb::{Action, ReadAction, TIME, Verb, any_system};
-use super::{Fault, FaultTarget};
 use crate::stats::and;
 use crate::study::FaultNode;
 use crate::study::field::{Form, default, maybe};
 use crate::units;
 
-/// Several faults ([`Fault::sequence`]), one after another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Several faults, one after another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sequence {
+    /// Names of the faults, in their order.
+    #[serde(rename = "sequence")]
+    pub faults: Vec<String>,
     /// Time from the end of one to the next.
     #[serde(with = "units::duration")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
@@ -44,7 +47,7 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let rest = fields.duration(sink, "rest")?;
         let none = FaultTarget { part: None, node: FaultNode::Leader };
-        Some(ReadAction::new(Sequence { rest }, none))
+        Some(ReadAction::new(Sequence { faults: Vec::new(), rest }, none))
     },
     check: any_system,
 };
@@ -55,7 +58,7 @@ impl Action for Sequence {
         Duration::ZERO
     }
 
-    fn text(&self, _: &str, fault: &Fault) -> String {
-        format!("{}, one after another", and(&fault.sequence))
+    fn text(&self, _: &str) -> String {
+        format!("{}, one after another", and(&self.faults))
     }
 }

@@ -12,7 +12,7 @@ use crate::study::field::{Field, Form, Table, always, count, default, joined, ma
 macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident($module:ident::$type:ident),)*) => {
         /// Names an event that happens to nodes.
-        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case", tag = "action")]
         pub enum FaultAction {
@@ -33,7 +33,7 @@ macro_rules! actions {
             }
 
             /// Returns its verb in a study: `pause`.
-            pub fn name(self) -> &'static str {
+            pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$action(_) => $module::VERB.name,)*
                 }

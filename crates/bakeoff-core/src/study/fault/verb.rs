@@ -46,15 +46,11 @@ impl Verb {
 pub(in crate::study) struct ReadAction {
     pub(in crate::study) action: FaultAction,
     pub(in crate::study) target: FaultTarget,
-    /// Groups of a partition.
-    pub(in crate::study) groups: Vec<Vec<FaultNode>>,
-    /// Version of an upgrade.
-    pub(in crate::study) to: Option<String>,
 }
 
 impl ReadAction {
     pub(super) fn new(action: impl Into<FaultAction>, target: FaultTarget) -> Self {
-        Self { action: action.into(), target, groups: Vec::new(), to: None }
+        Self { action: action.into(), target }
     }
 }
 
@@ -85,7 +81,7 @@ pub(super) trait Action {
     fn lasts(&self, node: FaultNode, nodes: u32) -> Duration;
 
     /// Describes the fault in a few words: `leader paused for 10s`. `whom`: its nodes.
-    fn text(&self, whom: &str, fault: &Fault) -> String;
+    fn text(&self, whom: &str) -> String;
 
     /// Returns true if it takes one of `each` node after another.
     fn is_rolling(&self) -> bool {

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::record::FaultHit;
-use bakeoff_core::study::CutDirection;
 use bakeoff_core::study::fault::PacketDelay;
+use bakeoff_core::study::{CutDirection, FaultNode};
 use bakeoff_host::Process;
 use bakeoff_host::network::{CutConnections, CutPath, Network, PathDelay};
 
@@ -28,14 +28,15 @@ impl Injector<'_> {
         self.cut(nodes, since, hits, lasts, (&paths, connections))
     }
 
-    /// Cuts the fault's groups of nodes off from each other for a time.
+    /// Cuts groups of nodes off from each other for a time.
     pub(super) fn separate(
         &self,
+        groups: &[Vec<FaultNode>],
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
         lasts: Duration,
     ) -> Result<(), NotInjected> {
-        let (groups, cut_off) = self.groups()?;
+        let (groups, cut_off) = self.groups(groups)?;
         self.cut(&cut_off, since, hits, lasts, (&separated(&groups), CutConnections::All))
     }
 
@@ -74,10 +75,13 @@ impl Injector<'_> {
     }
 
     /// Looks up the groups of a partition. Also returns the nodes outside the largest group, which are cut off.
-    fn groups(&self) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), NotInjected> {
+    fn groups(
+        &self,
+        named: &[Vec<FaultNode>],
+    ) -> Result<(Vec<Vec<&Process>>, Vec<&Process>), NotInjected> {
         let mut groups: Vec<Vec<&Process>> = Vec::new();
-        let leader = self.leads_if_asked(self.fault.groups.iter().flatten())?;
-        for group in &self.fault.groups {
+        let leader = self.leads_if_asked(named.iter().flatten())?;
+        for group in named {
             let nodes = group.iter().map(|node| self.node(*node, leader));
             groups.push(nodes.collect::<Result<_, NotInjected>>()?);
         }

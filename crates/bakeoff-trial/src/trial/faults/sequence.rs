@@ -23,17 +23,17 @@ pub(super) fn steps<'a>(study: &'a Study, asked: &'a System, fault: &'a Fault) -
         let part = fault.target.part.as_ref().and_then(|role| asked.parts.get(role));
         Step { fault, part: part.map(|part| part.name.as_str()) }
     };
-    if fault.sequence.is_empty() {
+    if fault.action.steps().is_empty() {
         return vec![step(fault)];
     }
     let named = |name: &'a String| study.faults.iter().find(|one| one.name == *name);
-    fault.sequence.iter().filter_map(named).map(step).collect()
+    fault.action.steps().iter().filter_map(named).map(step).collect()
 }
 
 impl Injector<'_> {
     /// Causes each fault in turn. Stops at the first that does not happen as planned.
     pub(super) fn run_all(&self, steps: &[Step<'_>]) -> InjectionResult {
-        let FaultAction::Sequence(Sequence { rest }) = self.fault.action else {
+        let FaultAction::Sequence(Sequence { rest, .. }) = self.fault.action else {
             let [Step { part, .. }] = steps else { return self.run() };
             return Injector { part: *part, ..*self }.run();
         };

@@ -42,7 +42,7 @@ pub(super) fn can_befall(
         sink.hint(target_at, what, if system.parts.is_empty() { OTHERS.to_owned() } else { hint });
         return;
     };
-    let named = fault.groups.iter().flatten().max_by_key(|node| node.nodes_min());
+    let named = fault.action.groups().iter().flatten().max_by_key(|node| node.nodes_min());
     let node = named.unwrap_or(node);
     if nodes < node.nodes_min() {
         let whose = part.as_ref().map_or(String::new(), |part| format!("part `{part}` of "));
@@ -51,7 +51,7 @@ pub(super) fn can_befall(
             plural(nodes.into(), "node")
         );
         sink.hint(target_at, what, format!("{NODE_HINT}, or {OTHERS}"));
-    } else if let Some((leader, one, other)) = same_node(&fault.groups, nodes) {
+    } else if let Some((leader, one, other)) = same_node(fault.action.groups(), nodes) {
         let what = match leader {
             _ if nodes == 1 => {
                 format!("`{one}` and `{other}` are the only node of system `{name}`")
@@ -74,7 +74,7 @@ fn is_leaderless(kind: Option<&Kind>, nodes: u32) -> bool {
 
 /// Returns true if a fault names a node by its role.
 fn by_role(fault: &Fault) -> bool {
-    let named = fault.groups.iter().flatten().chain([&fault.target.node]);
+    let named = fault.action.groups().iter().flatten().chain([&fault.target.node]);
     let mut named = named.filter(|node| matches!(node, FaultNode::Leader | FaultNode::Follower(_)));
     named.next().is_some()
 }
@@ -161,7 +161,7 @@ pub(super) fn upgrades_once(
         .iter()
         .zip(faults)
         .filter_map(|(entry, fault)| Some((*entry, fault.as_ref()?)))
-        .filter(|(_, fault)| fault.to.is_some())
+        .filter(|(_, fault)| fault.action.upgrades_to().is_some())
         .collect();
     for (place, (entry, fault)) in upgrades.iter().enumerate() {
         let befalls = |one: &Fault, other: &Fault, system: &ReadSystem<'_>| {
@@ -195,7 +195,7 @@ pub(super) fn all_happen(
         return;
     };
     for (fault, entry) in all.iter().zip(entries).filter(|(fault, _)| !fault.alone) {
-        let is_used = all.iter().any(|one| one.sequence.contains(&fault.name));
+        let is_used = all.iter().any(|one| one.action.steps().contains(&fault.name));
         if let Some(alone) = unchecked(entry, "alone").filter(|_| !is_used) {
             let what =
                 format!("fault `{}` never happens: no sequence names it", shown(&fault.name));

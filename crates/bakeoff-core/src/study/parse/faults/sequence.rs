@@ -45,7 +45,7 @@ pub(super) fn read(
     let mut members: Vec<&Fault> = Vec::new();
     for item in items {
         let member = member(sink, &fields, item, entries, known)?;
-        if let Some(to) = &member.to {
+        if let Some(to) = member.action.upgrades_to() {
             let what = format!("{} holds `{}`, which upgrades to {to}", fields.what, member.name);
             sink.hint(&item.at, what, "an upgrade happens by itself, after all other faults");
         }
@@ -59,9 +59,9 @@ pub(super) fn read(
         }
         members.push(member);
     }
-    let (at, read) = (at?, read?);
-    let ReadAction { action, target, groups, to } = read;
-    let FaultAction::Sequence(Sequence { rest }) = action else { return None };
+    let (at, ReadAction { action, target }) = (at?, read?);
+    let FaultAction::Sequence(Sequence { rest, .. }) = action else { return None };
+    let faults = members.iter().map(|one| one.name.clone()).collect();
     let lengths: Duration = members.iter().map(|one| lasts(one, systems)).sum();
     let heals = at + lengths + rest * (members.len() as u32 - 1);
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
@@ -69,13 +69,10 @@ pub(super) fn read(
     }
     Some(Fault {
         name: entry.key.clone(),
-        action,
+        action: Sequence { faults, rest }.into(),
         target,
-        groups,
-        to,
         at,
         systems: members[0].systems.clone(),
-        sequence: members.iter().map(|one| one.name.clone()).collect(),
         alone: alone?,
     })
 }

@@ -28,11 +28,9 @@ pub(super) fn read(
     let own = own_systems(sink, &fields, systems);
     let alone = fields.flag(sink, "alone");
     let verb = verb(sink, &fields)?;
-    let ReadAction { action, target, groups, to } = (verb.read)(sink, &fields)?;
-    let (name, sequence) = (entry.key.clone(), Vec::new());
-    let (at, systems_of, alone) = (at?, own?, alone?);
-    let fault =
-        Fault { name, action, target, groups, to, at, systems: systems_of, sequence, alone };
+    let ReadAction { action, target } = (verb.read)(sink, &fields)?;
+    let name = entry.key.clone();
+    let fault = Fault { name, action, target, at: at?, systems: own?, alone: alone? };
     for read in systems.iter().filter(|read| fault.befalls(&read.name)) {
         let Some(system) = &read.system else { continue };
         let of = FaultedSystem { fields: &fields, fault: &fault, system, kinds };

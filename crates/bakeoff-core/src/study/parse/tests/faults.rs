@@ -37,7 +37,7 @@ fn faults_have_an_action_nodes_and_times() {
     assert_eq!(killed.target.node, FaultNode::Each);
     assert_eq!(stopped.target.node, FaultNode::Follower(2));
     assert!(stopped.befalls("three") && !stopped.befalls("one"));
-    assert_eq!(rolling.action, FaultAction::Restart(Restart { every: 10 * second }));
+    assert_eq!(rolling.action, FaultAction::Restart(Restart { every: 10 * second, to: None }));
     assert_eq!(rolling.heals_at(3), 40 * second);
 }
 
@@ -284,8 +284,10 @@ fn sequence_names_faults_and_adds_up_their_times() {
         format!("faults:\n  all: {{sequence: [paused, rolling], at: 5s, rest: 41s}}\n{TWO}");
     let study = read(&(BASE.replace(OPEN.0, OPEN.1) + &faults + "\n"));
     let [all, paused, rolling] = &study.faults[..] else { panic!("{:?}", study.faults) };
-    assert_eq!(all.action, FaultAction::Sequence(Sequence { rest: Duration::from_secs(41) }));
-    assert_eq!((all.sequence.join(" "), &all.systems), ("paused rolling".into(), &paused.systems));
+    let faults = vec!["paused".into(), "rolling".into()];
+    let rest = Duration::from_secs(41);
+    assert_eq!(all.action, FaultAction::Sequence(Sequence { faults, rest }));
+    assert_eq!(all.systems, paused.systems);
     assert_eq!(all.text(), "paused and rolling, one after another");
     assert!(all.alone && paused.alone && !rolling.alone);
     // 5 s, 4 s, 42 s and three times 3 s.
@@ -563,7 +565,7 @@ fn disk_faults_name_one_state_of_the_disk() {
     let study = read(&text);
     let second = Duration::from_secs(1);
     let slow = DiskFault::Slow { sync_delay: second / 10 };
-    let actions: Vec<FaultAction> = study.faults.iter().map(|fault| fault.action).collect();
+    let actions: Vec<FaultAction> = study.faults.iter().map(|fault| fault.action.clone()).collect();
     let disk = |fault, lasts| FaultAction::Disk(DiskBreak { fault, lasts });
     let expected =
         [disk(slow, second), disk(DiskFault::Stalled, 2 * second), disk(DiskFault::Full, second)];
