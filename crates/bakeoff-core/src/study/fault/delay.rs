@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::FaultAction;
-use super::verb::{Action, ReadAction, TIME, Verb, any_system, nodes, nodes_of, time};
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, TIME, Verb, time};
 use crate::study::field::{Form, default, maybe};
-use crate::study::{FaultNode, Study};
 use crate::units::{self, duration_text, share_text};
 
 /// The network delays the nodes' packets, to and from everybody.
@@ -38,7 +37,7 @@ fn is_none(loss: &f64) -> bool {
 /// Largest share of lost packets. Beyond it, no connection gets through.
 const LOSS_MAX: f64 = 0.5;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<PacketDelay> = Verb {
     name: "delay",
     fields: &[
         nodes_of(
@@ -75,9 +74,8 @@ pub(super) const VERB: Verb = Verb {
             sink.hint(fields.value_at("loss"), "`loss` is more than half of the packets", hint);
             return None;
         }
-        Some(ReadAction::new(PacketDelay { lasts, by, jitter, loss }, target?))
+        Some((PacketDelay { lasts, by, jitter, loss }, target?))
     },
-    check: any_system,
 };
 
 impl Action for PacketDelay {
@@ -104,12 +102,5 @@ impl Action for PacketDelay {
 
     fn loses_packets(&self) -> bool {
         self.loss > 0.0
-    }
-}
-
-impl Study {
-    /// Returns true if a fault delays packets.
-    pub fn delays_packets(&self) -> bool {
-        self.faults.iter().any(|fault| matches!(fault.action, FaultAction::Delay(_)))
     }
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::FaultAction;
-use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, TIME, Verb, nodes, nodes_of, time};
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, FaultedSystem, OTHERS, TIME, Verb, time};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
-use crate::study::{FaultNode, Study, System};
 use crate::units::{self, duration_text};
 
 /// A disk that is slow, stands still or is full, then a healthy one.
@@ -63,7 +62,7 @@ const STATES: [&str; 3] = ["sync-delay", "stall", "full"];
 /// Shortest delay of a sync that differs from a busy machine's own.
 const DELAY_MIN: Duration = Duration::from_millis(10);
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<DiskBreak> = Verb {
     name: "disk",
     fields: &[
         nodes_of(
@@ -84,9 +83,8 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let lasts = time(sink, fields, "for");
         let (target, fault) = (nodes(sink, fields, "disk"), state(sink, fields, lasts));
-        Some(ReadAction::new(DiskBreak { fault: fault?, lasts: lasts? }, target?))
+        Some((DiskBreak { fault: fault?, lasts: lasts? }, target?))
     },
-    check: keeps_data,
 };
 
 /// Parses the state of the disk.
@@ -129,15 +127,6 @@ fn state(
     }
 }
 
-/// Checks that the system's own nodes keep data.
-fn keeps_data(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
-    let keeps_none = of.kind().is_some_and(|kind| kind.takes_requests() && !kind.is_process);
-    if of.fault.target.part.is_none() && keeps_none {
-        let what = format!("nodes of system `{}` keep no data on a disk", of.system.name);
-        sink.hint(of.fields.value_at("disk"), what, OTHERS);
-    }
-}
-
 impl Action for DiskBreak {
     fn lasts(&self, _: FaultNode, _: u32) -> Duration {
         self.lasts
@@ -146,19 +135,13 @@ impl Action for DiskBreak {
     fn text(&self, whom: &str) -> String {
         format!("disk of {whom} {} for {}", self.fault, duration_text(self.lasts))
     }
-}
 
-impl Study {
-    /// Returns the disk faults that happen to a system. Its nodes then run on file systems of bakeoff's own.
-    pub fn disk_faults_of(&self, system: &str) -> impl Iterator<Item = DiskFault> {
-        self.faults_of(system).filter_map(|fault| match fault.action {
-            FaultAction::Disk(DiskBreak { fault, .. }) => Some(fault),
-            _ => None,
-        })
-    }
-
-    /// Returns the first system whose disks break; `None` without such a fault.
-    pub fn with_disk_faults(&self) -> Option<&System> {
-        self.systems.iter().find(|system| self.disk_faults_of(&system.name).next().is_some())
+    /// Checks that the system's own nodes keep data.
+    fn check(&self, sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
+        let keeps_none = of.kind().is_some_and(|kind| kind.takes_requests() && !kind.is_process);
+        if of.target.part.is_none() && keeps_none {
+            let what = format!("nodes of system `{}` keep no data on a disk", of.system.name);
+            sink.hint(of.fields.value_at("disk"), what, OTHERS);
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
-use crate::study::FaultNode;
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, Verb, time};
 use crate::study::field::{Form, default, maybe};
 use crate::units::{self, duration_text};
 
@@ -50,7 +50,7 @@ impl CutDirection {
     }
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<Isolation> = Verb {
     name: "isolate",
     fields: &[
         nodes_of(
@@ -79,9 +79,8 @@ pub(super) const VERB: Verb = Verb {
         let existing = if existing { fields.word(sink, "existing", &[true]) } else { Some(false) };
         let target = nodes(sink, fields, "isolate");
         let (lasts, direction, existing) = (lasts?, direction?, existing?);
-        Some(ReadAction::new(Isolation { lasts, direction, existing }, target?))
+        Some((Isolation { lasts, direction, existing }, target?))
     },
-    check: any_system,
 };
 
 impl Action for Isolation {

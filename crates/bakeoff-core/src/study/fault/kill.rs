@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
-use crate::study::FaultNode;
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, Verb, time};
 use crate::units::{self, duration_text};
 
 /// SIGKILL, then a start on the same data.
@@ -18,7 +18,7 @@ pub struct NodeKill {
     pub restart_after: Duration,
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<NodeKill> = Verb {
     name: "kill",
     fields: &[nodes_of(
         "kill",
@@ -29,9 +29,8 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let restart_after = time(sink, fields, "restart-after");
         let target = nodes(sink, fields, "kill");
-        Some(ReadAction::new(NodeKill { restart_after: restart_after? }, target?))
+        Some((NodeKill { restart_after: restart_after? }, target?))
     },
-    check: any_system,
 };
 
 impl Action for NodeKill {

@@ -18,10 +18,9 @@ mod run;
 mod sequence;
 mod stop;
 mod table;
+mod target;
 mod verb;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,11 +36,14 @@ pub use self::restart::Restart;
 pub use self::run::MaintenanceRun;
 pub use self::sequence::Sequence;
 pub use self::stop::NodeStop;
-#[cfg(test)]
-pub(super) use self::table::FAULT_NODE;
 pub use self::table::FaultAction;
 pub(super) use self::table::{FAULT, VERBS};
-pub(super) use self::verb::{FaultedSystem, NODE_HINT, OTHERS, ReadAction, Verb};
+#[cfg(test)]
+pub(super) use self::target::FAULT_NODE;
+pub(super) use self::target::NODE_HINT;
+pub use self::target::{FaultNode, FaultTarget};
+pub(super) use self::verb::{FaultedSystem, OTHERS, Verb};
+use super::tree::DiagnosticSink;
 use super::{Study, System};
 use crate::units;
 
@@ -79,88 +81,6 @@ fn is_yes(flag: &bool) -> bool {
     *flag
 }
 
-/// Selects the nodes that a fault happens to, when it happens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FaultTarget {
-    /// Role of the part that the nodes belong to; `None` for the system's own nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
-    /// Nodes of the system or part.
-    pub node: FaultNode,
-}
-
-/// Selects nodes by their role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
-pub enum FaultNode {
-    /// The leader, looked up at that moment; the only node of a system of one.
-    Leader,
-    /// A node that does not lead, by its place among these, from 1.
-    Follower(u32),
-    /// A node by its place in the cluster, from 1.
-    Numbered(u32),
-    /// All nodes: at the same time, or one after another in a restart or in maintenance.
-    Each,
-}
-
-impl FaultNode {
-    /// Returns the smallest number of nodes that have such a node.
-    pub fn nodes_min(self) -> u32 {
-        match self {
-            Self::Leader | Self::Each => 1,
-            Self::Follower(place) => place + 1,
-            Self::Numbered(place) => place,
-        }
-    }
-}
-
-impl fmt::Display for FaultNode {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Leader => to.write_str("leader"),
-            Self::Follower(place) => write!(to, "follower-{place}"),
-            Self::Numbered(place) => write!(to, "node-{place}"),
-            Self::Each => to.write_str("each"),
-        }
-    }
-}
-
-impl FromStr for FaultNode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let place = |prefix: &str| {
-            let digits = text.strip_prefix(prefix)?;
-            let place = digits.parse::<u32>().ok().filter(|place| (1..=99).contains(place))?;
-            (place.to_string() == digits).then_some(place)
-        };
-        match text {
-            "leader" => Ok(Self::Leader),
-            "each" => Ok(Self::Each),
-            _ => place("follower-")
-                .map(Self::Follower)
-                .or_else(|| place("node-").map(Self::Numbered))
-                .ok_or_else(|| format!("`{}` is not a node", units::shown(text))),
-        }
-    }
-}
-
-impl TryFrom<String> for FaultNode {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<FaultNode> for String {
-    fn from(node: FaultNode) -> Self {
-        node.to_string()
-    }
-}
-
 impl Fault {
     /// Returns true if the fault happens to this system.
     pub fn befalls(&self, system: &str) -> bool {
@@ -190,6 +110,11 @@ impl Fault {
 }
 
 impl FaultAction {
+    /// Checks that the fault can happen to a system.
+    pub(super) fn check(&self, sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
+        self.action().check(sink, of);
+    }
+
     /// Returns true if the fault ends the nodes' processes.
     pub fn ends_nodes(&self) -> bool {
         self.action().ends_nodes()
@@ -258,6 +183,24 @@ impl Study {
     pub fn faults_of(&self, system: &str) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(move |fault| fault.befalls(system))
     }
+
+    /// Returns true if a fault delays packets.
+    pub fn delays_packets(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault.action, FaultAction::Delay(_)))
+    }
+
+    /// Returns the disk faults that happen to a system. Its nodes then run on file systems of bakeoff's own.
+    pub fn disk_faults_of(&self, system: &str) -> impl Iterator<Item = DiskFault> {
+        self.faults_of(system).filter_map(|fault| match fault.action {
+            FaultAction::Disk(DiskBreak { fault, .. }) => Some(fault),
+            _ => None,
+        })
+    }
+
+    /// Returns the first system whose disks break; `None` without such a fault.
+    pub fn with_disk_faults(&self) -> Option<&System> {
+        self.systems.iter().find(|system| self.disk_faults_of(&system.name).next().is_some())
+    }
 }
 
 /// Number of injections of each fault in a trial unless the study says otherwise.
@@ -270,45 +213,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_read_and_write_the_words_of_a_study() {
-        for text in ["leader", "follower-1", "node-99", "each"] {
-            let node: FaultNode = text.parse().unwrap();
-            assert_eq!(node.to_string(), text);
-        }
-        for text in ["", "follower", "follower-0", "node-01", "node-100", "node--1", "Leader"] {
-            text.parse::<FaultNode>().unwrap_err();
-        }
-    }
-
-    #[test]
     fn records_hold_a_fault_as_flat_fields() {
         let (lasts, every) = (Duration::from_secs(5), Duration::from_secs(5));
         let sync_delay = Duration::from_millis(100);
         let groups = vec![vec![FaultNode::Leader], vec![FaultNode::Numbered(2)]];
         let faults = vec!["paused".into(), "killed".into()];
-        let cases: [(FaultAction, _, _); 5] = [
+        let cases = [
             (
-                NodeKill { restart_after: lasts }.into(),
+                FaultAction::Kill(NodeKill { restart_after: lasts }),
                 serde_json::json!({"action": "kill", "restart_after": 5.0}),
                 "leader of storage killed, restarted after 5s",
             ),
             (
-                DiskBreak { fault: DiskFault::Slow { sync_delay }, lasts }.into(),
+                FaultAction::Disk(DiskBreak { fault: DiskFault::Slow { sync_delay }, lasts }),
                 serde_json::json!({"action": "disk", "disk": "slow", "sync_delay": 0.1, "for": 5.0}),
                 "disk of leader of storage slower by 100ms a sync for 5s",
             ),
             (
-                Partition { groups, lasts }.into(),
+                FaultAction::Partition(Partition { groups, lasts }),
                 serde_json::json!({"action": "partition", "groups": [["leader"], ["node-2"]], "for": 5.0}),
                 "leader cut off from node-2 for 5s",
             ),
             (
-                Restart { every, to: Some("3.6".into()) }.into(),
+                FaultAction::Restart(Restart { every, to: Some("3.6".into()) }),
                 serde_json::json!({"action": "restart", "every": 5.0, "to": "3.6"}),
                 "leader of storage restarted with version 3.6, one every 5s",
             ),
             (
-                Sequence { faults, rest: every }.into(),
+                FaultAction::Sequence(Sequence { faults, rest: every }),
                 serde_json::json!({"action": "sequence", "sequence": ["paused", "killed"], "rest": 5.0}),
                 "paused and killed, one after another",
             ),

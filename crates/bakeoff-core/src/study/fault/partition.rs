@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::FaultTarget;
-use super::verb::{Action, ReadAction, Verb, any_system, time};
-use crate::study::FaultNode;
+use super::target::{FaultNode, FaultTarget};
+use super::verb::{Action, Verb, time};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::{Fields, seen, text};
 use crate::study::tree::{DiagnosticSink, Value};
@@ -26,7 +25,7 @@ pub struct Partition {
     pub lasts: Duration,
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<Partition> = Verb {
     name: "partition",
     fields: &[maybe(
         "partition",
@@ -39,9 +38,8 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let (lasts, groups) = (time(sink, fields, "for"), groups(sink, fields));
         let all = FaultTarget { part: None, node: FaultNode::Each };
-        Some(ReadAction::new(Partition { groups: groups?, lasts: lasts? }, all))
+        Some((Partition { groups: groups?, lasts: lasts? }, all))
     },
-    check: any_system,
 };
 
 /// Parses the groups.

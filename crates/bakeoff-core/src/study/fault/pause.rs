@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{Action, ReadAction, Verb, any_system, nodes, nodes_of, time};
-use crate::study::FaultNode;
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, Verb, time};
 use crate::units::{self, duration_text};
 
 /// SIGSTOP, then SIGCONT.
@@ -18,16 +18,15 @@ pub struct Pause {
     pub lasts: Duration,
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<Pause> = Verb {
     name: "pause",
     fields: &[nodes_of("pause", "Nodes that stand still: SIGSTOP, and SIGCONT after `for`.")],
     shared: &["for"],
     required: &["pause", "for"],
     read: |sink, fields| {
         let (lasts, target) = (time(sink, fields, "for"), nodes(sink, fields, "pause"));
-        Some(ReadAction::new(Pause { lasts: lasts? }, target?))
+        Some((Pause { lasts: lasts? }, target?))
     },
-    check: any_system,
 };
 
 impl Action for Pause {

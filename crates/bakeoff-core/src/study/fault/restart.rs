@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verb::{Action, FaultedSystem, OTHERS, ReadAction, Verb, nodes, nodes_of};
-use crate::study::FaultNode;
+use super::target::{FaultNode, nodes, nodes_of};
+use super::verb::{Action, FaultedSystem, OTHERS, Verb};
 use crate::study::field::{Form, maybe};
 use crate::study::tree::DiagnosticSink;
 use crate::units::{self, duration_text};
@@ -25,7 +25,7 @@ pub struct Restart {
     pub to: Option<String>,
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<Restart> = Verb {
     name: "restart",
     fields: &[
         nodes_of("restart", "Nodes that are asked to end and started again, one after another."),
@@ -45,30 +45,9 @@ pub(super) const VERB: Verb = Verb {
             Some(_) => fields.version(sink, "to").map(Some),
         };
         let target = nodes(sink, fields, "restart");
-        Some(ReadAction::new(Restart { every: every?, to: to? }, target?))
+        Some((Restart { every: every?, to: to? }, target?))
     },
-    check: can_be_upgraded,
 };
-
-/// Checks that the nodes of an upgrade have a program with versions, and another one than the new.
-fn can_be_upgraded(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
-    let (Some(to), Some(member)) = (of.fault.action.upgrades_to(), of.member()) else { return };
-    let name = &member.name;
-    let (what, hint) = if of.kind().is_some_and(|kind| kind.is_process) {
-        (format!("`{name}` is a command, whose versions bakeoff does not know"), OTHERS)
-    } else if member.program.is_some() {
-        let hint = "leave its `program` out, so that bakeoff finds both versions";
-        (format!("`{name}` has a program of its own"), hint)
-    } else if member.version.as_deref() == Some(to) {
-        (format!("`{name}` already has version {to}"), "write a newer version")
-    } else if of.fault.target.node != FaultNode::Each {
-        let hint = "write `each`: all nodes of a system have one version in the end";
-        (format!("{} upgrades `{}` alone", of.fields.what, of.fault.target.node), hint)
-    } else {
-        return;
-    };
-    sink.hint(of.fields.value_at("to"), what, hint);
-}
 
 impl Action for Restart {
     fn lasts(&self, node: FaultNode, nodes: u32) -> Duration {
@@ -90,5 +69,25 @@ impl Action for Restart {
 
     fn ends_nodes(&self) -> bool {
         true
+    }
+
+    /// Checks that the nodes of an upgrade have a program with versions, and another one than the new.
+    fn check(&self, sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
+        let (Some(to), Some(member)) = (&self.to, of.member()) else { return };
+        let name = &member.name;
+        let (what, hint) = if of.kind().is_some_and(|kind| kind.is_process) {
+            (format!("`{name}` is a command, whose versions bakeoff does not know"), OTHERS)
+        } else if member.program.is_some() {
+            let hint = "leave its `program` out, so that bakeoff finds both versions";
+            (format!("`{name}` has a program of its own"), hint)
+        } else if member.version.as_ref() == Some(to) {
+            (format!("`{name}` already has version {to}"), "write a newer version")
+        } else if of.target.node != FaultNode::Each {
+            let hint = "write `each`: all nodes of a system have one version in the end";
+            (format!("{} upgrades `{}` alone", of.fields.what, of.target.node), hint)
+        } else {
+            return;
+        };
+        sink.hint(of.fields.value_at("to"), what, hint);
     }
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceScope};
-use super::verb::{Action, FaultedSystem, NODES, OTHERS, ReadAction, Verb, nodes};
-use super::{FaultAction, FaultTarget};
-use crate::study::FaultNode;
+use super::target::{FaultNode, FaultTarget, NODES, nodes};
+use super::verb::{Action, FaultedSystem, OTHERS, Verb};
 use crate::study::field::{Form, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
@@ -42,7 +41,7 @@ fn is_once(times: &u32) -> bool {
 /// Nodes by default: the leader, or whatever runs maintenance of the whole system.
 const USUAL: FaultTarget = FaultTarget { part: None, node: FaultNode::Leader };
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<MaintenanceRun> = Verb {
     name: "run",
     fields: &[
         maybe(
@@ -67,10 +66,12 @@ pub(super) const VERB: Verb = Verb {
     shared: &["every"],
     required: &["run"],
     read,
-    check: is_offered,
 };
 
-fn read(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<ReadAction> {
+fn read(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+) -> Option<(MaintenanceRun, FaultTarget)> {
     let written = fields.text(sink, "run")?;
     let operation = Maintenance::named(&written);
     if operation.is_none() {
@@ -83,7 +84,7 @@ fn read(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<ReadAction
         None => Some(USUAL),
     };
     let (every, times) = repeated(sink, fields)?;
-    Some(ReadAction::new(MaintenanceRun { operation: operation?, every, times }, target?))
+    Some((MaintenanceRun { operation: operation?, every, times }, target?))
 }
 
 /// Parses the interval and the number of times, which come together.
@@ -100,37 +101,6 @@ fn repeated(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<(Durat
     let what = format!("{} has `run` and `{with}`, and no `{without}`", fields.what);
     sink.hint(fields.key_at(with), what, hint);
     None
-}
-
-/// Checks that the system, or the part that the fault names, offers the maintenance.
-fn is_offered(sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
-    let FaultAction::Run(MaintenanceRun { operation, .. }) = of.fault.action else { return };
-    let FaultTarget { part, node } = &of.fault.target;
-    let (Some(member), Some(kind)) = (of.member(), of.kind()) else { return };
-    let at = of.fields.value_at("run");
-    let whose = match part {
-        Some(role) => format!("part `{role}` of system `{}`", of.system.name),
-        None => format!("system `{}`", of.system.name),
-    };
-    let Some(offer) = kind.offer(operation) else {
-        let offers: Vec<&str> = kind.maintenance.iter().map(|one| one.operation.name()).collect();
-        let hint = match offers.is_empty() {
-            true => format!("kind `{}` offers no maintenance; {OTHERS}", kind.name),
-            false => format!("kind `{}` offers {}; or {OTHERS}", kind.name, list(&offers)),
-        };
-        return sink.hint(at, format!("{whose} does not offer `{operation}`"), hint);
-    };
-    if let Some(why) = (offer.lacks)(member) {
-        return sink.hint(at, format!("{whose} does not offer `{operation}`: {why}"), OTHERS);
-    }
-    if offer.scope == MaintenanceScope::System && *node != FaultNode::Leader {
-        let what = format!("`{operation}` of {whose} runs once, not on a node");
-        let hint = match part {
-            Some(role) => format!("write `node: {{part: {role}}}`, or {OTHERS}"),
-            None => format!("leave `node` out, or {OTHERS}"),
-        };
-        sink.hint(of.fields.value_at("node"), what, hint);
-    }
 }
 
 impl Action for MaintenanceRun {
@@ -151,5 +121,37 @@ impl Action for MaintenanceRun {
 
     fn is_rolling(&self) -> bool {
         true
+    }
+
+    /// Checks that the system, or the part that the fault names, offers the maintenance.
+    fn check(&self, sink: &mut DiagnosticSink<'_>, of: &FaultedSystem<'_>) {
+        let operation = self.operation;
+        let FaultTarget { part, node } = of.target;
+        let (Some(member), Some(kind)) = (of.member(), of.kind()) else { return };
+        let at = of.fields.value_at("run");
+        let whose = match part {
+            Some(role) => format!("part `{role}` of system `{}`", of.system.name),
+            None => format!("system `{}`", of.system.name),
+        };
+        let Some(offer) = kind.offer(operation) else {
+            let offers: Vec<&str> =
+                kind.maintenance.iter().map(|one| one.operation.name()).collect();
+            let hint = match offers.is_empty() {
+                true => format!("kind `{}` offers no maintenance; {OTHERS}", kind.name),
+                false => format!("kind `{}` offers {}; or {OTHERS}", kind.name, list(&offers)),
+            };
+            return sink.hint(at, format!("{whose} does not offer `{operation}`"), hint);
+        };
+        if let Some(why) = (offer.lacks)(member) {
+            return sink.hint(at, format!("{whose} does not offer `{operation}`: {why}"), OTHERS);
+        }
+        if offer.scope == MaintenanceScope::System && *node != FaultNode::Leader {
+            let what = format!("`{operation}` of {whose} runs once, not on a node");
+            let hint = match part {
+                Some(role) => format!("write `node: {{part: {role}}}`, or {OTHERS}"),
+                None => format!("leave `node` out, or {OTHERS}"),
+            };
+            sink.hint(of.fields.value_at("node"), what, hint);
+        }
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::FaultTarget;
-use super::verb::{Action, ReadAction, TIME, Verb, any_system};
+use super::target::{FaultNode, FaultTarget};
+use super::verb::{Action, TIME, Verb};
 use crate::stats::and;
-use crate::study::FaultNode;
 use crate::study::field::{Form, default, maybe};
 use crate::units;
 
@@ -26,7 +25,7 @@ pub struct Sequence {
     pub rest: Duration,
 }
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const VERB: Verb<Sequence> = Verb {
     name: "sequence",
     fields: &[
         maybe(
@@ -47,9 +46,8 @@ pub(super) const VERB: Verb = Verb {
     read: |sink, fields| {
         let rest = fields.duration(sink, "rest")?;
         let none = FaultTarget { part: None, node: FaultNode::Leader };
-        Some(ReadAction::new(Sequence { faults: Vec::new(), rest }, none))
+        Some((Sequence { faults: Vec::new(), rest }, none))
     },
-    check: any_system,
 };
 
 impl Action for Sequence {

@@ -19,12 +19,6 @@ macro_rules! actions {
             $($(#[$doc])* $action($module::$type),)*
         }
 
-        $(impl From<$module::$type> for FaultAction {
-            fn from(action: $module::$type) -> Self {
-                Self::$action(action)
-            }
-        })*
-
         impl FaultAction {
             pub(super) fn action(&self) -> &dyn Action {
                 match self {
@@ -41,7 +35,16 @@ macro_rules! actions {
         }
 
         /// All verbs.
-        pub(in crate::study) static VERBS: &[Verb] = &[$($module::VERB,)*];
+        pub(in crate::study) static VERBS: &[Verb<FaultAction>] = &[$(Verb {
+            name: $module::VERB.name,
+            fields: $module::VERB.fields,
+            shared: $module::VERB.shared,
+            required: $module::VERB.required,
+            read: |sink, fields| {
+                let (action, target) = ($module::VERB.read)(sink, fields)?;
+                Some((FaultAction::$action(action), target))
+            },
+        },)*];
         const PARTS: &[&[Field]] = &[$($module::VERB.fields,)* SHARED];
         const ONE_OF: &[&[&str]] = &[$($module::VERB.required,)*];
     };
@@ -107,14 +110,4 @@ pub(in crate::study) static FAULT: Table = Table {
     meaning: "A fault: what happens to nodes while the load runs. Nodes are `leader`, `follower-1`, `node-1` or `each`.",
     one_of: ONE_OF,
     fields: &FIELDS,
-};
-
-pub(in crate::study) static FAULT_NODE: Table = Table {
-    name: "fault-node",
-    meaning: "Nodes of a part of the system.",
-    one_of: &[],
-    fields: &[
-        always("part", Form::Text, "storage", "Role of the part."),
-        default("node", Form::Text, "leader", "Nodes of the part."),
-    ],
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::loads::ReadLoad;
 use super::super::systems::ReadSystem;
-use crate::study::fault::{FaultedSystem, NODE_HINT, OTHERS, Verb};
+use crate::study::fault::{FaultedSystem, NODE_HINT, OTHERS};
 use crate::study::reading::{Fields, unchecked};
 use crate::study::tree::{DiagnosticSink, Entry};
 use crate::study::{
@@ -18,19 +18,19 @@ use crate::units::{duration_text, plural, shown};
 /// Checks that bakeoff can do this to the system.
 pub(super) fn can_befall(
     sink: &mut DiagnosticSink<'_>,
+    fault: &Fault,
     of: &FaultedSystem<'_>,
     kind: Option<&Kind>,
-    verb: &Verb,
 ) {
-    let FaultedSystem { fault, system, .. } = *of;
-    let (target_at, name) = (of.fields.value_at(verb.name), &system.name);
+    let (system, verb) = (of.system, fault.action.name());
+    let (target_at, name) = (of.fields.value_at(verb), &system.name);
     if system.servers != Servers::Started {
-        let what = format!("bakeoff cannot `{}` system `{name}`, which runs already", verb.name);
+        let what = format!("bakeoff cannot `{verb}` system `{name}`, which runs already");
         sink.hint(target_at, what, OTHERS);
         return;
     }
     let known = sink.len();
-    (verb.check)(sink, of);
+    fault.action.check(sink, of);
     if sink.len() > known {
         return;
     }

@@ -8,7 +8,7 @@ use super::super::loads::ReadLoad;
 use super::super::systems::ReadSystem;
 use super::checks::{heals_in_time, lasts};
 use super::single::verb;
-use crate::study::fault::{FAULT, ReadAction, Sequence};
+use crate::study::fault::{FAULT, Sequence};
 use crate::study::reading::{Fields, text, unchecked};
 use crate::study::tree::{DiagnosticSink, Entry, Node};
 use crate::study::{Fault, FaultAction};
@@ -59,7 +59,7 @@ pub(super) fn read(
         }
         members.push(member);
     }
-    let (at, ReadAction { action, target }) = (at?, read?);
+    let (at, (action, target)) = (at?, read?);
     let FaultAction::Sequence(Sequence { rest, .. }) = action else { return None };
     let faults = members.iter().map(|one| one.name.clone()).collect();
     let lengths: Duration = members.iter().map(|one| lasts(one, systems)).sum();
@@ -69,7 +69,7 @@ pub(super) fn read(
     }
     Some(Fault {
         name: entry.key.clone(),
-        action: Sequence { faults, rest }.into(),
+        action: FaultAction::Sequence(Sequence { faults, rest }),
         target,
         at,
         systems: members[0].systems.clone(),

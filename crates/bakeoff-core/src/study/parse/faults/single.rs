@@ -5,7 +5,7 @@
 use super::super::loads::ReadLoad;
 use super::super::systems::ReadSystem;
 use super::checks;
-use crate::study::fault::{FAULT, FaultedSystem, ReadAction, VERBS, Verb};
+use crate::study::fault::{FAULT, FaultAction, FaultedSystem, VERBS, Verb};
 use crate::study::reading::{Fields, text};
 use crate::study::tree::{DiagnosticSink, Entry};
 use crate::study::{Fault, Kind};
@@ -28,13 +28,13 @@ pub(super) fn read(
     let own = own_systems(sink, &fields, systems);
     let alone = fields.flag(sink, "alone");
     let verb = verb(sink, &fields)?;
-    let ReadAction { action, target } = (verb.read)(sink, &fields)?;
+    let (action, target) = (verb.read)(sink, &fields)?;
     let name = entry.key.clone();
     let fault = Fault { name, action, target, at: at?, systems: own?, alone: alone? };
     for read in systems.iter().filter(|read| fault.befalls(&read.name)) {
         let Some(system) = &read.system else { continue };
-        let of = FaultedSystem { fields: &fields, fault: &fault, system, kinds };
-        checks::can_befall(sink, &of, read.kind, verb);
+        let of = FaultedSystem { fields: &fields, target: &fault.target, system, kinds };
+        checks::can_befall(sink, &fault, &of, read.kind);
     }
     for load in loads.iter().filter_map(|load| load.load.as_ref()) {
         checks::heals_in_time(sink, &fields, fault.at + checks::lasts(&fault, systems), load);
@@ -43,7 +43,10 @@ pub(super) fn read(
 }
 
 /// Returns the verb of a fault. Reports fields of other verbs.
-pub(super) fn verb(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<&'static Verb> {
+pub(super) fn verb(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+) -> Option<&'static Verb<FaultAction>> {
     let mut given = VERBS.iter().filter(|verb| fields.node(verb.name).is_some());
     let Some(verb) = given.next() else {
         let hint = "add an action, such as `pause: leader`, `isolate: leader`, `disk: leader`, `run: snapshot` or a \
