@@ -53,9 +53,11 @@ pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{is_on_path, named, own_sha256};
 pub use hashes::sha256_of;
-pub use recipe::{Algorithm, Jar, Libraries, Member, Pin, Recipe, Shape, Source, SourceBuild};
+pub use recipe::{
+    Algorithm, Jar, Libraries, Member, Pin, Recipe, Runtime, Shape, Source, SourceBuild,
+};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
-pub use runtime::{Runtime, RuntimeFound};
+pub use runtime::RuntimeFound;
 pub use seal::Seal;
 pub use tool::InstallMessage;
 pub use version::VersionRequest;

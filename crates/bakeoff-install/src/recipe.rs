@@ -7,7 +7,8 @@
 //! Not here: trying the sources (the crate root), fetching from them (`debian`, `go_module`, `maven`, `npm`, `pypi`,
 //! `archive`).
 
-use super::runtime::Runtime;
+use serde::{Deserialize, Serialize};
+
 use super::version::{NoSuchVersion, VersionRequest};
 
 /// Form and sources of a system's program.
@@ -83,6 +84,34 @@ impl Shape {
             Self::Java { java_major_min, .. } => Some((Runtime::Java, java_major_min)),
             Self::Node { node_major_min, .. } => Some((Runtime::Node, node_major_min)),
             _ => None,
+        }
+    }
+}
+
+/// A runtime that a remote machine must have, because bakeoff does not send it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// Java, with the executable `java`.
+    Java,
+    /// Node.js, with the executable `node`.
+    Node,
+}
+
+impl Runtime {
+    /// Returns the name for readers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Java => "Java",
+            Self::Node => "Node.js",
+        }
+    }
+
+    /// Returns the file name of the executable.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Java => "java",
+            Self::Node => "node",
         }
     }
 }

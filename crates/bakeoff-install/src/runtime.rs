@@ -7,35 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::RuntimeMissing;
+use super::recipe::Runtime;
 use super::{Host, java, npm, tool};
-
-/// A runtime that a remote machine must have, because bakeoff does not send it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Runtime {
-    /// Java, with the executable `java`.
-    Java,
-    /// Node.js, with the executable `node`.
-    Node,
-}
-
-impl Runtime {
-    /// Returns the name for readers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Java => "Java",
-            Self::Node => "Node.js",
-        }
-    }
-
-    /// Returns the file name of the executable.
-    pub fn program(self) -> &'static str {
-        match self {
-            Self::Java => "java",
-            Self::Node => "node",
-        }
-    }
-}
 
 /// A suitable runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

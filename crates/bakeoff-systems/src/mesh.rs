@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::{Access, DescribeContext, option};
 use crate::istio::agent::Agent;
-use crate::route_change::TakesChanges;
 
 /// Roles of a gateway's parts.
 pub(super) const APPLICATION: &str = "application";
@@ -31,6 +30,14 @@ pub(super) struct Mesh {
     pub(super) mutual_tls: bool,
     /// How the control plane takes changes of the gateway's routes.
     pub(super) takes: TakesChanges,
+}
+
+/// How a control plane takes a change: the request or the file for the change of a name.
+pub(super) enum TakesChanges {
+    /// `PUT` of this JSON to this path.
+    ByRequest(&'static str, fn(&str) -> Value),
+    /// A file of the control plane's node, which it watches.
+    ByFile(&'static str, Box<dyn Fn(&str) -> Value + Send + Sync>),
 }
 
 /// Identity and settings of one proxy.

@@ -10,23 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde_json::Value;
-
 use super::exchange::Patience;
 use super::http_session::{Question, question};
-use super::mesh::Mesh;
+use super::mesh::{Mesh, TakesChanges};
 use super::{Access, SystemError};
 
 /// Header field with the name of a change.
 pub(crate) const FIELD: &str = "x-bakeoff-change";
-
-/// How a control plane takes a change: the request or the file for the change of a name.
-pub(super) enum TakesChanges {
-    /// `PUT` of this JSON to this path.
-    ByRequest(&'static str, fn(&str) -> Value),
-    /// A file of the control plane's node, which it watches.
-    ByFile(&'static str, Box<dyn Fn(&str) -> Value + Send + Sync>),
-}
 
 /// Makes the changes of one gateway, each with a name of its own.
 pub(super) struct RouteChanges {

@@ -12,8 +12,10 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
-use crate::mesh::{self, APPLICATION, Mesh, Proxy, ProxyEndpoint, Upstream, location_of, node_of};
-use crate::route_change::{self, TakesChanges};
+use crate::mesh::{
+    self, APPLICATION, Mesh, Proxy, ProxyEndpoint, TakesChanges, Upstream, location_of, node_of,
+};
+use crate::route_change;
 use crate::{COMPOSITE, DescribeContext, setting};
 
 /// Names of the services in Consul.

@@ -27,8 +27,7 @@ use super::declaration::{
     Declaration, GuaranteeRules, InKubernetes, KubernetesRole, Origin, Plane,
 };
 use super::http_session::ask;
-use super::mesh::{self, Mesh, Proxy, ProxyEndpoint, Upstream};
-use super::route_change::TakesChanges;
+use super::mesh::{self, Mesh, Proxy, ProxyEndpoint, TakesChanges, Upstream};
 use super::{
     Access, COMPOSITE, ClusterStatus, DescribeContext, Description, Memory, NotReady, System,
     setting,
