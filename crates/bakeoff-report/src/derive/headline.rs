@@ -12,7 +12,7 @@ use bakeoff_core::units::{capitalized, share_text, trials_text};
 
 use super::judgement::{self, JudgedAs, Judgement};
 use super::leader::{self, Leader};
-use super::outages;
+use super::outage_sentence;
 use super::power_cuts::{self, PowerLosses};
 use super::published_figures;
 use super::ranking::Ranking;
@@ -97,11 +97,11 @@ fn of_faults(run: &[&Comparison]) -> Headline {
     let several = run.len() > 1;
     let mut lines = run.iter().flat_map(|of| {
         let place = if several { format!("{}, ", of.place()) } else { String::new() };
-        of.outages.iter().map(move |fault| outages::sentence(fault, &place))
+        of.outages.iter().map(move |fault| outage_sentence::sentence(fault, &place))
     });
     let verdict = lines.next().unwrap_or_default();
     let mut support: Vec<String> = lines.collect();
-    support.extend(run.iter().flat_map(|of| outages::without_figures(of, &of.outages)));
+    support.extend(run.iter().flat_map(|of| outage_sentence::without_figures(of, &of.outages)));
     if let [of] = run {
         support.push(format!("holds for {}: {}", of.place(), of.load_text()));
         support.extend(leader::failed(of));

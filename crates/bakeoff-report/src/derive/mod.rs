@@ -20,6 +20,7 @@ pub mod machine_baseline;
 pub mod method;
 pub(crate) mod nodes;
 pub(crate) mod not_comparable;
+pub(crate) mod outage_sentence;
 pub(crate) mod outages;
 pub(crate) mod position;
 pub(crate) mod power_cuts;

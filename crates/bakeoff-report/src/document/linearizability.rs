@@ -8,8 +8,8 @@ use bakeoff_core::linearizability::judged_history::{
 };
 use bakeoff_core::units::{count_text, harmless, plural, trials_text};
 
+use super::line::{AuditLine, shortened};
 use super::table::{Column, Table};
-use super::words::AuditLine;
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
@@ -209,7 +209,7 @@ impl Drawing {
             from,
             to,
         });
-        let key = super::words::shortened(&of.key, KEY_MAX);
+        let key = shortened(&of.key, KEY_MAX);
         let title = format!("{place}{} (key {key})", of.text());
         Self { title, rows: rows.collect(), last, more: of.more }
     }
@@ -229,7 +229,7 @@ impl Drawing {
         let clients = widest(&|one| one.client.chars().count()).unwrap_or(0).min(room);
         let drawn = width.saturating_sub(clients + actions + 4).clamp(DRAWN / 2, DRAWN);
         let line = |one: &DrawnOperation| {
-            let client = super::words::shortened(&one.client, clients);
+            let client = shortened(&one.client, clients);
             let bar = bar(one.from, one.to, self.last, drawn);
             format!("{client:clients$}  {:>actions$}  {bar}", one.action)
         };

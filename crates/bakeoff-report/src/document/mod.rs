@@ -7,10 +7,12 @@
 
 pub(crate) mod folded_sections;
 pub(crate) mod key_figures;
+pub(crate) mod line;
 pub(crate) mod linearizability;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod picture;
+mod pictures;
 pub(crate) mod published_figures;
 pub(crate) mod report;
 pub(crate) mod sentences;

@@ -6,7 +6,8 @@ use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 use bakeoff_core::units::capitalized;
 
 use super::linearizability::Drawing;
-use super::picture::{self, Picture};
+use super::picture::Picture;
+use super::pictures::pictures;
 use super::sentences;
 use crate::compare::RunComparison;
 use crate::derive::comparison::Comparison;
@@ -103,7 +104,7 @@ impl Report {
             conclusion: conclusion.iter().map(|line| format!("{}.", capitalized(line))).collect(),
             broken,
             violations,
-            pictures: picture::pictures(&comparisons, record.header.gate.is_some()),
+            pictures: pictures(&comparisons, record.header.gate.is_some()),
             summary,
             comparisons,
             sentences,

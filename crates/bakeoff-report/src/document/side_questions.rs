@@ -6,7 +6,7 @@ use super::key_figures::key_figures;
 use super::table::Table;
 use crate::derive::comparison::Comparison;
 use crate::derive::leader::{figures_text, rankings_text};
-use crate::derive::outages;
+use crate::derive::outage_sentence;
 use crate::document::picture::Picture;
 
 /// A workload and load that does not carry the study's question.
@@ -21,7 +21,7 @@ pub(crate) struct SideQuestion {
 impl SideQuestion {
     pub(crate) fn new(of: &Comparison, picture: &Picture) -> Self {
         let faults: Vec<String> =
-            of.outages.iter().map(|fault| outages::sentence(fault, "")).collect();
+            of.outages.iter().map(|fault| outage_sentence::sentence(fault, "")).collect();
         let answer = match faults.is_empty() {
             false => faults.join("; "),
             true => {

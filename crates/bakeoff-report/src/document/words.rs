@@ -5,7 +5,7 @@
 mod audits;
 mod workload;
 
-pub(crate) use audits::{AuditLine, audits};
+pub(crate) use audits::audits;
 pub(crate) use workload::{heading, workload};
 
 use std::collections::BTreeSet;
@@ -259,15 +259,6 @@ const FACT_MAX: usize = 120;
 
 /// Most characters of differences in a line, which are more important than equal parts.
 const DIFFERENCES_MAX: usize = 400;
-
-/// Cuts a text to `width` characters, with `…` at its end.
-pub(crate) fn shortened(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
-}
 
 /// Returns a shortened text if it is too long for a line, cut between its parts.
 pub(crate) fn brief(text: &str) -> Option<String> {

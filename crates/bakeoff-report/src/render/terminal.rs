@@ -9,10 +9,10 @@ use bakeoff_core::units::harmless;
 use bakeoff_core::units::plural;
 
 use crate::derive::method;
+use crate::document::line::shortened;
 use crate::document::linearizability::Drawing;
 use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
-use crate::document::words::shortened;
 use crate::document::{self, Block, Item, Warnings, verification, words};
 
 use super::bars::bars;

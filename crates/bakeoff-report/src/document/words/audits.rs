@@ -7,6 +7,7 @@ use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, trials_text};
 
 use crate::derive::comparison::Comparison;
+use crate::document::line::AuditLine;
 use crate::model::trial::TrialFigures;
 
 /// Passed audits with the same result in some trials. Counts are the smallest and largest of single trials; for
@@ -137,13 +138,6 @@ impl PassedAudits {
             ),
         }
     }
-}
-
-/// One line about audits.
-pub(crate) struct AuditLine {
-    pub(crate) text: String,
-    /// True if an audit failed.
-    pub(crate) failed: bool,
 }
 
 /// Returns the audit results of each system and moment.

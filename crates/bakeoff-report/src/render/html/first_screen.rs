@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use bakeoff_core::units::{capitalized, harmless, plural};
 
+use crate::document::line::shortened;
 use crate::document::report::Report;
 use crate::document::side_questions::SideQuestion;
 use crate::document::table::Table;
@@ -105,7 +106,7 @@ pub(super) fn charts(report: &Report) -> Charts {
 fn remark(about: &str, texts: &[String]) -> String {
     let Some(first) = texts.first() else { return String::new() };
     let others = texts.len() - 1;
-    let cut = words::shortened(first, WARNING);
+    let cut = shortened(first, WARNING);
     let is_cut = cut != *first;
     let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
     let line = format!("<b>{}.</b> {}{more}", escape(about), escape(&cut));

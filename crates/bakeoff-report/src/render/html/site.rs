@@ -14,6 +14,7 @@ use bakeoff_core::units::{plural, share_text};
 use super::page::{Section, escape, list, page, paragraph};
 use super::svg::LOOKS;
 use crate::compare::is_same_machine;
+use crate::document::line::shortened;
 use crate::document::report::Report;
 use crate::document::words;
 use crate::model::contender::Contender;
@@ -313,7 +314,7 @@ fn index(
 const UNREAD: usize = 50;
 
 fn brief(text: &str) -> String {
-    words::shortened(text, VERDICT)
+    shortened(text, VERDICT)
 }
 
 /// Returns the page of a study on one machine.
