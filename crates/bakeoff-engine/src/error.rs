@@ -2,11 +2,53 @@
 //!
 //! Not here: failures of operations (`work::Failure`), other errors of the program (the binary).
 
-use std::fmt;
+use std::{fmt, io};
 
 use bakeoff_core::study::Diagnostics;
+use bakeoff_core::units::ByteCount;
 
-use crate::EngineError;
+use crate::address::Address;
+use crate::own_limits::HELD_MAX;
+
+/// Explains why a load could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The engine could not connect to a node before the load began.
+    #[error("could not connect a client to `{address}`: {what}")]
+    Unreachable {
+        /// Address of the node.
+        address: Address,
+        /// Reason in words.
+        what: String,
+    },
+    /// A server answered plain text by saying that it speaks TLS.
+    #[error("`{address}` refuses plain text: {what}")]
+    SpeaksTls {
+        /// Address of the node.
+        address: Address,
+        /// The server's answer, in words.
+        what: String,
+    },
+    /// The load has fewer clients than generators.
+    #[error("there are fewer clients than generators")]
+    NoClients,
+    /// This machine has no free local port. Holds the reason and a hint.
+    #[error("{0}")]
+    NoPorts(String),
+    /// Incomplete answers that are verified as a whole need more memory than the limit, 2 GiB.
+    #[error(
+        "answers that are verified as a whole hold more than {} of the generator's memory: use fewer clients, or \
+         do not verify them",
+        ByteCount(HELD_MAX as u64)
+    )]
+    HoldsTooMuch,
+    /// The user interrupted the load before it began.
+    #[error("interrupted before the load began")]
+    Interrupted,
+    /// The kernel refused a socket, a thread or a timer.
+    #[error("the load generator failed: {0}")]
+    Io(#[from] io::Error),
+}
 
 /// Explains why a load could not be set up or run.
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+/// Maximum bytes of incomplete answers that all clients hold together. One answer's body may have up to 1 GiB.
+pub(crate) const HELD_MAX: usize = if cfg!(test) { 8 << 20 } else { 2 << 30 };
+
 /// Returns how long this process's cgroups have throttled it so far; zero without a limit.
 ///
 /// A limit on a parent cgroup throttles us too, so the longest time of them counts.

@@ -6,9 +6,12 @@
 //! Not here: driving the loads (`engine`), choosing them (the binary's `trial::split_load`).
 
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{START_DELAY, clock};
+use super::clock;
+
+/// Delay from the last client's connection to the start of the load.
+pub(super) const START_DELAY: Duration = Duration::from_millis(5);
 
 /// Synchronizes the start of several loads.
 pub struct StartBarrier {
