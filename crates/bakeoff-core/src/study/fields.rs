@@ -11,15 +11,11 @@ mod quick;
 mod service;
 
 pub(super) use keyed::{KEYS, ORDER, ORDERS, SIZES, VALUE_SIZE, VALUE_SIZE_MAX, VALUES};
-#[cfg(test)]
-use load::{FIND, STOP};
 pub(super) use load::{LOAD, TARGETS};
 pub(super) use quick::{QUICK, QUICK_LOAD};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
 use super::fault::FAULT;
-#[cfg(test)]
-use super::fault::FAULT_NODE;
 use super::field::{Form, Table, always, default, maybe};
 use super::{BitFlipOf, Clusters, Kill, Metric, Operation, PowerCutOf, ReadConsistency};
 
@@ -462,32 +458,3 @@ pub(super) static PUBLISHED: Table = Table {
         maybe("note", Form::Text, "median of three", "Further information from the publication."),
     ],
 };
-
-#[cfg(test)]
-pub(super) static TABLES: &[&Table] = &[
-    &STUDY,
-    &SYSTEM,
-    &PART,
-    &PROCESS,
-    &LIMITS,
-    &TLS,
-    &WORKLOAD,
-    &REQUEST,
-    &EXPECT,
-    &service::ROWS,
-    &KEYS,
-    &ORDER,
-    &keyed::HOTSPOT,
-    &VALUES,
-    &SIZES,
-    &LOAD,
-    &TARGETS,
-    &FIND,
-    &STOP,
-    &QUICK,
-    &QUICK_LOAD,
-    &FAULT,
-    &FAULT_NODE,
-    &PUBLICATION,
-    &PUBLISHED,
-];

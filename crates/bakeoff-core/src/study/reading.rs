@@ -66,10 +66,22 @@ impl<'a> Fields<'a> {
         Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[], meant: Vec::new() }
     }
 
+    /// Returns the declaration of a field. Any other name is a mistake of the parser.
+    fn declared(&self, name: &str) -> Option<&'static Field> {
+        let field = self.table.fields.iter().find(|field| field.name == name);
+        debug_assert!(field.is_some(), "`{}` has no field `{name}`", self.table.name);
+        field
+    }
+
+    /// Returns the field's name and value, if present.
+    fn entry(&self, name: &str) -> Option<&'a Entry> {
+        self.declared(name)?;
+        self.entries.iter().find(|entry| entry.key == name)
+    }
+
     /// Returns the field's value, if present.
     pub(super) fn node(&self, name: &str) -> Option<&'a Node> {
-        debug_assert!(self.table.fields.iter().any(|field| field.name == name), "no field {name}");
-        self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
+        self.entry(name).map(|entry| &entry.node)
     }
 
     /// Returns true if the study has a field of this name, known or not.
@@ -79,8 +91,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the location of the field's name, or of the mapping's name without such a field.
     pub(super) fn key_at(&self, name: &str) -> &ByteRange {
-        let entry = self.entries.iter().find(|entry| entry.key == name);
-        entry.map_or(&self.at, |entry| &entry.key_at)
+        self.entry(name).map_or(&self.at, |entry| &entry.key_at)
     }
 
     /// Returns the location of the field's value, or of the mapping's name without such a field.
@@ -94,8 +105,7 @@ impl<'a> Fields<'a> {
         sink: &mut DiagnosticSink<'_>,
         name: &str,
     ) -> Option<(&'static Field, Option<&'a Node>)> {
-        let field = self.table.fields.iter().find(|field| field.name == name)?;
-        let node = self.node(name);
+        let (field, node) = (self.declared(name)?, self.node(name));
         if node.is_none()
             && matches!(field.given, Requirement::Always)
             && !self.meant.contains(&name)
@@ -130,7 +140,8 @@ impl<'a> Fields<'a> {
     pub(super) fn text(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<String> {
         self.get(sink, name, |sink, form, node| match form {
             Form::AsWritten => as_written(sink, name, node),
-            _ => text(sink, name, node),
+            Form::Text => text(sink, name, node),
+            _ => misread(name),
         })
     }
 
@@ -169,7 +180,8 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn rate(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<f64> {
-        self.get(sink, name, |sink, _, node| {
+        self.get(sink, name, |sink, form, node| {
+            let Form::Rate = form else { return misread(name) };
             let rate = unit(sink, name, node, units::parse_rate)?;
             if rate > 0.0 && rate <= 1e9 {
                 return Some(rate);
@@ -181,13 +193,16 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn share(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<f64> {
-        self.get(sink, name, |sink, _, node| unit(sink, name, node, units::parse_share))
+        self.get(sink, name, |sink, form, node| match form {
+            Form::Share => unit(sink, name, node, units::parse_share),
+            _ => misread(name),
+        })
     }
 
     pub(super) fn duration(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<Duration> {
         self.get(sink, name, |sink, form, node| {
+            let Form::Duration { zero, max } = form else { return misread(name) };
             let duration = unit(sink, name, node, units::parse_duration)?;
-            let Form::Duration { zero, max } = form else { return Some(duration) };
             if duration.is_zero() && !zero {
                 sink.add(&node.at, format!("`{name}` must be more than zero"));
                 return None;
@@ -201,7 +216,8 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn flag(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<bool> {
-        self.get(sink, name, |sink, _, node| {
+        self.get(sink, name, |sink, form, node| {
+            let Form::Flag = form else { return misread(name) };
             let flag = node.flag();
             if flag.is_none() {
                 sink.refuse(&node.at, name, "`true` or `false`", &seen(node));
@@ -218,7 +234,7 @@ impl<'a> Fields<'a> {
         all: &[T],
     ) -> Option<T> {
         self.get(sink, name, |sink, form, node| {
-            let Form::Word(words) = form else { return None };
+            let Form::Word(words) = form else { return misread(name) };
             let index = word(sink, name, words, node)?;
             all.get(index).copied()
         })
@@ -227,7 +243,7 @@ impl<'a> Fields<'a> {
     /// Returns the mapping in a field, with its own table.
     pub(super) fn table(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<Fields<'a>> {
         let (field, Some(node)) = self.field(sink, name)? else { return None };
-        let Form::Table(table) = &field.form else { return None };
+        let Form::Table(table) = &field.form else { return misread(name) };
         let what = format!("`{name}` of {}", self.what);
         Fields::open(sink, table, what, self.key_at(name), node)
     }
@@ -323,6 +339,12 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('-')
 }
 
+/// Returns nothing for a field that is declared in another form than it is read in, a mistake of the parser.
+fn misread<T>(name: &str) -> Option<T> {
+    debug_assert!(false, "`{name}` is declared in another form");
+    None
+}
+
 /// Describes a node for a message.
 pub(super) fn seen(node: &Node) -> String {
     node.seen("a mapping")
@@ -364,7 +386,7 @@ pub(super) fn whole(
     form: &Form,
     node: &Node,
 ) -> Option<u64> {
-    let Form::Whole { min, max } = form else { return None };
+    let Form::Whole { min, max } = form else { return misread(name) };
     let Value::Scalar { text, plain: true } = &node.value else {
         let what = format!("`{name}` must be a whole number, not {}", seen(node));
         match &node.value {
@@ -413,7 +435,7 @@ pub(super) fn number(
     form: &Form,
     node: &Node,
 ) -> Option<f64> {
-    let Form::Number { min, from_min, max } = form else { return None };
+    let Form::Number { min, from_min, max } = form else { return misread(name) };
     let value = match &node.value {
         Value::Scalar { text, plain: true } => text.parse::<f64>().ok().filter(|_| {
             // Rust accepts `inf` and `nan` as numbers, and JSON rejects `.5` and `1.`.

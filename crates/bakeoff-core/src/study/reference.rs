@@ -17,10 +17,15 @@ Generated from the tables that bakeoff reads studies by: `BLESS=1 cargo test -p 
 
 /// Returns the page: a section for each mapping, the study first.
 fn page() -> String {
-    let mut tables: Vec<&Table> = Vec::new();
-    collect(&STUDY, &mut tables);
-    let sections: String = tables.into_iter().map(section).collect();
+    let sections: String = tables().into_iter().map(section).collect();
     HEAD.to_owned() + &sections
+}
+
+/// Returns all tables, that of the study first.
+pub(super) fn tables() -> Vec<&'static Table> {
+    let mut tables = Vec::new();
+    collect(&STUDY, &mut tables);
+    tables
 }
 
 /// Adds a table and those below it, each once.

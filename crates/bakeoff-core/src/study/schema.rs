@@ -152,9 +152,10 @@ mod tests {
 
     use super::*;
     use crate::study::diagnostic::Diagnostics;
-    use crate::study::fields::{STUDY, TABLES};
+    use crate::study::fields::STUDY;
     use crate::study::parse;
     use crate::study::parse::tests::{BASE, EVERY_FAULT, EVERY_FIELD};
+    use crate::study::reference::tables;
     use crate::study::shipped::shipped;
     use crate::study::testing::kinds;
     use crate::study::tree::{self, DiagnosticSink, Node};
@@ -269,7 +270,7 @@ mod tests {
         for text in [EVERY_FIELD, EVERY_FAULT] {
             visit(&Form::Table(&STUDY), &tree(text), &mut seen);
         }
-        for table in TABLES {
+        for table in tables() {
             for field in table.fields {
                 assert!(seen.contains(&(table.name, field.name)), "{} {}", table.name, field.name);
             }
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn every_example_in_a_hint_is_valid() {
-        for field in TABLES.iter().flat_map(|table| table.fields) {
+        for field in tables().iter().flat_map(|table| table.fields) {
             let example = value(&tree(field.example));
             let mut definitions = Map::new();
             let form = form(&field.form, &mut definitions);

@@ -38,8 +38,6 @@ pub use self::sequence::Sequence;
 pub use self::stop::NodeStop;
 pub use self::table::FaultAction;
 pub(super) use self::table::{FAULT, VERBS};
-#[cfg(test)]
-pub(super) use self::target::FAULT_NODE;
 pub(super) use self::target::NODE_HINT;
 pub use self::target::{FaultNode, FaultTarget};
 pub(super) use self::verb::{FaultedSystem, OTHERS, Verb};

@@ -94,7 +94,7 @@ impl From<FaultNode> for String {
     }
 }
 
-pub(in crate::study) static FAULT_NODE: Table = Table {
+static FAULT_NODE: Table = Table {
     name: "fault-node",
     meaning: "Nodes of a part of the system.",
     one_of: &[],

@@ -69,7 +69,7 @@ pub(in crate::study) static ORDER: Table = Table {
     ],
 };
 
-pub(in crate::study) static HOTSPOT: Table = Table {
+static HOTSPOT: Table = Table {
     name: "hotspot",
     meaning: "A few keys that take most of the operations, in equal shares.",
     one_of: &[],

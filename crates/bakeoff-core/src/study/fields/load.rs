@@ -98,7 +98,7 @@ pub(in crate::study) static LOAD: Table = Table {
     ],
 };
 
-pub(in crate::study) static FIND: Table = Table {
+static FIND: Table = Table {
     name: "find",
     meaning: "The objective of a search for the highest rate.",
     one_of: &[],

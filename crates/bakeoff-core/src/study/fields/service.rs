@@ -83,7 +83,7 @@ pub(in crate::study) static REQUEST: Table = Table {
     ],
 };
 
-pub(in crate::study) static ROWS: Table = Table {
+static ROWS: Table = Table {
     name: "rows",
     meaning: "Table of values for requests.",
     one_of: &[],

@@ -1,6 +1,10 @@
 //! Tests fields that are unknown, missing or of the wrong form.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use super::check;
+use crate::study::reference::tables;
 
 #[test]
 fn unknown_field_is_rejected() {
@@ -542,4 +546,30 @@ error: `power-cut` needs fresh clusters: it ends with a cluster of its own
 hint: write `clusters: fresh`
 ",
     );
+}
+
+/// Reads check their names when they run. This also finds names in branches that no test takes.
+#[test]
+fn parser_names_only_declared_fields() {
+    let fields = tables().into_iter().flat_map(|table| table.fields);
+    let known: BTreeSet<&str> = fields.map(|field| field.name).collect();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/study")];
+    let mut found = 0;
+    while let Some(folder) = folders.pop() {
+        for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.extend((!path.ends_with("tests")).then_some(path));
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text: String = text.split_whitespace().collect();
+            for call in ["(sink,\"", ".node(\"", ".gives(\"", ".key_at(\"", ".value_at(\""] {
+                for name in text.split(call).skip(1).filter_map(|rest| rest.split('"').next()) {
+                    assert!(known.contains(name), "no field `{name}`: {}", path.display());
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 200, "{found}");
 }

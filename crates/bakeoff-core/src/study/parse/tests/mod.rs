@@ -257,7 +257,7 @@ fn every_field_is_parsed() {
     assert_eq!(figures, [("sweep", 2921.0), ("open", 10.2), ("open", 0.0)]);
 }
 
-/// Study with every field of a fault.
+/// Study with every field of a fault and of an audit.
 pub(crate) const EVERY_FAULT: &str = r#"
 title: t
 systems:
@@ -283,6 +283,7 @@ faults:
   stalled: {disk: each, stall: true, at: 1s, for: 1s, systems: [one]}
   full: {disk: {part: storage}, full: true, at: 1s, for: 1s, systems: [two]}
 repeat: 9
+audit: {kill: under-load, linearizability: true, history: true, power-cut: one, cuts: 2, bit-flip: one}
 published: [{system: one, workload: w, fault: paused, metric: outage-max-s, value: 40}]
 "#;
 
