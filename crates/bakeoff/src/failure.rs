@@ -23,3 +23,7 @@ Exit codes:
 pub(crate) const NOT_VALID: u8 = 1;
 /// Exit code if servers could not be started or reached.
 pub(crate) const UNREACHABLE: u8 = 4;
+/// Exit code if a condition is proven.
+pub(crate) const PROVEN: u8 = 6;
+/// Exit code if no condition is proven, and at least one is inconclusive.
+pub(crate) const CANNOT_TELL: u8 = 7;

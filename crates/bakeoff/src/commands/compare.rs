@@ -15,13 +15,9 @@ use bakeoff_trial::run::folder;
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::commands::conditions::{self, Conditions};
 use crate::commands::history;
-use crate::failure::Failure;
+use crate::failure::{CANNOT_TELL, Failure, PROVEN};
 use crate::messages;
 
-/// Exit code if a condition is proven.
-pub(crate) const PROVEN: u8 = 6;
-/// Exit code if no condition is proven, and at least one is inconclusive.
-pub(crate) const CANNOT_TELL: u8 = 7;
 /// Maximum number of further runs to read, newest first.
 const KNOWN_MAX: usize = 50;
 

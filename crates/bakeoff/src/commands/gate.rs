@@ -32,11 +32,10 @@ use bakeoff_trial::run::{Runner, seeded_plan};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
-use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::conditions::{self, Conditions};
 use crate::commands::report::Rendering;
 use crate::commands::study_file::changed_study;
-use crate::failure::{Failure, NOT_VALID};
+use crate::failure::{CANNOT_TELL, Failure, NOT_VALID, PROVEN};
 use crate::messages;
 
 /// Runs both builds in turn or resumes such a run, and prints whether the new build may be merged.

@@ -15,8 +15,7 @@ use bakeoff_report::history_text;
 use serde_json::json;
 
 use crate::cli::JudgeArgs;
-use crate::commands::compare::{CANNOT_TELL, PROVEN};
-use crate::failure::Failure;
+use crate::failure::{CANNOT_TELL, Failure, PROVEN};
 use crate::messages;
 
 const HINT: &str = "name a `history.jsonl` of bakeoff, the log of a Jepsen register test, or Jepsen's `history.edn`";

@@ -19,9 +19,8 @@ use bakeoff_trial::run::trust::{self, RecordTrust};
 use bakeoff_trial::run::{Runner, seeded_plan};
 
 use crate::cli::{ReproduceArgs, RunOptions};
-use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::report::Rendering;
-use crate::failure::Failure;
+use crate::failure::{CANNOT_TELL, Failure, PROVEN};
 use crate::messages;
 
 /// Result file in the folder of the new run.

@@ -18,10 +18,9 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::VerifyArgs;
-use crate::commands::compare::PROVEN;
 use crate::commands::judge;
 use crate::commands::report::{FILES, Rendering};
-use crate::failure::Failure;
+use crate::failure::{Failure, PROVEN};
 use crate::messages;
 
 /// Verifies a run and prints the results. The exit code says whether all hold.
