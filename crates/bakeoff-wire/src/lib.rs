@@ -26,6 +26,7 @@
 //! (`bakeoff_systems`).
 
 mod error;
+pub mod etcd;
 pub mod grpc;
 pub mod hpack;
 mod hpack_tables;

@@ -10,7 +10,7 @@ use bakeoff_core::units::ByteCount;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallReply, Client};
 
-use super::messages::{self, MemberStatus};
+use super::messages::{self, CompactionAnswer, MemberStatus};
 use super::{call, call_as};
 use crate::declaration::never_offered;
 use crate::exchange::{Patience, Receiver, exchange};
@@ -32,7 +32,7 @@ pub(super) fn maintain(
         Maintenance::Compact => {
             let revision = status(node)?.revision;
             let mut message = Vec::new();
-            messages::write_compact(revision, &mut message);
+            messages::write_compact(revision, CompactionAnswer::Removed, &mut message);
             answer(messages::COMPACT, &message)?;
             Ok(format!("removed the history up to revision {revision}"))
         }
