@@ -1,8 +1,8 @@
-//! Implements unary and server-streaming gRPC calls over one HTTP/2 connection.
+//! Implements unary, server-streaming and standing gRPC calls over one HTTP/2 connection.
 //!
 //! Source: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 //!
-//! Not here: client streaming, compression (none is offered, so a compressed answer is an error), deadlines (the
+//! Not here: streams of requests that the client ends, compression (none is offered, so a compressed answer is an error), deadlines (the
 //! owner of the clock cancels), retries, the messages themselves (`protobuf`).
 
 mod stream;
@@ -207,10 +207,7 @@ impl Client {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<CallId, Busy> {
-        // The prefix is a zero byte for "not compressed" and four bytes for the length.
-        let length = u32::try_from(message.len()).expect("a message below 4 GiB");
-        let [a, b, c, d] = length.to_be_bytes();
-        self.connection.request(method.0, &[&[0, a, b, c, d], message], out).map(CallId)
+        self.connection.request(method.0, &[&prefix(message), message], out).map(CallId)
     }
 
     /// Writes a call whose answer is a stream of messages, until the server ends it or [`Client::cancel`] is called.
@@ -231,6 +228,37 @@ impl Client {
         self.connection.in_pieces(call.0);
         self.streaming.push(MessageCollector::new(call.0, self.message_max));
         Ok(call)
+    }
+
+    /// Writes a call that takes further requests by [`Client::send`], and whose answer is a stream of messages.
+    ///
+    /// # Errors
+    /// Returns [`Busy`] if [`Client::capacity`] is 0; nothing is written then.
+    ///
+    /// # Panics
+    /// Panics if `method` belongs to another client, or `message` has 4 GiB or more.
+    pub fn call_standing(
+        &mut self,
+        method: MethodId,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<CallId, Busy> {
+        let prefix = prefix(message);
+        let stream = self.connection.request_open(method.0, &[&prefix, message], out)?;
+        self.connection.in_pieces(stream);
+        self.streaming.push(MessageCollector::new(stream, self.message_max));
+        Ok(CallId(stream))
+    }
+
+    /// Writes a further request of a standing call. Send one only after the answer to the last one.
+    ///
+    /// # Errors
+    /// Returns [`Busy`] if the call has ended.
+    ///
+    /// # Panics
+    /// Panics if `message` has 4 GiB or more.
+    pub fn send(&mut self, call: CallId, message: &[u8], out: &mut Vec<u8>) -> Result<(), Busy> {
+        self.connection.send_more(call.0, &[&prefix(message), message], out)
     }
 
     /// Cancels a call, for instance after a timeout. Nothing more is reported for it.
@@ -318,6 +346,13 @@ impl Client {
             );
         })
     }
+}
+
+/// Returns what precedes a message: a zero byte for "not compressed", and four bytes for the length.
+fn prefix(message: &[u8]) -> [u8; 5] {
+    let length = u32::try_from(message.len()).expect("a message below 4 GiB");
+    let [a, b, c, d] = length.to_be_bytes();
+    [0, a, b, c, d]
 }
 
 fn failed(code: u32, message: &str) -> Status<'_> {

@@ -8,8 +8,8 @@
 //! A stream's place in memory follows from its number. A number whose place is taken is skipped, which the protocol
 //! allows (section 5.1.1), so no map is needed.
 //!
-//! Not here: server push (disabled), priorities (deprecated), requests whose body is not known at their start,
-//! cleartext upgrade from HTTP/1.1 (section 3.3 requires prior knowledge), ALPN (the owner of the TLS connection
+//! Not here: server push (disabled), priorities (deprecated), bodies of requests that end later than they begin
+//! (one begun by [`Connection::request_open`] never ends by itself), cleartext upgrade from HTTP/1.1 (section 3.3 requires prior knowledge), ALPN (the owner of the TLS connection
 //! offers `h2`).
 
 mod frame;

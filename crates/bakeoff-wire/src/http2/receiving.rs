@@ -383,7 +383,7 @@ impl Connection {
         self.overhead.reset();
         let id = stream.id;
         (exchange.on)(StreamId(id), Event::Response(response));
-        if stream.unsent_at < stream.unsent.len() {
+        if stream.unsent_at < stream.unsent.len() || stream.stays_open {
             // The peer answered before it had the whole request, and does not need the rest (section 8.1).
             put_rst_stream(exchange.out, id, code::CANCEL);
         }

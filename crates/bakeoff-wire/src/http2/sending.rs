@@ -14,6 +14,13 @@ pub(super) struct PreparedHeaders {
     version: Option<u64>,
 }
 
+/// Whether the body of a request is known at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestBody {
+    Whole,
+    Continues,
+}
+
 impl PreparedHeaders {
     /// Renders the block again, and keeps it if all its fields were already in the encoder's table.
     fn render(&mut self, encoder: &mut Encoder, more: &[(&[u8], &[u8])], block: &mut Vec<u8>) {
@@ -89,6 +96,66 @@ impl Connection {
         body: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Result<StreamId, Busy> {
+        self.begin(headers, more, body, RequestBody::Whole, out)
+    }
+
+    /// Writes a request whose body continues with [`Connection::send_more`]. It ends with the response, or with
+    /// [`Connection::cancel`].
+    ///
+    /// # Errors
+    /// Returns [`Busy`] if [`Connection::capacity`] is 0; nothing is written then.
+    ///
+    /// # Panics
+    /// Panics if `headers` belong to another connection.
+    pub fn request_open(
+        &mut self,
+        headers: HeadersId,
+        body: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Busy> {
+        self.begin(headers, &[], body, RequestBody::Continues, out)
+    }
+
+    /// Writes more of the body of a request that was begun by [`Connection::request_open`]. Bytes that flow control
+    /// blocks are kept, without a limit: send more only after the peer has answered.
+    ///
+    /// # Errors
+    /// Returns [`Busy`] if the request has ended.
+    pub fn send_more(
+        &mut self,
+        stream: StreamId,
+        body: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Busy> {
+        let at = self.place(stream.0).filter(|&at| self.streams[at].stays_open).ok_or(Busy)?;
+        let stream = &mut self.streams[at];
+        let waits = stream.unsent_at < stream.unsent.len();
+        if !waits {
+            stream.unsent_at = 0;
+            stream.unsent.clear();
+        }
+        for slice in body {
+            stream.unsent.extend_from_slice(slice);
+        }
+        if waits {
+            return Ok(());
+        }
+        if self.blocked.is_empty() {
+            self.send_unsent(at, out);
+        } else {
+            self.blocked.push_back(stream.id);
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        headers: HeadersId,
+        more: &[(&[u8], &[u8])],
+        body: &[&[u8]],
+        kind: RequestBody,
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Busy> {
         if self.capacity() == 0 {
             return Err(Busy);
         }
@@ -105,7 +172,9 @@ impl Connection {
         let length: usize = body.iter().map(|slice| slice.len()).sum();
         let prepared = &mut self.prepared[headers.0 as usize];
         self.streams[at].reuse(id, self.peer_first_window, prepared.is_head);
-        let flags = if length == 0 { END_STREAM } else { 0 };
+        self.streams[at].stays_open = kind == RequestBody::Continues;
+        let last = if kind == RequestBody::Whole { END_STREAM } else { 0 };
+        let flags = if length == 0 { last } else { 0 };
         out.reserve(64 + prepared.block.len() + length);
         if more.is_empty() && prepared.version == Some(self.encoder.version()) {
             put_header_block(out, &prepared.block, flags, id, self.peer_frame_size);
@@ -121,7 +190,7 @@ impl Connection {
         let window = if self.blocked.is_empty() { self.send_window } else { 0 };
         let window = window.min(stream.send_window);
         if length as i64 <= window && length <= self.peer_frame_size as usize {
-            put_frame_header(out, length, DATA, END_STREAM, id);
+            put_frame_header(out, length, DATA, last, id);
             for slice in body {
                 out.extend_from_slice(slice);
             }
@@ -216,7 +285,8 @@ impl Connection {
                 return;
             }
             let length = rest.len().min(window as usize).min(self.peer_frame_size as usize);
-            let flags = if length == rest.len() { END_STREAM } else { 0 };
+            let is_last = length == rest.len() && !stream.stays_open;
+            let flags = if is_last { END_STREAM } else { 0 };
             self.overhead.reset();
             put_frame_header(out, length, DATA, flags, stream.id);
             out.extend_from_slice(rest.get(..length).unwrap_or_default());

@@ -13,6 +13,8 @@ pub(super) struct Stream {
     pub(super) is_head: bool,
     /// True if the body is passed on in pieces.
     pub(super) in_pieces: bool,
+    /// True if the request's body may continue.
+    pub(super) stays_open: bool,
     pub(super) send_window: i64,
     /// Request body that could not be sent at once, and how much of it has been sent.
     pub(super) unsent: Vec<u8>,
@@ -48,6 +50,7 @@ impl Stream {
         self.id = id;
         self.is_head = is_head;
         self.in_pieces = false;
+        self.stays_open = false;
         self.send_window = i64::from(send_window);
         self.status = 0;
         self.received = 0;

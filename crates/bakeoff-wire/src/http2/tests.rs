@@ -525,6 +525,49 @@ fn body_waits_for_both_windows() {
 }
 
 #[test]
+fn open_request_continues_until_the_response() {
+    let mut connection = Connection::new(Settings::default());
+    let mut out = Vec::new();
+    receive(&mut connection, &Peer::new(&[(4, 6)]).bytes, &mut out).unwrap();
+    let post = connection.prepare(&[(":method", "POST")]);
+    out.clear();
+    let open = connection.request_open(post, &[b"01", b"23"], &mut out).unwrap();
+    assert_eq!(frames(&out)[0].1 & END_STREAM, 0);
+    assert_eq!(frames(&out)[1..], [(DATA, 0, 1, b"0123".to_vec())]);
+    out.clear();
+    connection.send_more(open, &[b"4567"], &mut out).unwrap();
+    assert_eq!(frames(&out), [(DATA, 0, 1, b"45".to_vec())], "the window has room for two");
+    out.clear();
+    connection.send_more(open, &[b"89"], &mut out).unwrap();
+    assert!(out.is_empty(), "it waits behind the rest");
+    receive(&mut connection, &Peer::default().window_update(1, 100).bytes, &mut out).unwrap();
+    assert_eq!(frames(&out), [(DATA, 0, 1, b"6789".to_vec())]);
+    let whole = connection.request(post, &[b"x"], &mut out).unwrap();
+    assert_eq!(connection.send_more(whole, &[b"y"], &mut out), Err(Busy));
+    out.clear();
+    let peer = Peer::default().headers(1, END_STREAM, OK);
+    assert_eq!(receive(&mut connection, &peer.bytes, &mut out).unwrap(), ["1: 200 ``"]);
+    assert_eq!(frames(&out), [(RST_STREAM, 0, 1, vec![0, 0, 0, 8])], "the request never ended");
+    assert_eq!(connection.send_more(open, &[b"z"], &mut out), Err(Busy));
+}
+
+#[test]
+fn open_requests_wait_for_the_window_of_the_connection_in_order() {
+    let mut connection = Connection::new(Settings::default());
+    let mut out = Vec::new();
+    receive(&mut connection, &Peer::new(&[(4, 1 << 20)]).bytes, &mut out).unwrap();
+    let post = connection.prepare(&[(":method", "POST")]);
+    let open = connection.request_open(post, &[b"a"], &mut out).unwrap();
+    connection.request(post, &[&vec![b'x'; 70_000]], &mut out).unwrap();
+    out.clear();
+    connection.send_more(open, &[b"b"], &mut out).unwrap();
+    assert!(out.is_empty(), "the other request is first");
+    receive(&mut connection, &Peer::default().window_update(0, 20_000).bytes, &mut out).unwrap();
+    let data: Vec<_> = frames(&out).into_iter().map(|frame| (frame.2, frame.3.len())).collect();
+    assert_eq!(data, [(3, 4_466), (1, 1)]);
+}
+
+#[test]
 fn blocked_requests_are_sent_in_order() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
