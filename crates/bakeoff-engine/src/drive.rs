@@ -19,7 +19,7 @@ use super::own_limits::{self, HELD_MAX};
 use super::peer::{Peer, aged, figures_by_node};
 use super::start_barrier::{START_DELAY, StartBarrier};
 use super::work::{Outline, Work};
-use super::worker::{Lane, Outlet, Part, SharedState, Worker};
+use super::worker::{ClientSlots, Lane, Outlet, Part, SharedState, Worker};
 use super::{Connections, Drive, EngineError, Window, clock};
 
 /// Drives one stage of a load. All loads of `barrier` begin at the same time.
@@ -183,6 +183,8 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShar
         per_client,
         turns,
         in_flight: drive.in_flight,
+        slots: outline.slots.map(|all| ClientSlots { all, clients: drive.clients }),
+        connect_within: outline.connect_within,
         connections: drive.connections,
         spin: drive.spin,
         timeout: drive.timeout,

@@ -3,7 +3,7 @@
 //! The loop knows due times, sockets and histograms, but not what an operation is. Work makes operations and judges
 //! the answers. So key-value loads, plain HTTP loads and audits share every line of the loop.
 //!
-//! The loop is generic over `Work`, and is compiled once for each of the two kinds of work. That happens in this crate,
+//! The loop is generic over `Work`, and is compiled once for each of the three kinds of work. That happens in this crate,
 //! which a release build optimizes for speed.
 
 use std::sync::Arc;
@@ -191,6 +191,10 @@ pub(crate) struct Outline {
     pub(crate) begins_short: bool,
     /// Rotation of a closed load over several servers; `None` for one server.
     pub(crate) turns: Option<Arc<Turns>>,
+    /// Operations in flight over all clients, if clients differ by one; `None` if each has the load's `in_flight`.
+    pub(crate) slots: Option<u32>,
+    /// Longest time without any client connecting, after which the load is given up; `None` for the default.
+    pub(crate) connect_within: Option<Duration>,
 }
 
 /// Makes the operations of one worker thread and judges their answers.

@@ -88,6 +88,10 @@ pub(super) struct Part {
     /// Rotation of a closed load over several servers; `None` for one server.
     pub(super) turns: Option<Arc<Turns>>,
     pub(super) in_flight: u32,
+    /// Operations in flight, if clients differ by one.
+    pub(super) slots: Option<ClientSlots>,
+    /// Longest time without any client connecting; `None` for the default.
+    pub(super) connect_within: Option<Duration>,
     pub(super) connections: Connections,
     pub(super) spin: Duration,
     pub(super) timeout: Duration,
@@ -97,6 +101,29 @@ pub(super) struct Part {
     pub(super) budget: Option<u64>,
     /// Maximum bytes of incomplete answers that its clients hold together.
     pub(super) held_max: usize,
+}
+
+/// Deals a number of operations in flight to clients as evenly as possible.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientSlots {
+    pub(super) all: u32,
+    pub(super) clients: u32,
+}
+
+impl ClientSlots {
+    /// Returns the operations in flight of one client.
+    pub(super) fn of_client(self, client: u32) -> u32 {
+        let (each, more) = (self.all / self.clients, self.all % self.clients);
+        each + u32::from(client < more)
+    }
+}
+
+impl Part {
+    /// Returns the operations in flight of one client, at most `in_flight`.
+    fn slots_of(&self, client: u32) -> usize {
+        self.slots.map_or(self.in_flight, |slots| slots.of_client(client).min(self.in_flight))
+            as usize
+    }
 }
 
 pub(super) struct Worker<'a, W: Work> {
@@ -215,7 +242,8 @@ impl<'a, W: Work> Worker<'a, W> {
             let now = clock::now();
             if !self.pacing.is_open() && self.begins_turns(index) {
                 // A closed client's first operation is due when the loop reaches it.
-                (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
+                let slots = self.part.slots_of(self.clients[index].number);
+                (0..slots).for_each(|tag| self.free(index, tag, now));
             }
             self.refill(index, now);
             self.flush(index);

@@ -66,7 +66,7 @@ impl<W: Work> Worker<'_, W> {
             if self.begins_without_the_rest(is_reached, quiet) {
                 return Ok(());
             }
-            if quiet > CONNECT_WITHIN {
+            if quiet > self.part.connect_within.unwrap_or(CONNECT_WITHIN) {
                 return Err(self.unreachable(waiting));
             }
             let wait = if self.unread.is_empty() { SCAN_EVERY } else { Duration::ZERO };

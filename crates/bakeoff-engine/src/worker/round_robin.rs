@@ -28,8 +28,9 @@ impl<W: Work> Worker<'_, W> {
             let begins = self.begins_turns(index);
             let client = &mut self.clients[index];
             client.lost_at = (!client.is_connected()).then_some(start);
-            for slot in &mut client.slots {
-                *slot = if begins { Slot::Free { since: start } } else { Slot::Elsewhere };
+            let slots = if begins { self.part.slots_of(client.number) } else { 0 };
+            for (tag, slot) in client.slots.iter_mut().enumerate() {
+                *slot = if tag < slots { Slot::Free { since: start } } else { Slot::Elsewhere };
             }
         }
     }

@@ -204,6 +204,7 @@ impl Work for HttpWork {
             judges_age: false,
             begins_short: true,
             turns: self.turns.clone(),
+            ..Outline::default()
         }
     }
 

@@ -38,7 +38,7 @@ pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,
     parse_method,
 };
-pub use servers::{Detour, locate, tls_target};
+pub use servers::{Detour, locate, locate_within, tls_target};
 pub use source::{
     Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, RedirectError,
     ResponseVerdict, Source, Stream, TimingSink,

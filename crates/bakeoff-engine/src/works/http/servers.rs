@@ -51,6 +51,19 @@ pub fn locate(
     tls: Option<&Arc<ClientConfig>>,
     detours: &[Detour],
 ) -> Result<Vec<Peer>, LoadError> {
+    locate_within(url, tls, detours, CONNECT_WITHIN)
+}
+
+/// Returns what [`locate`] does. Each connection takes at most `within`.
+///
+/// # Errors
+/// As [`locate`].
+pub fn locate_within(
+    url: &Url,
+    tls: Option<&Arc<ClientConfig>>,
+    detours: &[Detour],
+    within: Duration,
+) -> Result<Vec<Peer>, LoadError> {
     let authority = format!("{}://{}", url.scheme(), url.authority);
     let detour = detours.iter().find(|one| one.is_for(url)).map(|one| &one.to);
     let addresses = match detour {
@@ -61,12 +74,12 @@ pub fn locate(
     let mut seen = String::new();
     let mut peers: Vec<Peer> = Vec::new();
     for address in addresses {
-        match address.connect(CONNECT_WITHIN) {
+        match address.connect(within) {
             Ok(socket) => {
                 let tls = tls.filter(|_| url.tls).map(|config| tls_target(&url.host, config));
                 let peer = Peer { address, tls: tls.transpose()? };
                 if peers.is_empty() {
-                    check_protocol(socket, &peer, &authority)?;
+                    check_protocol(socket, &peer, &authority, within)?;
                 }
                 peers.push(peer);
             }
@@ -150,9 +163,15 @@ fn host_of(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Checks that a server speaks TLS, and HTTP/2 if requested.
-fn check_protocol(socket: TcpStream, peer: &Peer, authority: &str) -> Result<(), LoadError> {
+fn check_protocol(
+    socket: TcpStream,
+    peer: &Peer,
+    authority: &str,
+    within: Duration,
+) -> Result<(), LoadError> {
     let Some(tls) = &peer.tls else { return Ok(()) };
-    let agreed = agreed_protocol(socket, tls).map_err(|error| no_tls(authority, &error))?;
+    let agreed =
+        agreed_protocol(socket, tls, within).map_err(|error| no_tls(authority, &error, within))?;
     let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
     if wants_http2 && agreed.as_deref() != Some(H2) {
         return Err(LoadError::Unreachable(format!(
@@ -163,15 +182,19 @@ fn check_protocol(socket: TcpStream, peer: &Peer, authority: &str) -> Result<(),
 }
 
 /// Runs one TLS handshake, so an untrusted certificate fails before the load. Returns the negotiated protocol.
-fn agreed_protocol(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
-    let agreed = shake_hands(&mut socket, tls, CONNECT_WITHIN)?;
+fn agreed_protocol(
+    mut socket: TcpStream,
+    tls: &TlsTarget,
+    within: Duration,
+) -> io::Result<Option<Vec<u8>>> {
+    let agreed = shake_hands(&mut socket, tls, within)?;
     Ok(agreed.alpn_protocol().map(<[u8]>::to_vec))
 }
 
-fn no_tls(authority: &str, error: &io::Error) -> LoadError {
+fn no_tls(authority: &str, error: &io::Error, within: Duration) -> LoadError {
     let (what, hint) = match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => (
-            format!("it sent nothing for {CONNECT_WITHIN:?}"),
+            format!("it sent nothing for {within:?}"),
             "the server may be overloaded, or may not speak TLS on this port",
         ),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => (
