@@ -1,7 +1,9 @@
-//! Reads a command line as Go's `flag` package does, and values as Go's `strconv` and `time` do.
+//! Reads a command line as Go's `flag` and `pflag` packages do, and values as Go's `strconv` and `time` do.
 //!
-//! hey and vault-benchmark are Go programs, and scripts rely on their syntax. `-n 5`, `-n=5`, `--n 5` and `--n=5` are
-//! the same. A switch takes a value only with `=`. The first word that is not a flag ends the flags.
+//! hey and vault-benchmark are Go programs that use `flag`, and scripts rely on their syntax. `-n 5`, `-n=5`, `--n 5`
+//! and `--n=5` are the same. A switch takes a value only with `=`. The first word that is not a flag ends the flags.
+//!
+//! etcd's benchmark uses `pflag`: flags have two hyphens, and may follow other words.
 //!
 //! Not here: the list of flags and their meaning (`options`).
 
@@ -87,6 +89,52 @@ pub(super) fn read(
         flags.push((name.to_owned(), value));
     }
     Ok(CommandLine { flags, rest: args[at..].to_vec() })
+}
+
+/// Splits a command line as `pflag` does: flags with two hyphens, anywhere before `--`. `takes` returns how a flag
+/// takes its value.
+pub(super) fn read_anywhere(
+    args: &[String],
+    takes: impl Fn(&str) -> Option<FlagArity>,
+) -> Result<CommandLine, Unreadable> {
+    let (mut flags, mut rest) = (Vec::new(), Vec::new());
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            rest.extend(words.cloned());
+            break;
+        }
+        let Some(name) = word.strip_prefix('-').filter(|name| !name.is_empty()) else {
+            rest.push(word.clone());
+            continue;
+        };
+        let Some(name) = name.strip_prefix('-') else {
+            return Err(match name {
+                "h" => Unreadable::Help,
+                _ => Unreadable::Wrong(
+                    format!("unknown flag `{word}`: flags have two hyphens").into(),
+                ),
+            });
+        };
+        let (name, given) = match name.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (name, None),
+        };
+        let value = match (takes(name), given) {
+            (Some(_), Some(value)) => value,
+            (Some(FlagArity::Nothing), None) => "true".to_owned(),
+            (Some(FlagArity::Value), None) => {
+                let value = words.next().cloned();
+                value.ok_or_else(|| {
+                    Unreadable::Wrong(format!("flag `--{name}` needs a value").into())
+                })?
+            }
+            (None, _) if name == "help" => return Err(Unreadable::Help),
+            (None, _) => return Err(Unreadable::Wrong(format!("unknown flag `--{name}`").into())),
+        };
+        flags.push((name.to_owned(), value));
+    }
+    Ok(CommandLine { flags, rest })
 }
 
 /// Parses a truth value: `1`, `t`, `T`, `true`, `TRUE`, `True`, and the same forms of false.
@@ -213,6 +261,24 @@ mod tests {
         }
         for line in ["-h", "-help", "--help", "-n 5 -h"] {
             assert_eq!(read_words(line), Err(Unreadable::Help), "{line}");
+        }
+    }
+
+    #[test]
+    fn pflag_finds_flags_with_two_hyphens_after_other_words() {
+        let read = |line: &str| {
+            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            read_anywhere(&args, takes)
+        };
+        let line = read("k --n 5 end --h2 --c=-1 -- --n 6 -h").unwrap();
+        let flags: Vec<_> = line.flags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(flags, [("n", "5"), ("h2", "true"), ("c", "-1")]);
+        assert_eq!(line.rest, ["k", "end", "--n", "6", "-h"]);
+        for line in ["-n 5", "--x", "--n", "--=1"] {
+            assert!(matches!(read(line), Err(Unreadable::Wrong(_))), "{line}");
+        }
+        for line in ["-h", "--help", "k --n 5 -h"] {
+            assert_eq!(read(line), Err(Unreadable::Help), "{line}");
         }
     }
 

@@ -79,17 +79,20 @@ fn no_table_panics() {
 }
 
 #[test]
-fn no_wrk_or_hey_command_line_panics() {
-    let corpus: [&[u8]; 4] = [
+fn no_command_line_panics() {
+    let corpus: [&[u8]; 6] = [
         b"-t2 -c10 -d 1s --latency http://127.0.0.1:1/x",
         b"-R 1000 -H Host:x -s script.lua --timeout 2s http://[::1]:1/",
         b"-n 100 -c 5 -m POST -d body -H a:b http://127.0.0.1:1/",
         b"-z 1s -q 5.5 -host x -T text/plain https://h",
+        b"--endpoints=a:1,b:2 --conns 3 put --key-size=8 --sequential-keys --total 5 --rate 10",
+        b"txn-mixed a b --rw-ratio 0.5 --limit=10 --consistency s --user root:pw --dial-timeout 2s",
     ];
     let pieces = [" ", "--", "-", "=", "-c", "1k", "\u{ff10}", "http://", "@", ":65536", "%"];
     bakeoff_fuzz::run("command lines", &corpus, &pieces, |input| {
         let words = words(input);
         crate::wrk::reads(&words);
         crate::hey::reads(&words);
+        crate::etcd_benchmark::reads(&words);
     });
 }

@@ -6,6 +6,7 @@
 //! Not here: the load itself (`bakeoff_engine`). Each tool here is its flags, its checks and its output.
 
 pub mod dbtester;
+pub mod etcd_benchmark;
 mod flags;
 #[cfg(test)]
 mod fuzz;
@@ -65,7 +66,12 @@ pub trait Console {
     fn complain(&mut self, what: &str);
 }
 
-const TOOLS: [&str; 3] = ["wrk", "hey", "vault-benchmark"];
+const TOOLS: [&str; 4] = ["wrk", "hey", "vault-benchmark", ETCD_BENCHMARK];
+
+const ETCD_BENCHMARK: &str = "etcd-benchmark";
+
+/// Name of etcd's own program, which is taken only from a link: `bakeoff benchmark` could be anything.
+const ETCDS_NAME: &str = "benchmark";
 
 /// Tool with subcommands and help in bakeoff's own style.
 const COMMANDS: &str = "dbtester";
@@ -82,6 +88,7 @@ pub fn arguments(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     let is_tool = |name: &OsString| TOOLS.iter().any(|tool| *name == **tool);
     let called = args.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
+    let called = called.map(|name| if name == ETCDS_NAME { ETCD_BENCHMARK.into() } else { name });
     match called.filter(is_tool) {
         Some(tool) => drop(args.splice(1..1, [tool, "--".into()])),
         None if called_by_a_command(&args) => args.insert(1, COMMANDS.into()),
@@ -113,6 +120,8 @@ mod tests {
         check("hey", "hey hey --");
         check("vault-benchmark run -h", "vault-benchmark vault-benchmark -- run -h");
         check("hey run u", "hey hey -- run u");
+        check("benchmark put", "benchmark etcd-benchmark -- put");
+        check("etcd-benchmark --conns 3 put", "etcd-benchmark etcd-benchmark -- --conns 3 put");
         check("bin/dbtester control -c x", "bin/dbtester dbtester control -c x");
     }
 
@@ -120,6 +129,7 @@ mod tests {
     fn everything_else_is_left_alone() {
         check("bakeoff run hey", "bakeoff run hey");
         check("bakeoff help hey", "bakeoff help hey");
+        check("bakeoff benchmark", "bakeoff benchmark");
         check("/hey/bakeoff", "/hey/bakeoff");
     }
 }

@@ -123,6 +123,13 @@ pub(crate) enum Command {
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
+    /// Load etcd with the options of its own `benchmark`, and print its report
+    #[command(disable_help_flag = true)]
+    EtcdBenchmark {
+        /// etcd's benchmark's options (`bakeoff etcd-benchmark -h`)
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        args: Vec<OsString>,
+    },
     /// Serve a coordinator on standard input and output; bakeoff starts this on other machines
     #[command(hide = true)]
     Agent {
@@ -193,6 +200,7 @@ impl Command {
                 | Self::Hey { .. }
                 | Self::Wrk { .. }
                 | Self::VaultBenchmark { .. }
+                | Self::EtcdBenchmark { .. }
                 | Self::Dbtester(DbtesterCommand::Control(_))
         )
     }

@@ -148,6 +148,9 @@ fn watched(
         Command::VaultBenchmark { args } => {
             return Ok(bakeoff_compat::vault_benchmark::run(args, audience.messages, interrupted)?);
         }
+        Command::EtcdBenchmark { args } => {
+            return Ok(bakeoff_compat::etcd_benchmark::run(args, audience.messages, interrupted)?);
+        }
         Command::Doctor { studies, on: None, json } => {
             return commands::catalogue::doctor(studies, *json);
         }

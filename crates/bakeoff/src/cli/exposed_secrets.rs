@@ -21,7 +21,9 @@ pub(crate) fn warnings(command: &Command, args: &[OsString]) -> Vec<String> {
     let is_load = matches!(command, Command::Load(_));
     let is_hey = matches!(command, Command::Hey { .. });
     let is_wrk = matches!(command, Command::Wrk { .. });
-    if !is_load && !is_hey && !is_wrk && !matches!(command, Command::VaultBenchmark { .. }) {
+    let is_etcd = matches!(command, Command::EtcdBenchmark { .. });
+    let is_vault = matches!(command, Command::VaultBenchmark { .. });
+    if !is_load && !is_hey && !is_wrk && !is_vault && !is_etcd {
         return Vec::new();
     }
     let mut found = exposed(args);
@@ -32,7 +34,7 @@ pub(crate) fn warnings(command: &Command, args: &[OsString]) -> Vec<String> {
                 "a password",
                 "`--user-file FILE` or the variable BAKEOFF_USER=USER:PASSWORD hides it",
             ),
-            SecretKind::Password if is_hey => {
+            SecretKind::Password if is_hey || is_etcd => {
                 ("a password", "the variable BAKEOFF_USER=USER:PASSWORD hides it")
             }
             SecretKind::Header if is_load => {
@@ -82,7 +84,9 @@ fn in_word(before: &str, word: &str) -> Option<SecretKind> {
     {
         return Some(SecretKind::Token);
     }
-    let is_user = before == "-a" && word.contains(':');
+    // hey's option, and that of etcd's benchmark.
+    let user = word.strip_prefix("--user=").or((matches!(before, "-a" | "--user")).then_some(word));
+    let is_user = user.and_then(|user| user.split_once(':')).is_some_and(|(_, it)| !it.is_empty());
     (is_user || has_password(word)).then_some(SecretKind::Password)
 }
 
@@ -106,6 +110,8 @@ mod tests {
             "load http://me:s3cret@h/",
             "hey -a me:s3cret http://h",
             "wrk -x http://me:p@proxy:1 u",
+            "etcd-benchmark --user root:s3cret put",
+            "etcd-benchmark put --user=root:s3cret",
         ] {
             assert_eq!(found(args), [SecretKind::Password], "{args}");
         }
@@ -128,6 +134,8 @@ mod tests {
             "-H Authorization:",
             "-n 5",
             "-vault_token=",
+            "--user root",
+            "--user=root",
             "user:password@host",
         ] {
             assert_eq!(found(args), [], "{args}");

@@ -30,13 +30,14 @@ commands examples and their own exit codes. [load.md](load.md) explains `bakeoff
 ";
 
 /// Commands of `commands-load.md`.
-const LOADING: [&str; 5] = ["load", "wrk", "hey", "vault-benchmark", "dbtester"];
+const LOADING: [&str; 6] = ["load", "wrk", "hey", "vault-benchmark", "etcd-benchmark", "dbtester"];
 
 /// Commands that take another tool's options, each with the document that describes them.
-const OTHER_TOOLS: [(&str, &str); 3] = [
+const OTHER_TOOLS: [(&str, &str); 4] = [
     ("wrk", "wrk-and-hey.md"),
     ("hey", "wrk-and-hey.md"),
     ("vault-benchmark", "vault-benchmark.md"),
+    ("etcd-benchmark", "etcd-benchmark.md"),
 ];
 
 /// Returns each page's name in `docs/` and its text.

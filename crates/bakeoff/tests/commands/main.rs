@@ -20,6 +20,7 @@ mod diagnostics;
 mod disk_faults;
 mod durability;
 mod engine;
+mod etcd_benchmark;
 mod evidence;
 mod fairness;
 mod faults;

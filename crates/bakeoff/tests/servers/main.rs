@@ -10,6 +10,7 @@ mod cache;
 mod contract;
 mod dbtester;
 mod durability;
+mod etcd_benchmark;
 mod exports;
 mod faults;
 mod ingress;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         access_gateway::tests(&skipped),
         dbtester::tests(&skipped),
         durability::tests(&skipped),
+        etcd_benchmark::tests(&skipped),
         exports::tests(&skipped),
         faults::tests(&skipped),
         ingress::tests(&skipped),

@@ -57,17 +57,17 @@ const SMALL: &str = "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: 
 const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
 
 /// An etcd that bakeoff did not start.
-struct Etcd {
+pub(super) struct Etcd {
     process: Child,
-    port: u16,
+    pub(super) port: u16,
     /// Port of TLS, if it uses TLS.
-    tls_port: u16,
+    pub(super) tls_port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Etcd {
     /// Starts the etcd that `bakeoff install` cached, with these options and files for TLS.
-    fn start(tls: &[(&str, PathBuf)]) -> Self {
+    pub(super) fn start(tls: &[(&str, PathBuf)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let [port, tls_port, peer] = free_ports();
         let plain = format!("http://127.0.0.1:{port}");
@@ -97,6 +97,19 @@ impl Etcd {
         etcd
     }
 
+    /// Adds the users `root` (password `of-the-root`) and `low` (`of-the-low`), and demands one of all clients.
+    pub(super) fn enable_users(&self) {
+        for (path, body) in [
+            ("/v3/auth/user/add", json!({"name": "root", "password": "of-the-root"})),
+            ("/v3/auth/role/add", json!({"name": "root"})),
+            ("/v3/auth/user/grant", json!({"user": "root", "role": "root"})),
+            ("/v3/auth/user/add", json!({"name": "low", "password": "of-the-low"})),
+            ("/v3/auth/enable", json!({})),
+        ] {
+            self.try_ask(path, &body).expect(path);
+        }
+    }
+
     fn put(&self, key: &str) {
         let value = json!({"key": STANDARD.encode(key), "value": STANDARD.encode("mine")});
         self.try_ask("/v3/kv/put", &value).expect("etcd takes a key");
@@ -113,7 +126,7 @@ impl Etcd {
     }
 
     /// Uses its JSON gateway, so that the test shares no code with the tested engine.
-    fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
+    pub(super) fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
         let body = body.to_string();
@@ -249,7 +262,7 @@ fn tls_is_verified(_: &Case) {
 }
 
 /// Returns etcd's options for TLS.
-fn identity(certificates: &Certificates) -> Vec<(&'static str, PathBuf)> {
+pub(super) fn identity(certificates: &Certificates) -> Vec<(&'static str, PathBuf)> {
     vec![
         ("--cert-file", certificates.path("server.pem")),
         ("--key-file", certificates.path("server.key")),
@@ -342,15 +355,7 @@ fn final_answers_are_final(_: &Case) {
 
 fn users_of_etcd_sign_in(_: &Case) {
     let etcd = Etcd::start(&[]);
-    for (path, body) in [
-        ("/v3/auth/user/add", json!({"name": "root", "password": "of-the-root"})),
-        ("/v3/auth/role/add", json!({"name": "root"})),
-        ("/v3/auth/user/grant", json!({"user": "root", "role": "root"})),
-        ("/v3/auth/user/add", json!({"name": "low", "password": "of-the-low"})),
-        ("/v3/auth/enable", json!({})),
-    ] {
-        etcd.try_ask(path, &body).expect(path);
-    }
+    etcd.enable_users();
     let secrets = [("PASSWORD_OF_ROOT", "of-the-root"), ("PASSWORD_OF_LOW", "of-the-low")];
     let as_user = |credentials: &str| {
         let port = etcd.port;
