@@ -109,6 +109,8 @@ struct Source {
     form: CallForm,
     calls: u32,
     made: BTreeMap<(u32, Tag), u32>,
+    /// Operations whose stream has not ended.
+    streaming: BTreeSet<(u32, Tag)>,
 }
 
 impl CallSource for Source {
@@ -128,13 +130,18 @@ impl CallSource for Source {
     ) -> Result<FirstCall, NotIssued> {
         message.push(b'm');
         self.made.insert((slot.client, slot.tag), 1);
+        let is_stream = self.form == CallForm::ServerStream;
+        assert!(!is_stream || self.streaming.insert((slot.client, slot.tag)), "it was not awaited");
         Ok(FirstCall { operation: 0, call: Call { method: 0, form: self.form } })
     }
 
     fn reply(&mut self, slot: CallSlot, reply: CallReply<'_>, message: &mut Vec<u8>) -> NextStep {
         let answer = match reply {
             CallReply::Answer(Ok(answer)) | CallReply::Message(answer) => answer,
-            CallReply::Ended(Ok(())) => return NextStep::End(Ok(Success::default())),
+            CallReply::Ended(Ok(())) => {
+                self.streaming.remove(&(slot.client, slot.tag));
+                return NextStep::End(Ok(Success::default()));
+            }
             CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)) => {
                 panic!("the server fails no call: {status}")
             }
@@ -168,8 +175,9 @@ fn drive_load(
     };
     let once = Drive::once(60, clients, 2, Duration::from_secs(20));
     let drive = Drive { in_flight: slots.div_ceil(clients), ..once };
-    let source =
-        &mut |_| -> Box<dyn CallSource> { Box::new(Source { form, calls, made: BTreeMap::new() }) };
+    let source = &mut |_| -> Box<dyn CallSource> {
+        Box::new(Source { form, calls, made: BTreeMap::new(), streaming: BTreeSet::new() })
+    };
     let interrupted = AtomicBool::new(false);
     let (measurement, _) =
         drive_calls(&targets, &drive, source, &interrupted, &mut |_| {}).unwrap();
