@@ -24,7 +24,7 @@ pub mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use derive::comparison::is_answered;
+pub use derive::answers::is_answered;
 pub use derive::{fairness, machine_baseline, method};
 pub use document::linearizability::history_text;
 pub use document::report::Report;

@@ -17,7 +17,7 @@ use crate::derive::judgement::{self, Judgement, LedBy};
 use crate::derive::machine_baseline::Limits;
 use crate::derive::outages::FaultOutages;
 use crate::derive::position::Position;
-use crate::derive::{conditions, durability, outages};
+use crate::derive::{conditions, outages};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
@@ -35,13 +35,6 @@ pub(crate) struct Comparison {
     pub(crate) position: Option<Position>,
     /// Outages of each fault; empty without faults.
     pub(crate) outages: Vec<FaultOutages>,
-}
-
-/// Returns true if an adaptive run that ends with this record needs no further round.
-pub fn is_answered(record: &Record) -> bool {
-    let all = Comparison::all(&durability::lowered(record));
-    let mut compared = all.iter().filter(|one| one.contenders.len() > 1).peekable();
-    compared.peek().is_some() && compared.all(Comparison::is_answered)
 }
 
 /// Gives access to the measurements.
@@ -83,7 +76,7 @@ impl Comparison {
     }
 
     /// Returns true if further rounds could add nothing: each pair of systems has an answer to each leading question.
-    fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         let systems = self.contenders.len();
         let mut leading = self.judgements.iter().filter(|one| one.leading).peekable();
         let pairs: BTreeSet<(&str, &str)> = leading.clone().map(|one| (&*one.a, &*one.b)).collect();

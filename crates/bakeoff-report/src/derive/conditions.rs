@@ -13,7 +13,7 @@ use bakeoff_core::units::share_text;
 use serde::Serialize;
 
 use crate::derive::ack_locations::{acknowledged_words, medium, of_majority};
-use crate::derive::fairness::survives;
+use crate::derive::node_failures::survives;
 use crate::model::contender::{AuditCoverage, Contender};
 use crate::model::contest::Contest;
 

@@ -17,6 +17,7 @@ use bakeoff_core::units::{ByteCount, count_text, share_text};
 
 use crate::derive::ack_locations::{acknowledged_words, medium};
 use crate::derive::comparison::Comparison;
+use crate::derive::node_failures::survives;
 use crate::model::contender::Contender;
 
 mod limits;
@@ -200,28 +201,6 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         },
     );
     (row, Some(finding))
-}
-
-/// Returns how many nodes may fail without the system failing; `None` if unknown.
-pub(crate) fn survives(is: &SystemRecord) -> Option<u32> {
-    if is.already_running {
-        return None;
-    }
-    // With a storage of its own, any one of the system's nodes is enough.
-    match parts::storage(is) {
-        None => outlives(is),
-        Some(storage) => Some(outlives(storage)?.min(is.nodes.saturating_sub(1))),
-    }
-}
-
-/// Returns how many nodes with data may fail.
-fn outlives(of: &SystemRecord) -> Option<u32> {
-    match of.acknowledged_in() {
-        _ if of.nodes <= 1 => Some(0),
-        Some(AckLocation::Memory | AckLocation::PageCache | AckLocation::Disk) => Some(0),
-        Some(_) => Some((of.nodes - 1) / 2),
-        None => None,
-    }
 }
 
 /// Returns true if all workloads send HTTP requests to services, which guarantee nothing about data.

@@ -4,6 +4,7 @@
 
 pub(crate) mod ack_locations;
 pub(crate) mod anomalies;
+pub(crate) mod answers;
 pub(crate) mod churn;
 pub(crate) mod comparison;
 pub(crate) mod conclusion;
@@ -18,6 +19,7 @@ pub(crate) mod leader;
 pub(crate) mod log_findings;
 pub mod machine_baseline;
 pub mod method;
+pub(crate) mod node_failures;
 pub(crate) mod nodes;
 pub(crate) mod not_comparable;
 pub(crate) mod outage_sentence;

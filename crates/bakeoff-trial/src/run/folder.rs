@@ -178,7 +178,7 @@ fn newest_run(folder: &Path) -> Option<PathBuf> {
 /// If the folder cannot be listed.
 pub fn runs_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(paths.filter(|path| record_file(path).is_file()).collect())
+    Ok(paths.filter(|path| path.is_dir() && record_file(path).is_file()).collect())
 }
 
 /// Depth of a run's own files below its folder: `kept/SYSTEM/logs/NODE.log`.

@@ -4,15 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use bakeoff_core::record::{PartRecord, SystemRecord};
+use bakeoff_core::record::PartRecord;
 use bakeoff_core::units::plural;
 
 use super::{Fact, Row, Side, Weight, plain};
-
-/// Returns the part that a system keeps its data in, if it has one.
-pub(super) fn storage(of: &SystemRecord) -> Option<&SystemRecord> {
-    of.parts.iter().find(|part| part.role == "storage").map(|part| &part.part)
-}
 
 /// Returns a row for each role that any of the systems has a part for.
 pub(super) fn rows(sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
