@@ -428,7 +428,7 @@ impl CallSource for Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etcd_benchmark::options::{KeyOrder, Keys};
+    use crate::etcd_benchmark::keys::{KeyOrder, Keys};
 
     fn options(key: &str, end: RangeEnd) -> RangeOptions {
         RangeOptions {

@@ -6,12 +6,30 @@
 //!
 //! Not here: which operation writes which key (`calls`).
 
-use super::options::{KeyOrder, Keys};
+use bakeoff_core::workload::mix64;
+use bakeoff_wire::protobuf;
+
+/// Keys that a load writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) prefix: String,
+    /// Bytes after the prefix.
+    pub(super) size: usize,
+    pub(super) space: u64,
+    pub(super) order: KeyOrder,
+}
+
+/// Order in which the keys are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyOrder {
+    Sequential,
+    Random,
+}
 
 /// Returns the bytes that the largest number of a key space takes.
 pub(super) fn bytes_needed(space: u64) -> usize {
     let zigzag = space.saturating_sub(1).saturating_mul(2);
-    bakeoff_wire::protobuf::varint_len(zigzag)
+    protobuf::varint_len(zigzag)
 }
 
 /// Writes the keys of a load.
@@ -35,19 +53,14 @@ impl KeyWriter {
         };
         key.clear();
         key.extend_from_slice(self.keys.prefix.as_bytes());
-        bakeoff_wire::protobuf::put_varint(key, number.saturating_mul(2));
+        protobuf::put_varint(key, number.saturating_mul(2));
         key.resize(self.keys.prefix.len() + self.keys.size, 0);
     }
 }
 
-/// Returns a random number for operation `number`, by SplitMix64.
-///
-/// Source: <https://prng.di.unimi.it/splitmix64.c>.
+/// Returns a random number for operation `number`.
 pub(super) fn scattered(number: u64, seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix64(mix64(seed) ^ number)
 }
 
 /// Returns a random number from 0 up to 1, without 1, for operation `number`.

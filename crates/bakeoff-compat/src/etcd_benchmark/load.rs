@@ -9,9 +9,9 @@ use bakeoff_core::units::plural;
 use bakeoff_engine::works::grpc::CallSource;
 
 use super::calls::{Calls, Mix, Reads, Writes};
-use super::keys::KeyWriter;
+use super::keys::{KeyWriter, Keys};
 use super::leases::{Grants, Renewals};
-use super::options::{Keys, Options, Task};
+use super::options::{Options, Task};
 use super::seconds::{SecondSink, SecondsByOperation};
 use super::stm::{StmCalls, StmLoad};
 

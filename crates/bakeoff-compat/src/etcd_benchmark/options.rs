@@ -10,6 +10,7 @@ use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::keys::{self, KeyOrder, Keys};
 use crate::flags::{self, FlagArity, Unreadable, UsageError};
 
 /// Largest value and longest key in bytes. etcd accepts requests up to 1.5 MiB unless it is told otherwise.
@@ -293,22 +294,6 @@ impl Isolation {
     pub(super) fn reads_one_revision(self) -> bool {
         matches!(self, Self::Serializable | Self::SerializableSnapshot)
     }
-}
-
-/// Keys that a load writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Keys {
-    pub(super) prefix: String,
-    /// Bytes after the prefix.
-    pub(super) size: usize,
-    pub(super) space: u64,
-    pub(super) order: KeyOrder,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyOrder {
-    Sequential,
-    Random,
 }
 
 /// Periodic compaction.
@@ -596,7 +581,7 @@ fn options(
 
 fn keys(values: &Values) -> Result<Keys, UsageError> {
     let (size, space) = (values.size("key-size"), values.whole("key-space-size"));
-    let needed = super::keys::bytes_needed(space);
+    let needed = keys::bytes_needed(space);
     if size < needed {
         return Err(format!(
             "`--key-size {size}` is too small for `--key-space-size {space}`: the number of a key takes {needed} bytes"
