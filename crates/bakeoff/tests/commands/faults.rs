@@ -131,13 +131,14 @@ fn repeated_maintenance_costs_operations_each_time() {
 fn failures_belong_to_the_effect_that_caused_them() {
     let _alone = alone();
     let faults = "kept: {run: compact, at: 0s, alone: false}, again: {run: compact, at: 0s, alone: false}, \
-                  paused: {pause: leader, at: 0s, for: 500ms, alone: false}, \
+                  paused: {pause: leader, at: 0s, for: 1500ms, alone: false}, \
                   all: {sequence: [kept, paused, again], at: 500ms, rest: 1s}";
-    let study = study("options: {compact: 1ms}", faults).replace("timeout: 1s", "timeout: 200ms");
+    // Other work on the machine delays operations by up to some 300 ms.
+    let study = study("options: {compact: 1ms}", faults).replace("timeout: 1s", "timeout: 600ms");
     // On a busy machine, clients need a while after the pause.
-    let study = study.replace("after: 3s", "after: 5s");
+    let study = study.replace("after: 3s", "after: 7s");
     let run = Bench::new(&study).run();
-    // They end up to 200 ms after they are due. A busy machine may add single ones.
+    // They end up to 600 ms after they are due. A busy machine may add single ones.
     let costs = costs(&run);
     let [kept, paused, again] = costs[..] else { panic!("{costs:?}") };
     assert!(paused >= 12 && (kept + again) * 4 < paused, "{costs:?}");
