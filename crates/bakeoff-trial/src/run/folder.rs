@@ -84,17 +84,15 @@ impl RunFolder {
         let failed = |error| {
             FleetError::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT)
         };
-        if file.extension().is_some_and(|extension| extension == "gz") {
-            let what = format!("`{}` is compressed, so nothing can be added to it", file.display());
-            return Err(FleetError::input(
-                what,
-                "decompress it with `gunzip`, then resume the run",
-            ));
-        }
         let record_file = files::append(&file, false).map_err(failed)?;
         hold(&record_file, &path)?;
         refuse_links(&path)?;
-        let text = read_file(&file)?;
+        let text = read_as_stored(&file)?;
+        if text.starts_with(&GZIP) {
+            let what = format!("`{}` is compressed, so nothing can be added to it", file.display());
+            let hint = "decompress it with `gunzip`, then resume the run";
+            return Err(FleetError::input(what, hint));
+        }
         let (record, complaints) = parse(&file, &text)?;
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let torn = whole < text.len();
@@ -144,14 +142,22 @@ const RECORD_MAX: u64 = 1 << 30;
 /// If it is missing, no regular file, no sound gzip file, or larger than 1 GiB. The hint names the newest run of a folder
 /// of runs.
 pub fn read_file(file: &Path) -> Result<Vec<u8>, FleetError> {
-    let read = files::read(file, RECORD_MAX).and_then(decompress);
-    read.map_err(|error| match file.parent().and_then(newest_run) {
+    decompress(read_as_stored(file)?).map_err(|error| unreadable(file, &error))
+}
+
+/// Reads the bytes of a record, which may be compressed.
+fn read_as_stored(file: &Path) -> Result<Vec<u8>, FleetError> {
+    files::read(file, RECORD_MAX).map_err(|error| unreadable(file, &error))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> FleetError {
+    match file.parent().and_then(newest_run) {
         Some(run) if error.kind() == std::io::ErrorKind::NotFound => FleetError::input(
             format!("`{}` is a folder of runs", run.parent().unwrap_or(&run).display()),
             format!("name one of them: `{}` is the newest", run.display()),
         ),
         _ => FleetError::input(format!("cannot read `{}`: {error}", file.display()), RUN_HINT),
-    })
+    }
 }
 
 /// Returns the text of a record, which may be compressed.

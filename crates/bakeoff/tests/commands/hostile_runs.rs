@@ -652,7 +652,17 @@ fn compressed_record_is_read_but_not_continued() {
         "{}",
         refused.stderr
     );
+    // What counts is the content, not the name.
     let mut bytes = fs::read(&compressed).unwrap();
+    fs::write(&plain, &bytes).unwrap();
+    let refused = resume_trusted(&plain).ends_with(2);
+    assert!(
+        refused.stderr.contains("is compressed, so nothing can be added"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read(&plain).unwrap(), bytes, "it is unchanged");
+    fs::remove_file(&plain).unwrap();
     bytes.truncate(bytes.len() / 2);
     fs::write(&compressed, bytes).unwrap();
     let refused = report(&run).ends_with(2);
