@@ -156,7 +156,7 @@ impl Contender {
     /// Returns the mean share of the window in which nothing succeeded, over its valid trials; `None` below
     /// [`STOOD_STILL_MIN`].
     pub(crate) fn stood_still(&self) -> Option<f64> {
-        let sum: f64 = self.valid().map(|trial| trial.anomalies.stood_still).sum();
+        let sum: f64 = self.valid().map(|trial| trial.number_of(Quantity::StoodStill)).sum();
         Some(sum / self.valid_count().max(1) as f64).filter(|&share| share >= STOOD_STILL_MIN)
     }
 

@@ -98,8 +98,6 @@ pub(crate) struct TrialErrors {
 pub(crate) struct Anomalies {
     /// Longest time in which nothing succeeded, if it is worth mentioning.
     pub(crate) stall: Option<Stall>,
-    /// Share of the window in which nothing succeeded, 0 to 1.
-    pub(crate) stood_still: f64,
     /// Nodes that answered much more slowly than the others.
     pub(crate) slow_nodes: Vec<SlowNode>,
     /// Latencies of one operation with two modes.
@@ -173,7 +171,6 @@ impl TrialFigures {
             },
             anomalies: Anomalies {
                 stall: whole.and_then(|whole| anomalies::stall(record, whole)),
-                stood_still: whole.and_then(Measurement::stood_still).unwrap_or(0.0),
                 // Nodes for writes and nodes for reads are not comparable.
                 slow_nodes: whole
                     .as_ref()

@@ -42,7 +42,7 @@ const STYLE: &str = "text{fill:#16191d}.head{font-weight:700;letter-spacing:-.6p
 .grid{stroke:#e6e9ec;stroke-width:2}.zero{stroke:#535b64;stroke-width:2;fill:none}.lead{stroke:#16191d;stroke-width:2}\
 .cap{stroke:#16191d;stroke-width:2.5;stroke-dasharray:3 5}.bar{stroke:#16191d;stroke-width:3.5}\
 .arrow,.cross{stroke:#16191d;stroke-width:2;fill:none}.median{stroke:#16191d;stroke-width:5}\
-.broken{fill:none;stroke:#16191d;stroke-width:1.6}.published{fill:#fff;stroke:#16191d;stroke-width:1.6}.mark{stroke:#fff;stroke-width:1}.hollow{fill:#fff;stroke-width:1.4}";
+.published{fill:#fff;stroke:#16191d;stroke-width:1.6}.mark{stroke:#fff;stroke-width:1}.hollow{fill:#fff;stroke-width:1.4}";
 /// Colours of the systems, as in the style sheet's light form.
 const COLOURS: [&str; LOOKS] =
     ["#0072b2", "#b84a00", "#007d5c", "#9a3f80", "#7d6200", "#2878a8", "#5b5b5b", "#b00020"];

@@ -41,6 +41,13 @@ pub(super) enum RowWidth {
     Units { left: f64, width: f64, scale: f64 },
 }
 
+impl RowWidth {
+    /// Returns the outage of the broken nodes' clients if it is marked. The share image has no legend for the mark.
+    fn broken_clients(self, row: &Row) -> Option<f64> {
+        row.broken_clients.filter(|_| matches!(self, Self::Page))
+    }
+}
+
 /// A panel's axis, and where its rows are drawn.
 pub(super) struct Strip<'a> {
     panel: &'a Panel,
@@ -54,7 +61,7 @@ impl<'a> Strip<'a> {
     pub(super) fn new(panel: &'a Panel, across: RowWidth) -> Self {
         let mut values: Vec<f64> =
             panel.rows.iter().flat_map(|row| &row.dots).map(|dot| dot.value).collect();
-        values.extend(panel.rows.iter().filter_map(|row| row.broken_clients));
+        values.extend(panel.rows.iter().filter_map(|row| across.broken_clients(row)));
         let unit = if panel.better == Preference::More { Unit::Count } else { Unit::Number };
         let fits = Axis::fitting(unit, &values, 4);
         let limit = panel.limit.as_ref().map(|limit| limit.per_second);
@@ -156,7 +163,7 @@ impl<'a> Strip<'a> {
             );
             self.at(&mut to, self.axis.at(published), middle, &ring);
         }
-        if let Some(outage) = row.broken_clients {
+        if let Some(outage) = self.across.broken_clients(row) {
             let says = format!(
                 "{}: the broken nodes' clients were out for {} s",
                 row.system,
