@@ -19,6 +19,7 @@ use std::path::Path;
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::Measurement;
+use bakeoff_engine::LoadError;
 
 /// Exit code of a load without a single success.
 pub(crate) const NOT_VALID: u8 = 1;
@@ -28,6 +29,15 @@ pub(crate) fn findings(measurement: &Measurement) -> impl Iterator<Item = String
     let throttled = check::generator_throttled(measurement);
     let delayed = measurement.delayed_acks().map(|found| found.text());
     throttled.into_iter().chain(measurement.notes_on_clients()).chain(delayed)
+}
+
+/// Returns the arguments of a command line as UTF-8.
+pub(crate) fn utf8_arguments(args: &[OsString]) -> Result<Vec<String>, LoadError> {
+    let text = |arg: &OsString| {
+        let shown = || format!("`{}` is not UTF-8", arg.to_string_lossy());
+        arg.to_str().map(str::to_owned).ok_or_else(|| LoadError::Input(shown(), None))
+    };
+    args.iter().map(text).collect()
 }
 
 /// Variable with the user and password of requests, as `USER:PASSWORD`.

@@ -1,7 +1,7 @@
 //! Makes the calls of a load and verifies the answers.
 //!
 //! A write must be acknowledged with a revision. A range must hold ascending keys within its bounds, as many as it says,
-//! and without what it was told to leave out. etcd's benchmark counts every answer without an error as a success.
+//! and without what the request leaves out. etcd's benchmark counts every answer without an error as a success.
 //!
 //! Not here: messages (`bakeoff_wire::etcd`), keys (`keys`), figures (`report`).
 

@@ -1,4 +1,4 @@
-//! Makes single calls beside the load: sign-in, status, hash, compaction.
+//! Makes single calls outside of the load: sign-in, status, hash, compaction.
 //!
 //! Each call runs on the engine's own loop with a connection of its own, so it has the load's TLS, timeouts and errors.
 //!

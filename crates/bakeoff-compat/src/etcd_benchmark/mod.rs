@@ -38,11 +38,7 @@ pub fn run(
     messages: &mut dyn Console,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
-    let text = |arg: &OsString| {
-        let shown = || format!("`{}` is not UTF-8", arg.to_string_lossy());
-        arg.to_str().map(str::to_owned).ok_or_else(|| LoadError::Input(shown(), None))
-    };
-    let args = args.iter().map(text).collect::<Result<Vec<String>, _>>()?;
+    let args = crate::utf8_arguments(args)?;
     match options::read(&args) {
         Ok(Invocation::Help(usage)) => {
             messages.output(&usage);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::keys::{self, KeyOrder, Keys};
 use crate::flags::{self, FlagArity, Unreadable, UsageError};
 
-/// Largest value and longest key in bytes. etcd accepts requests up to 1.5 MiB unless it is told otherwise.
+/// Largest value and longest key in bytes. By default etcd accepts requests up to 1.5 MiB.
 const SIZE_MAX: i64 = 256 << 20;
 
 /// Form of a flag's value.
@@ -213,7 +213,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("watch-get", WATCHES),
 ];
 
-const WATCHES: &str = "it needs watchers that stand beside the load, which are not built yet: use etcd's benchmark, or \
+const WATCHES: &str = "it needs watchers that stand next to the load, which are not built yet: use etcd's benchmark, or \
                        the operation `watch` of a study";
 
 /// Request of a command line.

@@ -1,4 +1,4 @@
-//! Runs threads beside a load: one ends it if nothing succeeds any more, one compacts the history.
+//! Runs threads next to a load: one ends it if nothing succeeds any more, one compacts the history.
 //!
 //! etcd's benchmark waits for ever when its servers are gone. Here each operation fails after `--timeout`, and a load
 //! without a success for that long ends.
@@ -16,7 +16,7 @@ use bakeoff_engine::{LoadError, LoadProgress};
 use super::control::Control;
 use super::options::Compaction;
 
-/// Time between two checks of a thread beside a load.
+/// Time between two checks of a thread next to a load.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// Outcome of a load that was supervised.

@@ -51,7 +51,8 @@ fn documents() -> Vec<PathBuf> {
 /// Renders a part of a record for a page. `records`: the path from the page's folder to the records.
 fn part(name: &str, part: &str, records: &str) -> String {
     let run = read(name);
-    let page = report::markdown(&Report::new(&run.record));
+    let report = Report::new(&run.record);
+    let page = report::markdown(&report);
     // The first screen is before the first section and the first fold, and after the title.
     let end = ["\n## ", "\n<details>"].iter().filter_map(|mark| page.find(mark)).min();
     let screen: Vec<&str> = page[..end.unwrap_or(page.len())].split("\n\n").skip(1).collect();
@@ -61,9 +62,9 @@ fn part(name: &str, part: &str, records: &str) -> String {
         "sentence" => {
             screen.iter().filter(|block| !is_heading(block)).take(2).map(trimmed).collect()
         }
-        "screen" => vec![first_screen(&run)],
+        "screen" => vec![first_screen(&report)],
         "table" => screen.iter().filter(|block| is_table(block)).map(trimmed).collect(),
-        "conditions" => vec![conditions(name, &run, records)],
+        "conditions" => vec![conditions(name, &run, &page, records)],
         _ => panic!("`{part}` is no part of a record"),
     };
     assert!(!kept.is_empty(), "record `{name}` has no {part}");
@@ -71,9 +72,9 @@ fn part(name: &str, part: &str, records: &str) -> String {
 }
 
 /// Returns what a terminal shows of a run.
-fn first_screen(run: &ReadRun) -> String {
+fn first_screen(report: &Report) -> String {
     let wide = Style { width: Some(120), colour: false };
-    let screen = report::terminal(&Report::new(&run.record), &wide, Extent::Glance);
+    let screen = report::terminal(report, &wide, Extent::Glance);
     format!("```text\n{}\n```", screen.trim_end())
 }
 
@@ -86,14 +87,13 @@ fn trimmed(block: &&str) -> String {
 }
 
 /// Describes a run in two sentences, with a link to its record.
-fn conditions(name: &str, run: &ReadRun, records: &str) -> String {
+fn conditions(name: &str, run: &ReadRun, page: &str, records: &str) -> String {
     let header = &run.record.header;
     let versions = header.systems.iter().map(|system| {
         let version = system.version.as_deref().unwrap_or_default();
         format!("{} {version}", system.name).trim_end().to_owned()
     });
-    let machine = report::markdown(&Report::new(&run.record));
-    let machine = machine.trim_end().rsplit('\n').next().unwrap_or_default();
+    let machine = page.trim_end().rsplit('\n').next().unwrap_or_default();
     format!(
         "[Record]({records}/{name}): `{}` with bakeoff {} on {}. {}. {machine}.",
         header.repeat_command(),
