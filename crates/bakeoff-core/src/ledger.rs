@@ -365,6 +365,11 @@ impl KeyHistory {
         Some(superseded.stale_by(ended, began.at, began.acknowledged))
     }
 
+    /// Returns the sequence number of the newest write begun; 0 if none.
+    pub fn newest(&self) -> u32 {
+        self.newest
+    }
+
     /// Returns true if a write was acknowledged and must therefore be readable.
     pub fn has_acknowledged(&self) -> bool {
         self.acknowledged > 0

@@ -41,4 +41,5 @@ pub mod trial_samples;
 pub mod units;
 mod validity;
 mod verdict;
+pub mod watch;
 pub mod workload;

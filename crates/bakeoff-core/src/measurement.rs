@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::{HistogramError, Latencies};
 use crate::staleness::Staleness;
 use crate::units::{self, count_text};
+use crate::watch::WatchFigures;
 
 pub use addresses::UsedAddress;
 pub use delayed_ack::{DelayedAcks, PausedEnds};
@@ -303,6 +304,9 @@ pub struct Measurement {
     /// Staleness of reads by node; empty if it was not measured. More than 16 nodes ([`TARGETS_MAX`]) share one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staleness: Vec<Staleness>,
+    /// Describes what the watchers observed; absent without watchers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Box<WatchFigures>>,
 }
 
 impl Measurement {
@@ -551,6 +555,10 @@ impl Measurement {
                 Some(ours) => ours.merge(theirs),
                 None => self.targets.push(theirs.clone()),
             }
+        }
+        // Only one generator has watchers, and a load with watchers has one stage.
+        if self.watch.is_none() {
+            self.watch.clone_from(&other.watch);
         }
         for theirs in &other.staleness {
             match self.staleness.iter_mut().find(|ours| ours.node == theirs.node) {

@@ -8,6 +8,10 @@ use crate::lateness::{self, Delay, InflatedPercentile};
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, latency_text, plural};
 
+/// Shortest delay of events in the generator that matters.
+const EVENT_LAG_MIN: Duration = Duration::from_millis(1);
+/// Maximum share of the time until a watcher knew a write that may be the generator's delay, both at p99.
+const EVENT_LAG_MAX: f64 = 0.25;
 /// Largest CPU share of the generator's busiest thread. Above it the generator may have limited the load.
 const BUSIEST_MAX: f64 = 0.9;
 /// Minimum window for a statement on how busy a thread is.
@@ -104,6 +108,21 @@ pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
         spoilt.text(),
         latency_text(lag)
     ))
+}
+
+/// Checks for events that waited in the generator for too long, so that a late loop would look like a late server.
+pub(crate) fn events_waited(measurement: &Measurement) -> Option<String> {
+    let watch = measurement.watch.as_deref()?;
+    let (lag, known) = (watch.receive_lag.quantile(0.99)?, watch.known.quantile(0.99)?);
+    let is_late = lag >= EVENT_LAG_MIN && lag.as_secs_f64() > EVENT_LAG_MAX * known.as_secs_f64();
+    is_late.then(|| {
+        format!(
+            "1 % of the watchers' reads may have come {} or more after their bytes, and the p99 until a watcher knew \
+             a write was {}: use fewer watchers or writes",
+            latency_text(lag),
+            latency_text(known)
+        )
+    })
 }
 
 /// Reports that nothing succeeded from some moment to the end of the load.

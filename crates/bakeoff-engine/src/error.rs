@@ -42,6 +42,9 @@ pub enum EngineError {
         ByteCount(HELD_MAX as u64)
     )]
     HoldsTooMuch,
+    /// Not all watchers could be created. Holds the reason.
+    #[error("could not create the watchers: {0}")]
+    NoWatchers(String),
     /// The user interrupted the load before it began.
     #[error("interrupted before the load began")]
     Interrupted,
@@ -107,9 +110,9 @@ impl From<EngineError> for LoadError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Interrupted => Self::Interrupted,
-            EngineError::Unreachable { .. } | EngineError::SpeaksTls { .. } => {
-                Self::Unreachable(error.to_string())
-            }
+            EngineError::Unreachable { .. }
+            | EngineError::SpeaksTls { .. }
+            | EngineError::NoWatchers(_) => Self::Unreachable(error.to_string()),
             EngineError::Io(_)
             | EngineError::NoClients
             | EngineError::NoPorts(_)

@@ -16,6 +16,7 @@ use bakeoff_core::record::{Complaint, Record, RoundCount, TrialRecord};
 use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::stats::sequential;
 use bakeoff_core::units::{count_text, plural};
+use bakeoff_core::watch::WatchFigures;
 use serde_json::{Value, json};
 
 /// Outcome of verifying one aspect.
@@ -168,6 +169,12 @@ fn counts(record: &Record) -> VerifiedAspect {
                 faults.extend(found.into_iter().map(|fault| format!("{}: {fault}", place())));
                 histograms += 4 + stage.measurement.seconds.len();
             }
+            if let Some(watch) = stage.measurement.watch.as_deref() {
+                let place = || format!("trial {}, watchers", trial.trial.number + 1);
+                let found = unlike_watch_counts(watch).into_iter();
+                faults.extend(found.map(|fault| format!("{}: {fault}", place())));
+                histograms += WATCH_HISTOGRAMS;
+            }
         }
     }
     let histograms = count_text(histograms as u64);
@@ -195,6 +202,41 @@ fn unlike_counts(of: &Measurement, name: &str, figures: &OperationFigures) -> Ve
             figures.verified_in_window,
             "those of all seconds",
             in_seconds,
+        ),
+    ];
+    let unlike = pairs.into_iter().filter(|(_, count, _, other)| count != other);
+    unlike
+        .map(|(what, count, of, other)| {
+            format!("{} {what}, but {} {of}", count_text(count), count_text(other))
+        })
+        .collect()
+}
+
+/// Number of compared histograms of watchers.
+const WATCH_HISTOGRAMS: usize = 3;
+
+/// Returns each disagreement between the counts of watchers and their histograms.
+fn unlike_watch_counts(of: &WatchFigures) -> Vec<String> {
+    let (first, last) = (of.first.count(), of.last.count());
+    let pairs = [
+        ("times to the first watcher", first, "to the last", last),
+        (
+            "times to the last watcher",
+            last,
+            "after the acknowledgement",
+            of.after_acknowledgement.count(),
+        ),
+        (
+            "versions observed",
+            of.counts.delivered,
+            "expected",
+            of.counts.delivered.min(of.counts.expected),
+        ),
+        (
+            "early observations",
+            of.before_acknowledgement,
+            "timed",
+            of.before_acknowledgement.min(of.timed),
         ),
     ];
     let unlike = pairs.into_iter().filter(|(_, count, _, other)| count != other);

@@ -6,13 +6,20 @@
 //! Not here: the functions of every kind ([`System`]), the list of kinds (`registry`).
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency};
+use bakeoff_core::study::fault::MaintenanceRun;
+use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency, Watchers};
+use bakeoff_core::watch::WatchedKeys;
+use bakeoff_engine::EngineError;
 use bakeoff_engine::transport::TlsBegins;
+use bakeoff_engine::watch::{SharedVersions, WatchParty, WatchSession, WatchSettings};
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_install::Recipe;
 
 use super::carried_access::CarriedMemory;
@@ -182,8 +189,9 @@ type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), SystemError>;
 type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
 type Limit = fn(&Access) -> Option<ConnectionLimit>;
-type Maintain = fn(&Access, Maintenance, Patience<'_>) -> Result<String, SystemError>;
+type Maintain = fn(&Access, &MaintenanceRun, Patience<'_>) -> Result<String, SystemError>;
 type ChangeRoutes = fn(&Access) -> Result<RouteChange, SystemError>;
+type WatchSessions = fn(&Access) -> Box<dyn WatchSession>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
 /// Optional capabilities; `None` for a kind without one.
@@ -206,6 +214,8 @@ pub struct Hooks {
     pub(crate) maintain: Option<Maintain>,
     /// Returns the next change of a gateway's routes.
     pub(crate) change_routes: Option<ChangeRoutes>,
+    /// Creates a session for watchers of a node.
+    pub(crate) watch: Option<WatchSessions>,
     /// Returns a node's limit of connections per address; `None` if there is no limit, or it is unknown.
     pub connection_limit: Option<Limit>,
     /// Transfers the values that sessions need to generators on other machines.
@@ -307,12 +317,12 @@ impl dyn System + '_ {
     pub fn maintain(
         &self,
         node: &Access,
-        operation: Maintenance,
+        run: &MaintenanceRun,
         patience: Patience<'_>,
     ) -> Result<String, SystemError> {
         match self.declares().hooks.maintain {
-            Some(maintain) => maintain(node, operation, patience),
-            None => Err(never_offered(node, operation)),
+            Some(maintain) => maintain(node, run, patience),
+            None => Err(never_offered(node, run.operation)),
         }
     }
 
@@ -325,6 +335,29 @@ impl dyn System + '_ {
             Some(change) => change(node),
             None => Err(never_offered(node, Maintenance::ChangeRoutes)),
         }
+    }
+
+    /// Creates all watchers of a workload at `nodes`, and returns once they exist. `None` if the kind has no watches.
+    ///
+    /// # Errors
+    /// If a node cannot be reached or refuses a watcher, or the user interrupts.
+    pub fn watch(
+        &self,
+        nodes: &[Access],
+        watchers: &Watchers,
+        keyed: &Arc<KeyedState>,
+        versions: &Arc<SharedVersions>,
+        interrupted: &AtomicBool,
+    ) -> Result<Option<WatchParty>, EngineError> {
+        let Declaration { kind, hooks, .. } = self.declares();
+        let (Some(watches), Some(connect)) = (kind.watches, hooks.watch) else { return Ok(None) };
+        let keys = WatchedKeys { count: versions.count(), range: watchers.of };
+        let settings = WatchSettings { watchers: watchers.clone(), keys, watches };
+        let of_session = nodes.to_vec();
+        let session = Box::new(move |node: usize| connect(&of_session[node]));
+        let peers = nodes.iter().map(Access::peer).collect();
+        let (keyed, versions) = (Arc::clone(keyed), Arc::clone(versions));
+        WatchParty::start(peers, settings, keyed, versions, session, interrupted).map(Some)
     }
 
     /// Returns the configuration that another server has given to a node.

@@ -88,7 +88,8 @@ fn write_request(
     head.extend_from_slice(body);
 }
 
-fn rest_of_head(authority: &str) -> Vec<u8> {
+/// Returns the head of a request from the end of the target on, without the line that ends it.
+pub(crate) fn rest_of_head(authority: &str) -> Vec<u8> {
     format!(" HTTP/1.1\r\nHost: {authority}\r\n").into_bytes()
 }
 

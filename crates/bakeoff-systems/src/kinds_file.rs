@@ -64,6 +64,14 @@ fn declared(kind: &Kind) -> Value {
         "in_flight_max": kind.in_flight_max,
         "connection_each": kind.connection_each,
         "is_process": kind.is_process,
+        "watches": kind.watches.map(|watches| {
+            json!({
+                "delivery": watches.delivery,
+                "per_connection_max": watches.per_connection_max,
+                "previous": watches.previous,
+                "prefix": watches.prefix,
+            })
+        }),
     })
 }
 

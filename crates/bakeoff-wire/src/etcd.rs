@@ -315,18 +315,62 @@ pub fn read_lease(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
 
 /// Writes a `WatchRequest` that creates a watcher of one key, from now on: `create_request` 1 (in it key 1).
 pub fn write_watch(key: &[u8], out: &mut Vec<u8>) {
+    write_watch_of(&WatchCreation { key, ..WatchCreation::default() }, out);
+}
+
+/// Describes a watcher to create.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WatchCreation<'a> {
+    /// Key, or the first key of a range.
+    pub key: &'a [u8],
+    /// First key after the range; empty for one key.
+    pub range_end: &'a [u8],
+    /// First revision of interest; 0 for revisions from now on.
+    pub start_revision: u64,
+    /// True if events hold the pair before the write.
+    pub previous: bool,
+    /// Number of the watcher within its call, from 1; 0 if the server chooses one.
+    pub watch_id: u64,
+}
+
+/// Writes a `WatchRequest` that creates a watcher: `create_request` 1 (in it key 1, `range_end` 2, `start_revision` 3,
+/// `prev_kv` 6, `watch_id` 7).
+pub fn write_watch_of(creation: &WatchCreation<'_>, out: &mut Vec<u8>) {
     let mut create = Vec::new();
-    put_bytes(&mut create, 1, key);
+    put_bytes(&mut create, 1, creation.key);
+    if !creation.range_end.is_empty() {
+        put_bytes(&mut create, 2, creation.range_end);
+    }
+    for (field, value) in
+        [(3, creation.start_revision), (6, u64::from(creation.previous)), (7, creation.watch_id)]
+    {
+        if value != 0 {
+            put_uint(&mut create, field, value);
+        }
+    }
     put_bytes(out, 1, &create);
+}
+
+/// Writes a `WatchRequest` for a report of progress: `progress_request` 3, an empty message.
+pub fn write_progress_request(out: &mut Vec<u8>) {
+    put_bytes(out, 3, &[]);
 }
 
 /// State of a watcher, from a response.
 #[derive(Debug, Default)]
 pub struct WatchState {
+    /// Revision of the store when the server answered.
+    pub revision: u64,
+    /// Number of the watcher; `None` for all watchers of the call.
+    pub watch_id: Option<u64>,
     /// True if the watcher was created.
     pub created: bool,
     /// Reason of the watcher's end, if it ended.
     pub cancelled: Option<String>,
+    /// First revision that the server still has, if the watcher ended because its start was compacted; otherwise 0.
+    pub compact_revision: u64,
+    /// Number of events of the response.
+    pub events: usize,
 }
 
 /// One event of a watcher.
@@ -342,22 +386,31 @@ pub struct WatchEvent<'a> {
     pub revision: u64,
 }
 
-/// Reads a `WatchResponse`: created 3, canceled 4, `cancel_reason` 6, events 11 (`Event`: type 1, `PUT` 0; `KeyValue`
-/// 2 with key 1, `mod_revision` 3, value 5).
+/// Reads a `WatchResponse`: header 1, `watch_id` 2 (-1 for all), created 3, canceled 4, `compact_revision` 5,
+/// `cancel_reason` 6, events 11 (`Event`: type 1, `PUT` 0; `KeyValue` 2 with key 1, `mod_revision` 3, value 5). Calls `on`
+/// with the number of the watcher and each event. Fields come in the order of their numbers.
 pub fn read_watch<'a>(
     message: &'a [u8],
-    mut on: impl FnMut(WatchEvent<'a>),
+    mut on: impl FnMut(u64, WatchEvent<'a>),
 ) -> Result<WatchState, ProtocolError> {
     let (mut state, mut cancelled, mut reason) = (WatchState::default(), false, String::new());
+    let mut watch_id = 0;
     for field in Fields::new(message) {
         match field? {
+            (1, header) => state.revision = header_revision(header.as_bytes())?,
+            (2, content) => watch_id = content.as_uint(),
             (3, content) => state.created = content.as_uint() != 0,
             (4, content) => cancelled = content.as_uint() != 0,
+            (5, content) => state.compact_revision = content.as_uint(),
             (6, content) => reason = String::from_utf8_lossy(content.as_bytes()).into_owned(),
-            (11, content) => on(read_event(content.as_bytes())?),
+            (11, content) => {
+                state.events += 1;
+                on(watch_id, read_event(content.as_bytes())?);
+            }
             _ => {}
         }
     }
+    state.watch_id = Some(watch_id).filter(|&id| id != u64::MAX);
     if cancelled {
         let unsaid = "the server cancelled it and gave no reason".to_owned();
         state.cancelled = Some(if reason.is_empty() { unsaid } else { reason });
@@ -640,7 +693,7 @@ mod tests {
             read_token(&message).ok();
             read_succeeded(&message).ok();
             read_lease(&message).ok();
-            read_watch(&message, |_| {}).ok();
+            read_watch(&message, |_, _| {}).ok();
             read_revision(&message).ok();
             read_range_response(&message, |_, _| {}).ok();
             read_streamed_range(&message).ok();

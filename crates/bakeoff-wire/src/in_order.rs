@@ -22,6 +22,12 @@ pub trait ReadReply: 'static {
         &mut self,
         bytes: &'a [u8],
     ) -> Result<Option<(Self::Reply<'a>, usize)>, ProtocolError>;
+
+    /// Returns true if the reply answers a request; false if the server sent it on its own.
+    fn is_answer(reply: &Self::Reply<'_>) -> bool {
+        let _ = reply;
+        true
+    }
 }
 
 /// Counts a connection's requests in flight and holds the incomplete reply.
@@ -101,8 +107,10 @@ impl InOrder {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let Some((reply, length)) = protocol.read(rest)? else { break };
-            let left = self.in_flight.checked_sub(1);
-            self.in_flight = left.ok_or("a reply without a request")?;
+            if P::is_answer(&reply) {
+                let left = self.in_flight.checked_sub(1);
+                self.in_flight = left.ok_or("a reply without a request")?;
+            }
             on(reply);
             taken += length;
         }

@@ -25,6 +25,7 @@
 //! Not here: sockets, TLS, time and schedules (`bakeoff::engine`); the request that means "put" for a product
 //! (`bakeoff_systems`).
 
+pub mod canary;
 mod error;
 pub mod etcd;
 pub mod grpc;

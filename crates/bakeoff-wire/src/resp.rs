@@ -1,12 +1,13 @@
-//! Implements a client session with Redis: RESP, version 2.
+//! Implements a client session with Redis: RESP, version 2, and what subscribers need of version 3.
 //!
 //! Commands are arrays of binary strings. Replies come in the order of the commands, so many can be in flight on one
-//! connection. There is no handshake.
+//! connection. There is no handshake. Version 3 begins with `HELLO 3`. The server then also pushes messages between
+//! its replies, for the channels to which the client has subscribed.
 //!
 //! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 //!
-//! Not here: version 3 and its pushed messages (`HELLO` is never sent), subscriptions, the commands for "put" and for
-//! signing in (`bakeoff_systems::redis`).
+//! Not here: other types of version 3 than maps, nulls and pushed messages, the commands for "put" and for signing in
+//! (`bakeoff_systems::redis`).
 
 use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};
@@ -44,8 +45,10 @@ pub enum Reply<'a> {
     Bulk(&'a [u8]),
     /// Null: the key does not exist, or a wait timed out.
     Nil,
-    /// List of replies.
+    /// List of replies. In version 3 also a map: keys and values in turn.
     Array(Array<'a>),
+    /// Pushed message, its kind first, such as `message`. The kinds `subscribe` and `psubscribe` answer a command.
+    Push(Array<'a>),
 }
 
 /// Iterates over the replies of an array.
@@ -87,10 +90,18 @@ impl Default for Session {
 }
 
 impl Session {
+    /// Creates a session of version 3. Its first command must be `HELLO 3`, or `AUTH` before that. Each command
+    /// subscribes to one channel or pattern.
+    pub fn version_3() -> Self {
+        let mut session = Self::default();
+        session.scan.is_version_3 = true;
+        session
+    }
+
     /// Creates a session with these limits.
     pub fn with_limits(limits: Limits) -> Self {
         let Limits { max_in_flight, max_reply } = limits;
-        let scan = Scan { max: max_reply, at: 0, open: Vec::new() };
+        let scan = Scan { max: max_reply, is_version_3: false, at: 0, open: Vec::new() };
         Self { max_in_flight, replies: InOrder::default(), scan }
     }
 
@@ -114,7 +125,8 @@ impl Session {
         Ok(())
     }
 
-    /// Consumes all of `input` and calls `on` with each reply, in the order of the commands.
+    /// Consumes all of `input` and calls `on` with each reply, in the order of the commands, and with each pushed
+    /// message.
     ///
     /// # Errors
     /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
@@ -132,6 +144,7 @@ impl Session {
 struct Scan {
     /// Maximum size of a reply in bytes.
     max: usize,
+    is_version_3: bool,
     at: usize,
     /// Replies still missing in each open array, the innermost last.
     open: Vec<usize>,
@@ -147,6 +160,12 @@ impl ReadReply for Scan {
         let (reply, _) = whole.ok_or("a malformed reply")?;
         Ok(Some((reply, length)))
     }
+
+    fn is_answer(reply: &Reply<'_>) -> bool {
+        let Reply::Push(message) = reply else { return true };
+        let kind = message.clone().next();
+        matches!(kind, Some(Reply::Bulk(b"subscribe" | b"psubscribe")))
+    }
 }
 
 impl Scan {
@@ -159,6 +178,7 @@ impl Scan {
             let mut end = self.at + length;
             match kind {
                 b'+' | b'-' => {}
+                b'_' if self.is_version_3 => {}
                 b':' => _ = number(line)?,
                 b'$' => {
                     if let Some(size) = size(line)? {
@@ -173,10 +193,13 @@ impl Scan {
                         end += size + 2;
                     }
                 }
-                b'*' => {
-                    if let Some(count) = size(line)?.filter(|&count| count > 0) {
-                        // Each reply has at least four bytes.
-                        if count > max / 4 || self.open.len() == DEPTH_MAX {
+                b'>' if self.is_version_3 && !self.open.is_empty() => {
+                    return Err(ProtocolError::new("a pushed message within a reply"));
+                }
+                b'*' | b'%' | b'>' if kind == b'*' || self.is_version_3 => {
+                    if let Some(count) = count(kind, line)?.filter(|&count| count > 0) {
+                        // Each reply has at least three bytes.
+                        if count > max / 3 || self.open.len() == DEPTH_MAX {
                             return Err(ProtocolError::new(format!(
                                 "an array of {count}, {} deep",
                                 self.open.len()
@@ -244,6 +267,12 @@ fn size(text: &[u8]) -> Result<Option<usize>, ProtocolError> {
     }
 }
 
+/// Parses the number of replies in an array, a map or a pushed message.
+fn count(kind: u8, text: &[u8]) -> Result<Option<usize>, ProtocolError> {
+    let each = if kind == b'%' { 2 } else { 1 };
+    Ok(size(text)?.map(|size| size.saturating_mul(each)))
+}
+
 /// Parses a reply that [`Scan`] has found complete. Also returns the remaining bytes.
 fn read(bytes: &[u8]) -> Option<(Reply<'_>, &[u8])> {
     let (kind, line, length) = line(bytes).ok()??;
@@ -252,11 +281,12 @@ fn read(bytes: &[u8]) -> Option<(Reply<'_>, &[u8])> {
         b'+' => Reply::Status(line),
         b'-' => Reply::Error(line),
         b':' => Reply::Integer(number(line).ok()?),
+        b'_' => Reply::Nil,
         b'$' => match size(line).ok()? {
             None => Reply::Nil,
             Some(size) => return Some((Reply::Bulk(rest.get(..size)?), rest.get(size + 2..)?)),
         },
-        b'*' => match size(line).ok()? {
+        b'*' | b'%' | b'>' => match count(kind, line).ok()? {
             None => Reply::Nil,
             Some(left) => {
                 let array = Array { rest, left };
@@ -264,7 +294,8 @@ fn read(bytes: &[u8]) -> Option<(Reply<'_>, &[u8])> {
                 for _ in 0..left {
                     (_, after) = read(after)?;
                 }
-                return Some((Reply::Array(array), after));
+                let reply = if kind == b'>' { Reply::Push(array) } else { Reply::Array(array) };
+                return Some((reply, after));
             }
         },
         _ => return None,
@@ -338,6 +369,61 @@ mod tests {
             }
         }
         assert!(events_of(&[&b"+"[..], &[b'x'; LINE_MAX]].concat()).is_err());
+    }
+
+    /// Returns the replies to a session of version 3 that has sent `HELLO 3`, a `SUBSCRIBE` and a `GET`.
+    fn events_of_version_3(bytes: &[u8]) -> Result<Vec<String>, String> {
+        let (mut session, mut out) = (Session::version_3(), Vec::new());
+        session.request(&[b"HELLO", b"3"], &mut out).unwrap();
+        session.request(&[b"SUBSCRIBE", b"c"], &mut out).unwrap();
+        session.request(&[b"GET", b"k"], &mut out).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut seen = Vec::new();
+        let received = session.receive(bytes, &mut |reply| {
+            seen.push(match reply {
+                Reply::Array(array) => format!("array of {}", array.count()),
+                Reply::Push(mut array) => match array.next() {
+                    Some(Reply::Bulk(kind)) => format!("pushed {} and {}", text(kind), array.len()),
+                    other => format!("pushed {other:?}"),
+                },
+                Reply::Bulk(value) => text(value),
+                other => format!("{other:?}"),
+            });
+        });
+        received.map(|()| seen).map_err(|error| error.what)
+    }
+
+    #[test]
+    fn version_3_pushes_messages_between_its_replies() {
+        let hello = "%2\r\n$5\r\nproto\r\n:3\r\n$7\r\nmodules\r\n*0\r\n";
+        let subscribed = ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+        let message = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nset\r\n";
+        let bytes = [hello, subscribed, message, "_\r\n", message].concat();
+        let expected = [
+            "array of 4",
+            "pushed subscribe and 2",
+            "pushed message and 2",
+            "Nil",
+            "pushed message and 2",
+        ];
+        assert_eq!(events_of_version_3(bytes.as_bytes()).unwrap(), expected);
+        let again = [&bytes, subscribed].concat();
+        let refused = events_of_version_3(again.as_bytes()).unwrap_err();
+        assert_eq!(refused, "resp: a reply without a request");
+        let within = format!("*1\r\n{message}");
+        let refused = events_of_version_3(within.as_bytes()).unwrap_err();
+        assert_eq!(refused, "resp: a pushed message within a reply");
+        let many = "%9223372036854775807\r\n";
+        assert!(events_of_version_3(many.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn version_2_has_no_pushed_messages() {
+        for bytes in [">1\r\n+a\r\n", "%1\r\n+a\r\n+b\r\n", "_\r\n"] {
+            let kind = bytes.as_bytes()[0];
+            let expected = format!("resp: a reply that begins with {kind:#04x}");
+            assert_eq!(events_of(bytes.as_bytes()), Err(expected));
+        }
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! Sources: `zookeeper.jute` in <https://github.com/apache/zookeeper> for the records, and `ZooDefs.OpCode`,
 //! `KeeperException.Code` and `ClientCnxn` there for the numbers.
 //!
-//! Not here: watches (none is set, and notifications are skipped), access control beyond "anyone may do anything",
-//! transactions, the choice of a server, and the clock for pings (due a third of the timeout after the last request).
+//! Watches are persistent ones, which servers have since 3.6. They end with the connection. An event names the changed
+//! node, not its content.
+//!
+//! Not here: watches for one event, access control beyond "anyone may do anything", transactions, the choice of a
+//! server, and the clock for pings (due a third of the timeout after the last request).
 
 mod error;
 mod jute;
@@ -34,6 +37,7 @@ const GET_CHILDREN: i32 = 8;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 const AUTH: i32 = 100;
+const ADD_WATCH: i32 = 106;
 const CLOSE: i32 = -11;
 
 // Numbers that stand for no request, `ClientCnxn`.
@@ -120,8 +124,51 @@ pub enum Request<'a> {
         /// Any path; servers catch up as a whole.
         path: &'a str,
     },
+    /// Adds a watch until the connection ends; answered by [`Reply::Watching`]. The node may be missing.
+    AddWatch {
+        /// Path of the node.
+        path: &'a str,
+        /// Watched nodes.
+        mode: WatchMode,
+    },
     /// Ends the session; answered by [`Reply::Closed`]. No request is possible afterwards.
     Close,
+}
+
+/// Selects the nodes of a watch (`AddWatchMode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchMode {
+    /// The node, and the list of its children.
+    Persistent,
+    /// The node and all nodes below it, without lists of children.
+    PersistentRecursive,
+}
+
+/// Describes what happened to a watched node (`Watcher.Event.EventType`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The node was created.
+    Created,
+    /// The node was deleted.
+    Deleted,
+    /// Its content was set.
+    Data,
+    /// A child was created or deleted.
+    Children,
+    /// A change with another number.
+    Other(i32),
+}
+
+impl Change {
+    fn new(number: i32) -> Self {
+        match number {
+            1 => Self::Created,
+            2 => Self::Deleted,
+            3 => Self::Data,
+            4 => Self::Children,
+            other => Self::Other(other),
+        }
+    }
 }
 
 /// Selects the lifetime of a node (`CreateMode`).
@@ -169,6 +216,17 @@ pub enum Event<'a> {
         /// Reply, or the error code.
         result: Result<Reply<'a>, ErrorCode>,
     },
+    /// A watched node changed. Arrives before any answer that shows the change.
+    Watched {
+        /// Change of the node.
+        change: Change,
+        /// State of the session (`KeeperState`), normally 3 for connected.
+        state: i32,
+        /// Path of the node.
+        path: &'a str,
+        /// Transaction of the change; `None` from servers before 3.9.
+        zxid: Option<i64>,
+    },
     /// Answer to a ping.
     Pong,
 }
@@ -193,6 +251,8 @@ pub enum Reply<'a> {
     Children(Children<'a>),
     /// The server has caught up.
     Synced,
+    /// The watch exists, so all later changes have events.
+    Watching,
     /// The session has ended.
     Closed,
 }
@@ -212,8 +272,10 @@ pub struct Session {
     next: Xid,
     /// Start of an incomplete reply.
     partial: Vec<u8>,
-    /// Notifications and answers to pings since the last reply.
+    /// Unrequested events and answers to pings since the last reply.
     overhead: Overhead,
+    /// True once a watch was requested. Any number of events may then arrive without a reply.
+    watches: bool,
 }
 
 /// Holds a client's credentials (`AuthPacket`). Its own `Debug` hides the secret.
@@ -265,6 +327,7 @@ impl Session {
             next: Xid(1),
             partial: Vec::new(),
             overhead: Overhead::default(),
+            watches: false,
         }
     }
 
@@ -333,12 +396,14 @@ impl Session {
             Request::SetData { .. } => SET_DATA,
             Request::GetChildren { .. } => GET_CHILDREN,
             Request::Sync { .. } => SYNC,
+            Request::AddWatch { .. } => ADD_WATCH,
             Request::Close => CLOSE,
         };
         self.in_flight.push_back(operation);
         if operation == CLOSE {
             self.state = State::Over;
         }
+        self.watches |= operation == ADD_WATCH;
         framed(out, |out| {
             put_int(out, xid.0);
             put_int(out, operation);
@@ -365,6 +430,10 @@ impl Session {
                     put_int(out, version.unwrap_or(-1));
                 }
                 Request::Sync { path } => put_buffer(out, path.as_bytes()),
+                Request::AddWatch { path, mode } => {
+                    put_buffer(out, path.as_bytes());
+                    put_int(out, mode as i32);
+                }
                 Request::Close => {}
             }
         });
@@ -456,7 +525,15 @@ impl Session {
         let zxid = reader.long()?;
         let error = reader.int()?;
         match number {
-            NOTIFICATION_XID => return self.overhead.add(frame.len(), "notifications"),
+            NOTIFICATION_XID => {
+                let event = reader.watched(zxid)?;
+                reader.end()?;
+                if !self.watches {
+                    self.overhead.add(frame.len(), "notifications")?;
+                }
+                on(event);
+                return Ok(());
+            }
             PING_XID => {
                 reader.end()?;
                 self.overhead.add(frame.len(), "answers to pings")?;
@@ -546,8 +623,19 @@ impl<'a> Reader<'a> {
                 self.string()?;
                 Reply::Synced
             }
+            ADD_WATCH => match self.int()? {
+                0 => Reply::Watching,
+                error => return Err(format!("a watch was added with {}", ErrorCode(error)).into()),
+            },
             _ => Reply::Closed,
         })
+    }
+
+    /// Reads a `WatcherEvent`. `zxid` is that of its header.
+    fn watched(&mut self, zxid: i64) -> Result<Event<'a>, ProtocolError> {
+        let change = Change::new(self.int()?);
+        let (state, path) = (self.int()?, self.string()?);
+        Ok(Event::Watched { change, state, path, zxid: (zxid > 0).then_some(zxid) })
     }
 }
 

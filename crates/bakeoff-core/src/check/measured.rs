@@ -17,10 +17,11 @@ use crate::study::Load;
 use crate::trial_samples::{Column, Series, TrialSamples};
 use crate::units::{count_text, figure_text, plural, rate_text, share_text};
 use crate::validity::{
-    answers_waited, gave_out, generator_busy, generator_stalled, generator_throttled,
-    schedule_lagged, unserved,
+    answers_waited, events_waited, gave_out, generator_busy, generator_stalled,
+    generator_throttled, schedule_lagged, unserved,
 };
 use crate::verdict::{Check, CheckName, Verdict};
+use crate::watch::WatchCounts;
 
 use super::causes;
 use super::stationary::stationary;
@@ -55,6 +56,7 @@ fn judge_injections(check: &mut Check, load: &Load, injections: &[Injection]) {
         let stage = std::slice::from_ref(&one.stage);
         match check.name {
             CheckName::Answers => untrue(stage),
+            CheckName::Watches => broken_watches(stage).into_failure(),
             CheckName::Errors => failed_before(one, load.errors_max),
             CheckName::Keys => keys_exhausted(stage),
             CheckName::Handshakes => each_visit_first(stage).into_failure(),
@@ -189,9 +191,17 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&TrialSamples>) 
         check(CheckName::Generator, generator),
         check(CheckName::Timers, all().find_map(generator_stalled)),
     ];
+    let watches = all().any(|measurement| measurement.watch.is_some());
     if open {
         checks.push(check(CheckName::Schedule, all().find_map(schedule_lagged)));
-        checks.push(check(CheckName::ReceiveLag, all().find_map(answers_waited)));
+    }
+    if open || watches {
+        let waited = all().filter(|_| open).find_map(answers_waited);
+        let waited = waited.or_else(|| all().find_map(events_waited));
+        checks.push(check(CheckName::ReceiveLag, waited));
+    }
+    if watches {
+        checks.push(Check::new(CheckName::Watches, broken_watches(stages)));
     }
     checks.extend([
         check(CheckName::Keys, keys_exhausted(stages)),
@@ -215,6 +225,35 @@ fn each_visit_first(stages: &[StageRecord]) -> Verdict {
             "{} of {} connections resumed a TLS session although `tls-resumption` is off",
             count_text(resumed),
             count_text(all)
+        )),
+    }
+}
+
+/// Checks that watches kept the guarantees of their system.
+fn broken_watches(stages: &[StageRecord]) -> Verdict {
+    let watches = || stages.iter().filter_map(|stage| stage.measurement.watch.as_deref());
+    if let Some(watch) = watches().find(|watch| watch.has_failed()) {
+        let mut faults: Vec<String> = watch
+            .broken()
+            .map(|(name, times)| format!("not {name} ({})", plural(times, "time")))
+            .collect();
+        if watch.counts.phantoms > 0 {
+            let events = plural(watch.counts.phantoms, "event");
+            faults.push(format!("{events} that no write of the load explains"));
+        }
+        let first = watch.counts.examples.first().map(|first| format!("; {first}"));
+        return Verdict::Failed(format!("{}{}", faults.join(", "), first.unwrap_or_default()));
+    }
+    let sum = |count: fn(&WatchCounts) -> u64| watches().map(|watch| count(&watch.counts)).sum();
+    match (sum(|counts| counts.unjudged), sum(|counts| counts.unfinished)) {
+        (0, 0) => Verdict::Passed,
+        (0, late) => Verdict::NotChecked(format!(
+            "{} had not come when the watchers ended, and events still came",
+            plural(late, "version")
+        )),
+        (many, _) => Verdict::NotChecked(format!(
+            "{} were skipped, too many to judge each",
+            plural(many, "version")
         )),
     }
 }

@@ -9,6 +9,9 @@ mod keyed;
 mod load;
 mod quick;
 mod service;
+mod watchers;
+
+use watchers::WATCHERS;
 
 pub(super) use keyed::{KEYS, ORDER, ORDERS, SIZES, VALUE_SIZE, VALUE_SIZE_MAX, VALUES};
 pub(super) use load::{LOAD, TARGETS};
@@ -340,6 +343,12 @@ pub(super) static WORKLOAD: Table = Table {
             "true",
             "Whether bakeoff writes all keys before the load begins, without measuring. By default, it does if the \
              mix has `get`, `list` or `delete`.",
+        ),
+        maybe(
+            "watchers",
+            Form::Table(&WATCHERS),
+            "{count: 100, of: prefix}",
+            "Watchers of the keys, created before the warm-up and kept until the load has ended.",
         ),
         maybe(
             "loads",

@@ -6,6 +6,7 @@
 //! Not here: the systems of a study (`system`).
 
 use super::{Kill, MaintenanceOffer, Operation, ReadConsistency, System};
+use crate::watch::Watches;
 
 /// Option that names the product, for a kind with several products.
 pub const PRODUCT: &str = "product";
@@ -24,6 +25,8 @@ pub struct Kind {
     pub parameters: &'static [KindOption],
     /// Maintenance that it offers while it serves.
     pub maintenance: &'static [MaintenanceOffer],
+    /// How it notifies watchers; `None` if it has no watches.
+    pub watches: Option<Watches>,
     /// Roles of possible parts.
     pub roles: &'static [Role],
     /// Service that it only emulates. A system with such a part must say so in its name.
@@ -64,6 +67,7 @@ impl Kind {
             operations: &[],
             parameters: &[],
             maintenance: &[],
+            watches: None,
             roles: &[],
             emulates: None,
             sound: |_| Ok(()),

@@ -29,6 +29,7 @@ mod system;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod tree;
+mod watchers;
 mod workload;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
@@ -55,6 +56,7 @@ pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
 pub use tree::{STUDY_SIZE_MAX, YamlWords, read_yaml};
+pub use watchers::{SlowReaders, Watchers};
 pub use workload::{HttpRequest, Payload, ReadConsistency, Rows, Workload};
 
 pub use crate::suggest::suggest;

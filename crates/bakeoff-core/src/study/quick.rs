@@ -181,7 +181,7 @@ published:
         let mut with_form = Vec::new();
         for (name, _) in shipped() {
             let study = read_shipped(name);
-            if study.quick.is_none() {
+            if study.quick.is_none() || study.published.is_empty() {
                 continue;
             }
             with_form.push(*name);

@@ -11,6 +11,8 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
         ("kv-failover", include_str!("../../../../studies/kv-failover.yaml")),
         ("kv-partitions", include_str!("../../../../studies/kv-partitions.yaml")),
+        ("kv-watches", include_str!("../../../../studies/kv-watches.yaml")),
+        ("kv-watches-failover", include_str!("../../../../studies/kv-watches-failover.yaml")),
         ("staircase", include_str!("../../../../studies/staircase.yaml")),
         ("durability", include_str!("../../../../studies/durability.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),

@@ -9,6 +9,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::watch::Watches;
+
 use super::{
     CredentialForm, Kind, KindOption, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
     ReadConsistency, Role, Tier,
@@ -130,7 +132,19 @@ fn kind(value: &Value) -> Kind {
         in_flight_max: u32::try_from(number(&value["in_flight_max"])).expect("a number"),
         connection_each: value["connection_each"] == true,
         is_process: value["is_process"] == true,
+        watches: (!value["watches"].is_null()).then(|| watches(&value["watches"])),
         ..Kind::new(kept(&value["name"]))
+    }
+}
+
+fn watches(value: &Value) -> Watches {
+    Watches {
+        form: "",
+        delivery: word(&value["delivery"]),
+        guarantees: &[],
+        per_connection_max: u32::try_from(number(&value["per_connection_max"])).expect("a number"),
+        previous: value["previous"] == true,
+        prefix: value["prefix"] == true,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::System;
+use super::{System, Watchers};
 use crate::statuses::Statuses;
 use crate::workload::{Keys, Operation, ValueSizes};
 
@@ -32,6 +32,8 @@ pub struct Workload {
     pub reads: ReadConsistency,
     /// True if all keys are written, unmeasured, before the load begins.
     pub fill: bool,
+    /// Watchers of its keys; `None` for none.
+    pub watchers: Option<Box<Watchers>>,
     /// Names of its loads; by default all of the study.
     pub loads: Vec<String>,
     /// Names of the systems that run it; empty for all of the study.
@@ -75,6 +77,9 @@ struct RecordedWorkload {
     request: HttpRequest,
     /// True if all keys are written, unmeasured, before the load begins.
     fill: bool,
+    /// Watchers of its keys; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    watchers: Option<Box<Watchers>>,
     /// Names of its loads.
     loads: Vec<String>,
     /// Names of the systems that run it; absent for all.
@@ -89,14 +94,15 @@ impl From<RecordedWorkload> for Workload {
             true => Payload::Request(recorded.request),
             false => Payload::Values(value_sizes.unwrap_or(ValueSizes::Fixed(value_size))),
         };
-        let RecordedWorkload { reads, fill, loads, systems, .. } = recorded;
-        Self { name, mix, keys, payload, with, reads, fill, loads, systems }
+        let RecordedWorkload { reads, fill, watchers, loads, systems, .. } = recorded;
+        Self { name, mix, keys, payload, with, reads, fill, watchers, loads, systems }
     }
 }
 
 impl From<Workload> for RecordedWorkload {
     fn from(workload: Workload) -> Self {
-        let Workload { name, mix, keys, payload, with, reads, fill, loads, systems } = workload;
+        let Workload { name, mix, keys, payload, with, reads, .. } = workload;
+        let Workload { fill, watchers, loads, systems, .. } = workload;
         let (sizes, request) = match payload {
             Payload::Values(sizes) => (sizes, HttpRequest::default()),
             Payload::Request(request) => (ValueSizes::Fixed(VALUE_SIZE), request),
@@ -113,6 +119,7 @@ impl From<Workload> for RecordedWorkload {
             reads,
             request,
             fill,
+            watchers,
             loads,
             systems,
         }

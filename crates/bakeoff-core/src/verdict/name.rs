@@ -104,6 +104,8 @@ checks! {
     Answers = "answers", System;
     /// No order of the operations on a key explains every answer.
     Linearizability = "linearizability", System;
+    /// A watch broke a guarantee of its system, or received an event that no write explains.
+    Watches = "watches", System;
     /// No operation succeeded, or none of some clients.
     Successes = "successes", System;
     /// A server ended by itself during the load, or left daemons running.
@@ -119,7 +121,7 @@ checks! {
 impl CheckName {
     /// Returns true if a disturbed machine does not excuse a failure: answers must never be wrong.
     pub fn is_of_correctness(self) -> bool {
-        matches!(self, Self::Answers | Self::Linearizability)
+        matches!(self, Self::Answers | Self::Linearizability | Self::Watches)
     }
 }
 

@@ -16,6 +16,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::LoadProgress;
+use bakeoff_engine::watch::WatchDisturbance;
 use bakeoff_engine::works::keyed::KeyedState;
 
 use super::error::GeneratorError;
@@ -154,6 +155,15 @@ impl<'a> Generators<'a> {
             all += one.judge_history()?;
         }
         Ok(all.concluded())
+    }
+
+    /// Disturbs the watchers of the running load, and returns the evidence.
+    ///
+    /// # Errors
+    /// When the load has no watchers, or their generator is on another machine.
+    pub fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
+        let first = self.each.first().ok_or(GeneratorError::NoWatchers)?;
+        first.disturb_watchers(how)
     }
 
     /// Writes the judged histories of all generators into a file, one operation a line. Creates the file's folder.

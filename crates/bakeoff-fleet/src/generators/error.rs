@@ -32,6 +32,9 @@ pub enum GeneratorError {
     /// The received histogram is invalid.
     #[error("cannot decode a generator's figures: {0}")]
     Histogram(HistogramError),
+    /// There are no watchers to disturb, or they are on another machine.
+    #[error("the load has no watchers on this machine")]
+    NoWatchers,
     /// A history could not be written.
     #[error("cannot write the history: {0}")]
     History(std::io::Error),
@@ -70,7 +73,9 @@ impl From<GeneratorError> for FleetError {
             GeneratorError::Interrupted => Self::INTERRUPTED,
             GeneratorError::Agent(error) => error.into(),
             GeneratorError::Load(error) => error.into(),
-            GeneratorError::FewClients { .. } => Self::bad_input(error.to_string()),
+            GeneratorError::FewClients { .. } | GeneratorError::NoWatchers => {
+                Self::bad_input(error.to_string())
+            }
             GeneratorError::Histogram(_)
             | GeneratorError::History(_)
             | GeneratorError::Access(_) => Self::machine(error.to_string()),

@@ -16,6 +16,7 @@ use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::study::{Arrivals, Load, Workload};
 use bakeoff_engine::LoadProgress;
 use bakeoff_engine::start_barrier::StartBarrier;
+use bakeoff_engine::watch::WatchDisturbance;
 use bakeoff_engine::window_signal::MomentSender;
 use bakeoff_engine::works::keyed::Reading;
 use bakeoff_systems::{Access, System};
@@ -46,6 +47,12 @@ pub(crate) trait Generator: Sync {
         ask: &ReadBackRequest<'_>,
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError>;
+
+    /// Disturbs the watchers of the running load, and returns the evidence.
+    fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
+        let _ = how;
+        Err(GeneratorError::NoWatchers)
+    }
 
     /// Judges the history of its keys, and ends recording. Holds the history for [`Self::export_history`].
     fn judge_history(&self) -> Result<JudgedHistory, GeneratorError>;

@@ -5,7 +5,7 @@
 //! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), CPU affinity (`machines::affinity`).
 
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use bakeoff_core::schedule::{self, LoadShare};
 use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
+use bakeoff_engine::watch::{WatchControl, WatchDisturbance, WatchParty};
 use bakeoff_engine::works::keyed::{Findings, KeyedState, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, LoadProgress, Seconds};
 use bakeoff_systems::KvLoad;
@@ -54,12 +55,15 @@ pub(crate) struct LocalGenerator {
     workload: Arc<Workload>,
     /// The judged history, until it is exported.
     judged: Arc<Mutex<Option<History>>>,
+    /// Control of the watchers, while a load has some.
+    watching: Arc<Mutex<Option<WatchControl>>>,
 }
 
 impl LocalGenerator {
     /// Creates a generator that owns these keys, its share of the workload's keys.
     pub(crate) fn new(keyed: Arc<KeyedState>, workload: Workload) -> Self {
-        Self { keyed, workload: Arc::new(workload), judged: Arc::default() }
+        let (judged, watching) = (Arc::default(), Arc::default());
+        Self { keyed, workload: Arc::new(workload), judged, watching }
     }
 
     pub(super) fn keyed(&self) -> &Arc<KeyedState> {
@@ -130,6 +134,45 @@ impl LocalGenerator {
             let measurement = http::drive(requests, drive, gate, stop, progress)?;
             return Ok((measurement, of.first_ticket));
         }
+        let Some(watchers) = of.workload.watchers.as_deref() else {
+            return self.drive_keyed(of, &drive, gate, stop, progress);
+        };
+        let versions = self.keyed.begin_versions();
+        let nodes = of.reads_to.unwrap_or(of.to.nodes);
+        let watched = system.watch(nodes, watchers, &self.keyed, &versions, stop);
+        let driven = watched.map_err(GeneratorError::from).and_then(|party| {
+            *self.watching() = party.as_ref().map(WatchParty::control);
+            let warmup = drive.warmup;
+            let measured = Box::new(move || {
+                let start = gate()?;
+                versions.measure_from(start + warmup);
+                Some(start)
+            });
+            let driven = self.drive_keyed(of, &drive, measured, stop, progress);
+            let figures = party.map(|party| party.finish(stop.load(Ordering::Relaxed)));
+            let (measurement, next_ticket) = driven?;
+            Ok((Measurement { watch: figures.map(Box::new), ..measurement }, next_ticket))
+        });
+        *self.watching() = None;
+        self.keyed.end_versions();
+        driven
+    }
+
+    fn watching(&self) -> MutexGuard<'_, Option<WatchControl>> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives its share of a stage of a keyed workload.
+    fn drive_keyed(
+        &self,
+        of: &StageRequest<'_>,
+        drive: &Drive,
+        gate: StartGate,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&LoadProgress),
+    ) -> Result<(Measurement, u64), GeneratorError> {
+        let (system, seed) = (of.to.system, of.seed);
+        let drawn = mix64(seed ^ mix64(of.first_ticket));
         let (keyed, reading) = (&self.keyed, of.reading);
         let Some(reads) = of.reads_to else {
             return Ok(system.drive(KvLoad {
@@ -137,15 +180,15 @@ impl LocalGenerator {
                 keyed,
                 source: &mut |_| Source::mix(of.workload, seed, drawn),
                 reading,
-                drive: &drive,
+                drive,
                 barrier: Some(&StartBarrier::gated(1, gate)),
                 interrupted: stop,
                 progress,
             })?);
         };
-        let halves = read_write_split::halves(of.workload, &of.stage, of.arrivals, threads);
+        let halves = read_write_split::halves(of.workload, &of.stage, of.arrivals, of.to.threads);
         let halves = halves.expect("only a workload with writes and reads is split");
-        let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted: stop };
+        let split = SplitLoad { system, keyed, reading, drive, seed, interrupted: stop };
         Ok(split_load::drive(&split, &halves, [of.to.nodes, reads], gate, progress)?)
     }
 
@@ -291,6 +334,11 @@ impl Generator for LocalGenerator {
         stop: &AtomicBool,
     ) -> Result<ReadBack, GeneratorError> {
         Ok(self.read_keys(ask, stop)?)
+    }
+
+    fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
+        let control = self.watching().clone();
+        control.and_then(|control| control.disturb(how)).ok_or(GeneratorError::NoWatchers)
     }
 
     fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {

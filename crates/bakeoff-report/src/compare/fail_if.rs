@@ -18,11 +18,11 @@ use bakeoff_core::units::{self, count_text, figure_text, plural};
 
 use super::{RunComparison, scale};
 use crate::derive::judgement::better;
-use crate::model::quantity::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity, WatchQuantity};
 
 const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
                        also as `service p99`; errors, cpu, memory; of a read/write split `writes \
-                       throughput`, `reads p99` and the like";
+                       throughput`, `reads p99` and the like; of watchers `known p50`, `known p99`";
 
 /// A limit on the change of one figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,6 +173,9 @@ fn quantity(text: &str) -> Result<Quantity, PartError> {
         }
         ["reads", name @ ("p50" | "p99")] => {
             point(name).map(|point| Quantity::ResponseOf(Side::Reads, point))
+        }
+        ["known", name @ ("p50" | "p99")] => {
+            point(name).map(|point| Quantity::Watch(WatchQuantity::Known(point)))
         }
         [name] | ["response", name] => point(name).map(Quantity::Response),
         ["service", name] => point(name).map(Quantity::Service),

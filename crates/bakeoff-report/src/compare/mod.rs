@@ -285,7 +285,13 @@ impl Section {
 
 /// Returns true if each run of a search has this figure at its own rate.
 fn is_at_own_rate(quantity: Quantity) -> bool {
-    matches!(quantity, Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::ThroughputOf(_))
+    matches!(
+        quantity,
+        Quantity::Response(_)
+            | Quantity::ResponseOf(..)
+            | Quantity::ThroughputOf(_)
+            | Quantity::Watch(_)
+    )
 }
 
 /// Returns the scale of a figure. Errors may be 0, so they are compared as shares.

@@ -20,7 +20,7 @@ use super::not_judged::Side;
 use super::runs::{key, key_difference};
 use super::{Subject, figures, header_differences, is_at_own_rate, scale};
 use crate::derive::durability;
-use crate::derive::judgement::{self, JUDGED, better, clients, label, subjects};
+use crate::derive::judgement::{self, JUDGED, KNOWN, better, clients, label, subjects};
 use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
 
@@ -275,7 +275,8 @@ fn of_contest(nth: usize, contest: &Contest) -> Vec<(SeriesKey, RunFigure)> {
     };
     // An open load's throughput is its rate, as long as the systems keep up.
     let leads = |quantity: Quantity| match quantity {
-        Quantity::Response(Point::P99) => contest.is_open(),
+        KNOWN => contest.is_open(),
+        Quantity::Response(Point::P99) => contest.is_open() && !contest.is_watched(),
         Quantity::ThroughputOf(_) => contest.is_split(),
         Quantity::ThroughputMean => compared == quantity && !contest.is_open(),
         other => other == compared,

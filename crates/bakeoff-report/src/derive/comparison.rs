@@ -170,7 +170,7 @@ impl Comparison {
             (Quantity::ResponseOf(side, _), Quantity::ThroughputOf(of)) => {
                 one.leading && side == of
             }
-            (Quantity::Response(_), _) => one.leading,
+            (Quantity::Response(_) | Quantity::Watch(_), _) => one.leading,
             _ => false,
         };
         let leading: Vec<&Judgement> = self.judgements.iter().filter(decides).collect();
@@ -198,10 +198,16 @@ fn judged(of: &Contest, by: (u64, f64)) -> Vec<Judgement> {
         (Some(_), _, _) => LedBy::HighestRate,
         (None, true, true) => LedBy::HalvesResponse,
         (None, true, false) => LedBy::HalvesThroughput,
+        (None, false, true) if ranked.iter().any(|one| has_known(one)) => LedBy::Known,
         (None, false, true) => LedBy::Response(of.tail(None)),
         (None, false, false) => LedBy::Throughput,
     };
     Judgement::all(&ranked, for_what, of, by)
+}
+
+/// Returns true if the time until its watchers knew a write was measured.
+fn has_known(of: &Contender) -> bool {
+    of.shown(judgement::KNOWN) != Figure::Absent
 }
 
 /// Returns a system's input for the sentence. `of`: workload and load; `compared`: the figure.

@@ -26,6 +26,7 @@ mod parts;
 mod sheet;
 mod syncs;
 mod transport;
+mod watches;
 
 pub use sheet::{Fact, Row, Sheet, Weight};
 
@@ -101,6 +102,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         };
         add(clients(&what, load, &sides));
     }
+    watches::rows(&sides).into_iter().for_each(&mut add);
     add(plain("nodes that clients use", &sides, Weight::Matters, |_| targets(study)));
     for workload in &study.workloads {
         let of = if study.workloads.len() == 1 { "" } else { &*format!(" of {}", workload.name) };

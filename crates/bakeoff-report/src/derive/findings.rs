@@ -11,7 +11,7 @@ use bakeoff_core::repeat;
 use bakeoff_core::search::FoundRate;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
-use super::{anomalies, churn, log_findings, nodes};
+use super::{anomalies, churn, log_findings, nodes, watches};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
@@ -72,6 +72,7 @@ pub(crate) enum Cause {
     Bimodal,
     DelayedAck,
     Moved,
+    Watches,
     Order,
     Turnover,
     Log,
@@ -103,6 +104,7 @@ impl Cause {
             | Self::Bimodal
             | Self::DelayedAck
             | Self::Moved
+            | Self::Watches
             | Self::Turnover
             | Self::Log => Bearing::Figures,
             Self::Repeated | Self::Metrics => Bearing::Nothing,
@@ -135,6 +137,7 @@ impl Cause {
             Self::Bimodal => "bimodal latencies",
             Self::DelayedAck => "delayed ACKs",
             Self::Moved => "names with new addresses",
+            Self::Watches => "watches interrupted",
             Self::Order => "order within rounds mattered",
             Self::Turnover => "frequent new connections or processes",
             Self::Log => "errors in the servers' logs",
@@ -268,6 +271,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     add(Cause::Bimodal, one(bimodal));
     add(Cause::DelayedAck, one(delayed));
     add(Cause::Moved, anomalies::moved_names_of(of, place));
+    add(Cause::Watches, one(watches::interrupted(of, place)));
     add(Cause::SameDuration, one(anomalies::failures_of(of, place)));
     add(Cause::SlowNode, anomalies::slow_nodes_of(of, place));
     add(Cause::Throttled, nodes::findings(of, place));

@@ -16,6 +16,7 @@ use super::outage_sentence;
 use super::power_cuts::{self, PowerLosses};
 use super::published_figures;
 use super::ranking::Ranking;
+use super::watches;
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
@@ -101,6 +102,7 @@ fn of_faults(run: &[&Comparison]) -> Headline {
     });
     let verdict = lines.next().unwrap_or_default();
     let mut support: Vec<String> = lines.collect();
+    support.extend(run.iter().flat_map(|of| of.outages.iter().filter_map(watches::in_fault)));
     support.extend(run.iter().flat_map(|of| outage_sentence::without_figures(of, &of.outages)));
     if let [of] = run {
         support.push(format!("holds for {}: {}", of.place(), of.load_text()));
@@ -152,9 +154,15 @@ fn of_one(of: &Comparison) -> Headline {
         let names: Vec<String> = not_ranked.iter().map(name).collect();
         verdict += &format!("; {} {are} not ranked", and(&names));
     }
+    let is_about_watches = !is_undecided && leader::deciding(of).contains(&judgement::KNOWN);
+    let delivered = is_about_watches.then(|| watches::delivered(of)).flatten();
+    verdict.extend(delivered.map(|clause| format!("; {clause}")));
     let failed = ranked.iter().filter_map(|one| leader::much_failed(of, one));
     verdict.extend(failed.map(|clause| format!("; {clause}")));
     support.extend(answers.into_iter().filter_map(|one| one.support));
+    if is_about_watches && !verdict.contains(" told ") {
+        support.extend(watches::figures(of));
+    }
     let holds = if is_undecided || verdict.starts_with(NOT_DECIDED) {
         "measured under"
     } else {
@@ -192,9 +200,15 @@ fn alone(of: &Comparison, left_out: Option<String>) -> Headline {
         Quantity::ThroughputOf(_) => Side::BOTH.map(Quantity::ThroughputOf).to_vec(),
         compared => vec![compared],
     };
-    let verdict = match left_out {
-        Some(why) => format!("{NOT_DECIDED}: {why}"),
-        None => rates.into_iter().map(did).collect::<Vec<_>>().join("; "),
+    let told = of.is_open().then(|| watches::told(of, &[&of.contenders[0].system])).flatten();
+    let told = told.filter(|_| !of.contenders[0].fell_behind());
+    let verdict = match (left_out, told) {
+        (Some(why), _) => format!("{NOT_DECIDED}: {why}"),
+        (None, Some(told)) => {
+            let delivered = watches::delivered(of);
+            delivered.map_or(told.clone(), |delivered| format!("{told}; {delivered}"))
+        }
+        (None, None) => rates.into_iter().map(did).collect::<Vec<_>>().join("; "),
     };
     support.push("one system: nothing is compared".to_owned());
     Headline { verdict, support }
@@ -245,6 +259,16 @@ fn answer(of: &Comparison, by: Quantity) -> Option<Answer> {
                 (1, 1) => format!("95 % interval {}", intervals[0]),
                 (1, _) => format!("95 % interval of the smallest lead {}", intervals[0]),
                 _ => format!("95 % intervals {}", and(&intervals)),
+            };
+            // A sentence about watchers has figures in place of ratios.
+            let support = match by {
+                judgement::KNOWN if intervals.len() == leads.len() => {
+                    let ratios: Vec<String> =
+                        leads.iter().map(|one| ratio_text(1.0 / one.ratio)).collect();
+                    let ratio = if ratios.len() == 1 { "ratio" } else { "ratios" };
+                    format!("{ratio} {}, {support}", and(&ratios))
+                }
+                _ => support,
             };
             Answer { text, support: Some(format!("{support}, {} each", trials_text(trials))) }
         }
@@ -379,6 +403,11 @@ fn times(of: &Comparison, by: Quantity, best: &str, over: &[&Lead<'_>]) -> Strin
             let counted = counted(of, by);
             format!("{best} sustained {ratio} {loser}'s {counted} per second{others}")
         }
+        judgement::KNOWN => {
+            let losers = over.iter().map(|one| one.loser);
+            let systems: Vec<&str> = std::iter::once(best).chain(losers).collect();
+            watches::told(of, &systems).unwrap_or_default()
+        }
         other => format!("{best}'s {} was {ratio} {loser}'s{others}", judgement::what(other)),
     }
 }
@@ -410,7 +439,11 @@ fn tails(of: &Comparison) -> Option<String> {
         .filter(|one| one.shown(quantity) != Figure::Absent && one.stood_still().is_none())
         .map(|one| format!("{} {}", one.system, quantity.short(one.shown(quantity))))
         .collect();
-    (!figures.is_empty()).then(|| format!("{}: {}", tail.name(), figures.join(", ")))
+    let name = match leader::deciding(of).contains(&judgement::KNOWN) {
+        true => judgement::what(quantity),
+        false => tail.name().to_owned(),
+    };
+    (!figures.is_empty()).then(|| format!("{name}: {}", figures.join(", ")))
 }
 
 /// Joins a few names, or gives their number.

@@ -10,6 +10,7 @@
 //! - If writes and reads go to separate nodes, each half has a throughput and a p99. Their sum is not compared, because
 //!   it depends on the speed of each half.
 //! - In a search, each system's figures belong to its own rate, so response times are not compared.
+//! - With watchers, and if all systems kept up with the offered rate, the p99 time until a watcher knew a write leads.
 //! - Systems that are left out of the ranking are not judged.
 //!
 //! Not here: one pair by one figure (`pair`), the statistics (`stats::judge`), tables (`tables`).
@@ -29,16 +30,17 @@ use crate::derive::conditions::Condition;
 use crate::derive::not_comparable::NotComparable;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::quantity::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity, WatchQuantity};
 
 use pair::Pair;
 
 /// Judged quantities, in order. The leading one of a load comes first.
-pub(crate) const JUDGED: [Quantity; 10] = [
+pub(crate) const JUDGED: [Quantity; 11] = [
     Quantity::HighestRate,
     Quantity::ThroughputMean,
     Quantity::Response(Point::P50),
     Quantity::Response(Point::P99),
+    KNOWN,
     Quantity::ThroughputOf(Side::Writes),
     Quantity::ThroughputOf(Side::Reads),
     Quantity::ResponseOf(Side::Writes, Point::P99),
@@ -47,6 +49,9 @@ pub(crate) const JUDGED: [Quantity; 10] = [
     Quantity::MemorySum,
 ];
 
+/// Figure that compares watches. It means the same for systems that deliver each version and for those that skip some.
+pub(crate) const KNOWN: Quantity = Quantity::Watch(WatchQuantity::Known(Point::P99));
+
 /// The figure that a load was run for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedBy {
@@ -54,6 +59,8 @@ pub(crate) enum LedBy {
     Throughput,
     /// Response time at this point, because all kept up and throughput equals the offered rate.
     Response(Point),
+    /// Time until watchers know a write, because all kept up.
+    Known,
     /// The highest rate.
     HighestRate,
     /// Throughput of writes and of reads, each at its own speed.
@@ -68,6 +75,7 @@ impl LedBy {
         match self {
             Self::Throughput => quantity == Quantity::ThroughputMean,
             Self::Response(point) => quantity == Quantity::Response(point),
+            Self::Known => quantity == KNOWN,
             Self::HighestRate => quantity == Quantity::HighestRate,
             Self::HalvesThroughput => matches!(quantity, Quantity::ThroughputOf(_)),
             Self::HalvesResponse => matches!(quantity, Quantity::ResponseOf(_, Point::P99)),
@@ -78,8 +86,10 @@ impl LedBy {
     fn takes(self, quantity: Quantity) -> bool {
         let of_a_half = matches!(quantity, Quantity::ThroughputOf(_) | Quantity::ResponseOf(..));
         match self {
-            Self::Throughput | Self::Response(_) => true,
-            Self::HighestRate => !of_a_half && !quantity.mixes_halves(),
+            Self::Throughput | Self::Response(_) | Self::Known => true,
+            Self::HighestRate => {
+                !of_a_half && !quantity.mixes_halves() && !matches!(quantity, Quantity::Watch(_))
+            }
             // The shares of writes and reads follow from their speeds, and CPU time follows from the shares.
             Self::HalvesThroughput => {
                 !quantity.mixes_halves() && quantity != Quantity::CpuPerOperation
@@ -281,6 +291,7 @@ pub(crate) fn what(quantity: Quantity) -> String {
         Quantity::ResponseOf(side, point) => {
             format!("{} response time of {}", point.name(), side.name())
         }
+        Quantity::Watch(of) => of.in_a_sentence(),
         Quantity::CpuPerOperation => "servers' CPU time per operation".to_owned(),
         Quantity::MemorySum => "servers' memory".to_owned(),
         Quantity::MemoryPrivate => "servers' private memory".to_owned(),
@@ -311,7 +322,12 @@ pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<Subject> {
     let whole = Subject { quantity, stage: None };
     let by_stage = (0..stages).map(|stage| Subject { quantity, stage: Some(stage) });
     match quantity {
-        Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::Service(_) if stages > 1 => {
+        Quantity::Response(_)
+        | Quantity::ResponseOf(..)
+        | Quantity::Service(_)
+        | Quantity::Watch(_)
+            if stages > 1 =>
+        {
             by_stage.collect()
         }
         Quantity::ThroughputMean | Quantity::ThroughputOf(_) if stages > 1 => {

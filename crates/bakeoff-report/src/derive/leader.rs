@@ -184,6 +184,7 @@ pub(crate) fn figures_text(of: &Comparison) -> Vec<String> {
             Quantity::ResponseOf(side, point) => {
                 format!("{} {} of {} {text}", one.system, point.name(), side.name())
             }
+            Quantity::Watch(of) => format!("{} {} {text}", one.system, of.in_a_sentence()),
             _ => format!("{} {text}/s", one.system),
         };
         let failed = one.errors_worth_saying();

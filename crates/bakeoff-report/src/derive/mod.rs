@@ -29,3 +29,4 @@ pub(crate) mod power_cuts;
 pub(crate) mod published_figures;
 pub(crate) mod ranking;
 pub(crate) mod staleness;
+pub(crate) mod watches;

@@ -22,9 +22,11 @@ use bakeoff_core::stats::judge::{Correction, Finding, Question, Scale, TestResul
 use bakeoff_core::stats::{TRIALS_MIN, middle, sequential};
 use bakeoff_core::study::Fault;
 use bakeoff_core::units::figure_text;
+use bakeoff_core::watch::WatchCounts;
 
 use crate::model::changed_keys::ChangedKeys;
 use crate::model::contest::Contest;
+use crate::model::measurement::WatchSummary;
 use crate::model::trial::untrue;
 
 /// Service lost, in seconds, below which systems are not told apart.
@@ -82,6 +84,8 @@ pub(crate) struct InjectionFigures {
     pub(crate) untrue: u64,
     /// Renewals of leases that had expired.
     pub(crate) leases_expired: u64,
+    /// Describes what watchers observed; `None` without watchers.
+    pub(crate) watch: Option<Box<WatchSummary>>,
     pub(crate) steps: StepSeries,
     /// Whole seconds of the load, each with its percentile [`Outage::tail`] in milliseconds if it is known.
     pub(crate) tail: Vec<(u32, Option<f64>)>,
@@ -192,6 +196,20 @@ impl SystemOutages {
     /// Returns a sum over all injections.
     pub(crate) fn sum(&self, of: impl Fn(&InjectionFigures) -> u64) -> u64 {
         self.injections.iter().map(of).sum()
+    }
+
+    /// Returns the longest silence of its watchers in an injection that counts, in seconds; `None` without watchers.
+    pub(crate) fn watch_silence(&self) -> Option<f64> {
+        let watches = self.counted().filter_map(|one| one.watch.as_ref());
+        watches.map(|watch| watch.longest_silence_seconds).reduce(f64::max)
+    }
+
+    /// Returns the counts of its watchers, over all injections.
+    pub(crate) fn watch_counts(&self) -> WatchCounts {
+        let mut sum = WatchCounts::default();
+        let watches = self.injections.iter().filter_map(|one| one.watch.as_ref());
+        watches.for_each(|watch| sum.merge(&watch.counts));
+        sum
     }
 
     /// Returns the changed keys of all injections; `None` if no injection was followed by an audit that could tell.
@@ -370,6 +388,7 @@ fn figures(
             changed: one.audit.as_ref().and_then(ChangedKeys::told_by),
             untrue: untrue(one),
             leases_expired: measurement.errors_of(ErrorKind::LeaseExpired),
+            watch: measurement.watch.as_deref().map(|of| Box::new(WatchSummary::new(of))),
             steps: measurement.steps.clone(),
             tail: tail.collect(),
             window: measurement.window.as_secs_f64(),

@@ -4,7 +4,7 @@
 
 use super::table::Tone;
 use super::{Block, item, tables, words};
-use super::{linearizability, nodes, outages, staleness as staleness_table};
+use super::{linearizability, nodes, outages, staleness as staleness_table, watches};
 use crate::derive::comparison::Comparison;
 use crate::derive::{log_findings, machine_baseline, method, staleness};
 use crate::document::report::Report;
@@ -60,7 +60,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         let tone = if line.failed { Tone::Alarm } else { Tone::Plain };
         lines(tone, "audit: ", vec![line.text]);
     }
-    for line in linearizability::lines(of) {
+    for line in linearizability::lines(of).into_iter().chain(watches::lines(of)) {
         let tone = if line.failed { Tone::Alarm } else { Tone::Plain };
         lines(tone, "", vec![line.text]);
     }
@@ -76,6 +76,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         staleness_table::table(of),
     ];
     let more = more.into_iter().flatten().chain(linearizability::tables(of));
+    let more = more.chain(watches::tables(of));
     let more = more.chain(of.outages.iter().map(outages::table));
     blocks.extend(more.map(Block::Table));
     blocks

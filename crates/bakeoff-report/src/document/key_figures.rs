@@ -11,11 +11,12 @@ use super::table::{Cell, Column, Table};
 use super::tables::shown;
 use crate::derive::comparison::Comparison;
 use crate::derive::headline::counted;
+use crate::derive::judgement::KNOWN;
 use crate::derive::leader::{Leader, deciding, leader};
 use crate::document::picture::Picture;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
-use crate::model::quantity::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity, WatchQuantity};
 
 /// Legend of the mark for the best system.
 pub(crate) const LEGEND: &str = "* best: proven better than every other ranked system, under equal \
@@ -47,6 +48,9 @@ pub(crate) fn key_figures(of: &Comparison, picture: &Picture) -> Table {
         move |one: &Contender| shown(one.shown(quantity), |figure| quantity.short(figure))
     };
     let mut shown_figures = deciding(of);
+    if shown_figures.contains(&KNOWN) {
+        shown_figures.push(Quantity::Watch(WatchQuantity::Delivered));
+    }
     if of.is_split() {
         let each = |side| [Quantity::ThroughputOf(side), Quantity::ResponseOf(side, Point::P99)];
         shown_figures.extend(Side::BOTH.into_iter().flat_map(each));
@@ -125,6 +129,8 @@ pub(crate) fn short_name(of: &Comparison, quantity: Quantity) -> String {
         Quantity::CpuPerOperation => "CPU per operation".to_owned(),
         Quantity::MemorySum => "memory".to_owned(),
         Quantity::ErrorShare => "errors".to_owned(),
+        Quantity::Watch(WatchQuantity::Known(point)) => format!("known {}", point.name()),
+        Quantity::Watch(WatchQuantity::Delivered) => "versions".to_owned(),
         other => other.label(),
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod verification;
+pub(crate) mod watches;
 pub(crate) mod words;
 
 use bakeoff_core::units::plural;
@@ -113,6 +114,7 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
     let legends = legends(report, &figures);
     blocks.extend(figures.into_iter().map(Block::Table));
     blocks.extend(legends.into_iter().map(|text| Block::Text(Tone::Faint, text)));
+    blocks.extend(watches(report).into_iter().map(Block::Table));
     let side = side_questions(report).into_iter();
     blocks.extend(side.map(|one| Block::Fold(one.answer, vec![Block::Table(one.figures)])));
     if run.len() > 1 {
@@ -158,6 +160,12 @@ fn pictured(report: &Report) -> impl Iterator<Item = (&Comparison, &Picture)> {
 pub(crate) fn key_figures(report: &Report) -> Vec<Table> {
     let shown = pictured(report).take(shown_in_full(report));
     shown.map(|(one, picture)| key_figures::key_figures(one, picture)).collect()
+}
+
+/// Returns the key figures of watchers, of the workloads and loads that the first screen shows in full.
+pub(crate) fn watches(report: &Report) -> Vec<Table> {
+    let shown = pictured(report).take(shown_in_full(report));
+    shown.filter_map(|(one, _)| watches::key_figures(one)).collect()
 }
 
 /// Returns the workloads and loads that the first screen shows in a line.

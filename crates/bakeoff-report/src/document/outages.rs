@@ -11,6 +11,7 @@ use bakeoff_core::stats::clusters::BoundedFigure;
 use bakeoff_core::stats::judge::{Finding, TestResult};
 use bakeoff_core::stats::rounds::Preference;
 use bakeoff_core::units::{capitalized, count_text, figure_text, plural, share_text};
+use bakeoff_core::watch::WatchCounts;
 
 use super::picture::{Dot, Panel, Picture, Row, number};
 use super::table::{Cell, Column, Table};
@@ -259,6 +260,24 @@ const FIGURES: [OutageFigure; 18] = [
     }),
 ];
 
+/// Figures of watchers, in the same form. They are shown if any system has watchers.
+const WATCHES: [OutageFigure; 7] = [
+    ("watchers: longest silence", |of| of.watch_silence().map(seconds_text)),
+    ("watchers resumed", |of| watched(of, |counts| counts.resumes)),
+    ("watchers: events lost", |of| {
+        watched(of, |counts| counts.lost.saturating_add(counts.lost_on_resume))
+    }),
+    ("watchers: versions never delivered", |of| watched(of, |counts| counts.undelivered)),
+    ("watchers: events repeated", |of| watched(of, |counts| counts.repeated)),
+    ("watchers: events out of order", |of| watched(of, |counts| counts.reordered)),
+    ("watchers: reports of a lost history", |of| watched(of, |counts| counts.histories_gone)),
+];
+
+/// Formats a count of a system's watchers; `None` without watchers.
+fn watched(of: &SystemOutages, count: fn(&WatchCounts) -> u64) -> Option<String> {
+    of.watch_silence().map(|_| none_or_count(count(&of.watch_counts())))
+}
+
 fn by_length(a: &&InjectionFigures, b: &&InjectionFigures) -> Ordering {
     shorter(a.outage.length(), b.outage.length())
 }
@@ -274,8 +293,10 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
         of.systems.iter().flat_map(SystemOutages::operations).collect();
     let is_published = of.systems.iter().any(|one| !one.published.is_empty());
     let effects = effects::figures(of);
+    let is_watched = of.systems.iter().any(|one| one.watch_silence().is_some());
+    let watches = if is_watched { &WATCHES[..] } else { &[] };
     let column = |system: &SystemOutages| {
-        let figures = FIGURES.iter().map(|(_, text)| text(system));
+        let figures = FIGURES.iter().chain(watches).map(|(_, text)| text(system));
         let by_operation = operations
             .iter()
             .map(|name| system.part(|part| part.part.is_operation(name)).map(bounded));
@@ -286,7 +307,8 @@ pub(crate) fn table(of: &FaultOutages) -> Table {
         let cells = cells.map(Cell::or_missing);
         Column { head: vec![system.system.clone()], cells: cells.collect() }
     };
-    let labels = FIGURES.iter().map(|(name, _)| name.replace("{tail}", of.tail));
+    let labels = FIGURES.iter().chain(watches);
+    let labels = labels.map(|(name, _)| name.replace("{tail}", of.tail));
     let by_operation = operations.iter().map(|name| format!("outage of `{name}`, median"));
     let by_step = of.fault.action.steps().iter().map(|fault| format!("outage in {fault}, median"));
     let by_effect = effects.iter().map(|(name, _)| (*name).to_owned());

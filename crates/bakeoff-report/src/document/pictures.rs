@@ -138,7 +138,7 @@ fn power_cuts_row(of: &Contender) -> Option<Row> {
 
 /// Returns the latency next to throughput: the deciding one, or a high percentile.
 fn latency(of: &Comparison) -> Quantity {
-    let is_latency = |one: &Quantity| matches!(one, Quantity::Response(_));
+    let is_latency = |one: &Quantity| matches!(one, Quantity::Response(_) | Quantity::Watch(_));
     let decides = deciding(of).into_iter().find(is_latency);
     decides.unwrap_or(Quantity::Response(of.tail(None)))
 }
@@ -215,6 +215,8 @@ fn title(of: &Comparison, quantity: Quantity) -> String {
         Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {
             format!("{} per second", counted(of, quantity))
         }
+        // The share image has little room.
+        judgement::KNOWN => "p99 time to know, ms".to_owned(),
         other => format!("{}, ms", judgement::what(other)),
     };
     // `p99` is written so everywhere.

@@ -14,6 +14,7 @@ use crate::document::report::Report;
 use crate::model::changed_keys::ChangedKeys;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
+use crate::model::watches::JudgedWatches;
 
 /// Returns the facts: a label and its value.
 pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
@@ -27,6 +28,7 @@ pub(crate) fn verified(of: &Report) -> Vec<(&'static str, String)> {
         facts.push(("requests let through", read_back(&audits, AuditSubject::Passages)));
     }
     facts.extend(histories(&trials).map(|text| ("linearizability", text)));
+    facts.extend(watches(&trials).map(|text| ("watches", text)));
     let sum = |quantity| -> f64 { trials.iter().map(|trial| trial.number_of(quantity)).sum() };
     let number = |value: f64| count_text(value as u64);
     let (verified, requests) = (sum(Quantity::Verified), sum(Quantity::Requests));
@@ -117,6 +119,24 @@ fn histories(trials: &[&TrialFigures]) -> Option<String> {
         }
         (0, allowed, ..) => format!("not held in {}, as allowed", trials_text(allowed)),
         (broken, ..) => format!("violated in {}", trials_text(broken)),
+    })
+}
+
+/// Returns the verdict on the watches of all trials; `None` without watchers.
+fn watches(trials: &[&TrialFigures]) -> Option<String> {
+    let all: Vec<&JudgedWatches> =
+        trials.iter().filter_map(|trial| trial.verdicts.watches.as_ref()).collect();
+    let broken = all.iter().filter(|one| one.has_failed()).count();
+    let unjudged = all.iter().any(|one| one.counts.unjudged > 0);
+    let events = all.iter().fold(0, |sum: u64, one| sum.saturating_add(one.counts.events));
+    Some(match (broken, all.len()) {
+        (_, 0) => return None,
+        (0, _) if events == 0 => "no event came".to_owned(),
+        (0, _) => {
+            let partly = if unjudged { "; skipped versions partly not judged" } else { "" };
+            format!("{}, guarantees kept{partly}", plural(events, "event"))
+        }
+        (broken, _) => format!("guarantees broken in {}", trials_text(broken)),
     })
 }
 

@@ -20,6 +20,7 @@ use crate::model::contradictions;
 use crate::model::guarantees::{self, BrokenGuarantees};
 use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
+use crate::model::watches::JudgedWatches;
 
 /// Share of errors above which a report mentions them next to a rate.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
@@ -174,6 +175,12 @@ impl Contender {
             (true, false) if audits().all(|audit| audit.verdict.passed()) => AuditCoverage::Fully,
             (true, _) => AuditCoverage::Partly,
         }
+    }
+
+    /// Returns how it kept the guarantees of its watches in all its trials, valid or not; `None` without watchers.
+    pub(crate) fn watches(&self) -> Option<JudgedWatches> {
+        let judged = self.trials.iter().filter_map(|trial| trial.verdicts.watches.clone());
+        JudgedWatches::sum(judged)
     }
 
     /// Returns the number of its trials that failed an audit.

@@ -141,6 +141,12 @@ impl Contest {
         self.contenders.iter().any(|one| !one.trials.is_empty())
     }
 
+    /// Returns true if a trial had watchers.
+    pub(crate) fn is_watched(&self) -> bool {
+        let trials = self.contenders.iter().flat_map(|one| &one.trials);
+        trials.into_iter().any(|trial| trial.verdicts.watches.is_some())
+    }
+
     /// Returns true if clients read.
     pub(crate) fn reads(&self) -> bool {
         self.workload.reads_any()

@@ -22,7 +22,7 @@ use bakeoff_core::trial_samples::Column;
 use bakeoff_core::trial_samples::GENERATOR;
 
 use crate::model::quantity::{Point, Quantity};
-use crate::model::throttling;
+use crate::model::{throttling, watches};
 
 /// Smallest share of the measured time in whole seconds for which their extremes are shown.
 const WHOLE_SECONDS: f64 = 0.8;
@@ -73,6 +73,7 @@ pub(crate) fn of_stage(stage: &StageRecord) -> Figures {
     let mut figures = of_operation(&stage.measurement.total());
     figures.insert(Quantity::ThroughputMean, stage.measurement.throughput().into());
     figures.insert(Quantity::Seconds, count_seconds(&stage.measurement));
+    figures.extend(watches::figures(&stage.measurement));
     figures
 }
 
@@ -246,6 +247,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
             (Quantity::HandshakesResumed, count(whole.handshakes.resumed)),
         ]);
     }
+    figures.extend(watches::figures(whole));
     figures
 }
 

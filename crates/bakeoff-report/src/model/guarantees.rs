@@ -1,5 +1,5 @@
 //! Finds the guarantees that systems are proven to have broken: linearizability, right and fresh answers, acknowledged
-//! writes.
+//! writes, guarantees of watches.
 //!
 //! They lead every form of a report. A system that broke one in any trial of a run is not ranked, whatever its speed.
 //! What a system does not guarantee is no fault: such losses and stale reads are information.
@@ -14,6 +14,8 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{Record, TrialRecord};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, plural, trials_text};
+
+use crate::model::watches::JudgedWatches;
 
 /// The guarantees that one system broke in a run; at least one.
 #[derive(Debug, Clone)]
@@ -56,11 +58,15 @@ pub(crate) fn broken(record: &Record, system: &str) -> Option<BrokenGuarantees> 
         .iter()
         .filter_map(|(number, one)| Some((*number, one.violation.as_ref()?)))
         .min_by_key(|(_, one)| one.operations.len() as u64 + one.more);
-    let clauses: Vec<String> =
-        [not_linearizable(&histories, trials.len()), untrue(&trials), lost(&trials)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let clauses: Vec<String> = [
+        not_linearizable(&histories, trials.len()),
+        untrue(&trials),
+        lost(&trials),
+        watches(&trials),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let power = trials
         .iter()
         .flat_map(|one| one.all_audits())
@@ -97,6 +103,12 @@ fn untrue(of: &[&TrialRecord]) -> Option<String> {
             format!("gave {} wrong and {}", count_text(wrong), plural(stale, "stale answer"))
         }
     })
+}
+
+/// Words the guarantees of its watches that it broke, in all loads and injections.
+fn watches(of: &[&TrialRecord]) -> Option<String> {
+    let judged = of.iter().filter_map(|trial| JudgedWatches::of_trial(trial));
+    JudgedWatches::sum(judged)?.failure()
 }
 
 /// Words the worst audit that failed, besides those of power cuts.

@@ -2,6 +2,8 @@
 //!
 //! Not here: figures by name over several trials (`figures`), the rest of a load's result (`render::json::load`).
 
+mod watch;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use bakeoff_core::measurement::{self, ErrorKind, GeneratorStall, OperationFigure
 use bakeoff_core::ranked_latencies::{Percentile, RankedLatencies};
 use bakeoff_core::units::harmless;
 use serde::Serialize;
+
+pub(crate) use watch::WatchSummary;
 
 /// Maximum number of examples for each kind of error.
 const EXAMPLES_GIVEN: usize = 3;
@@ -82,6 +86,9 @@ pub struct MeasurementSummary {
     pub generator: GeneratorCost,
     /// Figures of each operation or named request.
     pub operations: BTreeMap<String, OperationSummary>,
+    /// Describes what watchers observed; absent without watchers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Box<WatchSummary>>,
 }
 
 /// Describes an observed error.
@@ -301,6 +308,7 @@ impl MeasurementSummary {
                 stalls: of.stalls.clone(),
             },
             operations: of.operations.iter().map(operation).collect(),
+            watch: of.watch.as_deref().map(|of| Box::new(WatchSummary::describe(of, hdr))),
         }
     }
 }

@@ -17,3 +17,4 @@ pub(crate) mod nodes;
 pub(crate) mod quantity;
 pub(crate) mod throttling;
 pub(crate) mod trial;
+pub(crate) mod watches;

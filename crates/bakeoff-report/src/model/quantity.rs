@@ -2,6 +2,8 @@
 //!
 //! Not here: values (`figures`), combining (`comparison`), tables (`tables`).
 
+mod watch;
+
 use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
@@ -10,6 +12,8 @@ use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, share_text};
+
+pub(crate) use watch::{WatchCount, WatchQuantity};
 
 /// A statistic of a distribution of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,6 +226,8 @@ pub(crate) enum Quantity {
     HandshakesFull,
     /// TLS handshakes that resumed an earlier connection's session.
     HandshakesResumed,
+    /// A figure of the load's watchers.
+    Watch(WatchQuantity),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -347,6 +353,7 @@ impl Quantity {
             Self::PressureMemory => ("memory pressure (share of time)", "pressure_memory_share"),
             Self::HandshakesFull => ("TLS handshakes, full", "tls_handshakes_full"),
             Self::HandshakesResumed => ("TLS handshakes, resumed", "tls_handshakes_resumed"),
+            Self::Watch(of) => return of.words(),
         };
         (label.to_owned(), name.to_owned())
     }
@@ -372,6 +379,7 @@ impl Quantity {
             | Self::ConnectionErrors
             | Self::Disconnected
             | Self::Beyond => Aggregation::Sum,
+            Self::Watch(of) => of.combined(),
             _ => Aggregation::Median,
         }
     }
@@ -419,6 +427,7 @@ impl Quantity {
             | Self::MemoryPublished
             | Self::WrittenSum
             | Self::WrittenPerOperation => Unit::Bytes,
+            Self::Watch(of) => of.unit(),
             _ => Unit::Count,
         }
     }
@@ -437,6 +446,9 @@ impl Quantity {
 
     /// Returns true if its values are shares, 0 to 1.
     fn is_share(self) -> bool {
+        if let Self::Watch(of) = self {
+            return of.is_share();
+        }
         matches!(
             self,
             Self::ErrorShare

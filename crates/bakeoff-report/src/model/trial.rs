@@ -23,6 +23,7 @@ use crate::model::figures::{self, Figures};
 use crate::model::measurement::MeasurementSummary;
 use crate::model::nodes::{self, NodeFigures};
 use crate::model::quantity::{self, Quantity};
+use crate::model::watches::JudgedWatches;
 
 /// Smallest share of due operations done in time with which a system has kept up.
 const KEPT_UP: f64 = 0.99;
@@ -80,6 +81,8 @@ pub(crate) struct Verdicts {
     pub(crate) checks: Vec<Check>,
     /// Verdict on the history of its operations; `None` if it was not to be judged.
     pub(crate) history: Option<JudgedHistory>,
+    /// Guarantees of watches, in the load and all injections; `None` without watchers.
+    pub(crate) watches: Option<JudgedWatches>,
 }
 
 /// Errors of a trial's operations and connections.
@@ -158,6 +161,7 @@ impl TrialFigures {
                 audits: record.all_audits().cloned().collect(),
                 checks: record.checks.clone(),
                 history: record.linearizability.clone(),
+                watches: JudgedWatches::of_trial(record),
             },
             errors: TrialErrors {
                 examples: whole.map_or_else(Vec::new, examples),

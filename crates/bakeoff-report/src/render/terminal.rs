@@ -206,12 +206,21 @@ impl Page {
             self.first_lines(&lines, (systems + 2).min(most), "published figure");
             room = room.saturating_sub(self.text.lines().count() - before);
         }
+        let watches = document::watches(report);
+        let watches: Vec<(Tone, String)> =
+            watches.first().map_or_else(Vec::new, |of| self.compact(of, width));
+        // Of a long list of systems, their bars come first.
+        let watches_room = watches.len().min(room / 2);
+        room = room.saturating_sub(watches_room);
         let side = document::side_questions(report);
         let side_room = side.len().min(room / 2);
         let each = (room - side_room) / figures.len().max(1);
         for (picture, figures) in report.pictures.iter().zip(&figures) {
             let lines = bars(picture, figures, width);
             self.first_lines(&lines, each, "system");
+        }
+        if watches_room > 2 || watches_room == watches.len() {
+            self.first_lines(&watches, watches_room, "system");
         }
         let side: Vec<(Tone, String)> = side
             .into_iter()
@@ -227,6 +236,13 @@ impl Page {
         let facts = shortened(&facts.join("; "), line_max.saturating_sub(all.len() + 2));
         let facts = if facts.is_empty() { facts } else { format!("{facts}; ") };
         self.push(Tone::Faint, &format!("{facts}{all}"));
+    }
+
+    /// Returns a table as lines without its title. The last columns are left out if they have no room.
+    fn compact(&self, of: &Table, width: usize) -> Vec<(Tone, String)> {
+        let columns = parts(of, width).into_iter().next().unwrap_or_default();
+        let lines = grid(of, &columns, self.style.colour).into_iter();
+        lines.map(|(line, _)| (Tone::Plain, line)).collect()
     }
 
     /// Writes lines with a heading as far as there is room, and the number of those left out.

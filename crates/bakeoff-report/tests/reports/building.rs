@@ -20,6 +20,9 @@ use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, LinearizabilityCheck, Load, Operation, Payload,
     ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes, Workload,
 };
+use bakeoff_core::watch::{
+    GuaranteeOutcome, GuaranteeState, WatchCounts, WatchFigures, WatchGuarantee,
+};
 use bakeoff_report::{Report, html};
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -95,6 +98,7 @@ pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Work
         with: BTreeMap::new(),
         reads: ReadConsistency::Linearizable,
         fill: false,
+        watchers: None,
         loads: vec![load.to_owned()],
         systems: Vec::new(),
     }
@@ -350,6 +354,51 @@ pub(crate) fn measured(op: &str, rate: u64, window: Duration, fastest: Duration)
         seconds: (0..seconds).map(slice).collect(),
         generator_threads: 2,
         ..Measurement::default()
+    }
+}
+
+/// Returns what 1,000 watchers of `writes` writes observed: the median one knew a write after `soonest`. All guarantees
+/// of `promised` are kept, and each watcher observed `share` of the versions.
+pub(crate) fn watched(
+    writes: u64,
+    soonest: Duration,
+    share: f64,
+    promised: &[WatchGuarantee],
+) -> WatchFigures {
+    let state = |guarantee: &WatchGuarantee| match guarantee {
+        of if !promised.contains(of) => GuaranteeState::NotPromised(0),
+        WatchGuarantee::Atomic | WatchGuarantee::Resumable => GuaranteeState::NotReached,
+        _ => GuaranteeState::Kept,
+    };
+    let outcome =
+        |&guarantee: &WatchGuarantee| GuaranteeOutcome { guarantee, state: state(&guarantee) };
+    let expected = writes * 1000;
+    let delivered = (expected as f64 * share).round() as u64;
+    let times = |least: Duration| match share {
+        1.0 => latencies(writes, least),
+        // No write reached all watchers.
+        _ => Latencies::default(),
+    };
+    WatchFigures {
+        watchers: 1000,
+        connections: 30,
+        setup: Duration::from_millis(400),
+        counts: WatchCounts { events: delivered, expected, delivered, ..WatchCounts::default() },
+        guarantees: WatchGuarantee::ALL.iter().map(outcome).collect(),
+        known: latencies(writes * 10, soonest),
+        first: times(soonest / 4),
+        last: times(soonest * 3 / 2),
+        due_to_last: times(soonest * 2),
+        after_acknowledgement: times(soonest),
+        before_acknowledgement: writes / 4,
+        timed: writes,
+        requests: 0,
+        bytes_received: delivered * 312,
+        cpu: Duration::from_micros(delivered),
+        receive_lag: latencies(100, Duration::from_micros(20)),
+        longest_silence: Duration::from_millis(45),
+        interruptions: Vec::new(),
+        alone: Latencies::default(),
     }
 }
 

@@ -563,7 +563,7 @@ fn failed_requests_are_shown_by_the_change_that_cost_them() {
     let mut record = paused(&[("etcd", &[0.2, 0.3])]);
     let fault = &mut record.header.study.faults[0];
     let (operation, every) = (Maintenance::ChangeRoutes, Duration::from_secs(1));
-    fault.action = FaultAction::Run(MaintenanceRun { operation, every, times: 3 });
+    fault.action = FaultAction::Run(MaintenanceRun { operation, every, times: 3, keep: 0 });
     for (one, costs) in all(&mut record, "etcd").zip([[0, 7, 2], [0, 5, 0]]) {
         let hit = |(place, failed)| FaultHit {
             from: 2.0 + f64::from(place),

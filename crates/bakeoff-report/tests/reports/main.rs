@@ -22,6 +22,7 @@ mod noticed;
 mod reached;
 mod searched;
 mod split;
+mod watches;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -224,6 +225,7 @@ fn all() -> &'static [(&'static str, Record, Report)] {
             ("troubled", troubled()),
             ("open-mix", open_mix()),
             ("incomplete", incomplete()),
+            ("watched", watches::watched()),
         ];
         let with_report = |(name, record)| {
             let report = Report::new(&record);
@@ -252,7 +254,7 @@ fn reports_equal_their_snapshots() {
         let glance = report::terminal(report, &PLAIN, Extent::Glance);
         check(&format!("{name}.glance.txt"), &glance);
         check(&format!("{name}.md"), &report::markdown(report));
-        if ["scaled-sweep", "open-mix"].contains(name) {
+        if ["scaled-sweep", "open-mix", "watched"].contains(name) {
             check(&format!("{name}.80.txt"), &full(report, &NARROW));
         }
         if *name == "incomplete" {

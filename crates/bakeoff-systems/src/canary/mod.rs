@@ -5,14 +5,18 @@
 //!
 //! Not here: the server itself (`canary` in the crate `bakeoff`).
 
+mod watch_session;
+
 use std::net::SocketAddr;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
     self, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
     ReadConsistency,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
@@ -27,6 +31,7 @@ use super::{
     ASKED, Access, ClusterStatus, DescribeContext, Description, KvLoad, NotReady, System,
     SystemError, option, setting,
 };
+use watch_session::CanaryWatchSession;
 
 /// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Canary;
@@ -50,6 +55,15 @@ const OFFERS: &[MaintenanceOffer] = &[MaintenanceOffer {
     scope: MaintenanceScope::System,
     lacks: |system| option(system, COMPACT).is_none().then_some("it needs the option `compact`"),
 }];
+
+const WATCHES: Watches = Watches {
+    form: "stream of events",
+    delivery: Delivery::Each,
+    guarantees: WatchGuarantee::ALL,
+    per_connection_max: u32::MAX,
+    previous: false,
+    prefix: true,
+};
 
 /// Option for the slow node. The program does not have it.
 const SLOW_NODE: &str = "slow-node";
@@ -111,6 +125,29 @@ const OPTIONS: &[KindOption] = &[
         meaning: "memory that it allocates at the first request",
     },
     time("die-after", "time until it exits, since the start"),
+    share("lose-event", "share of a watcher's events that it never receives"),
+    share("repeat-event", "share of events sent twice"),
+    share("swap-events", "share of events sent after the next one"),
+    share("foreign-event", "share of events followed by one of a key or value that nothing wrote"),
+    time("late-event", "delay of each event, which is honest"),
+    share("skip-on-resume", "share of resumed watchers that never receive their next event"),
+    share(
+        "early-bookmark",
+        "share of reports of progress that run ahead of the last write by 100 writes",
+    ),
+    share(
+        "stale-after-compaction",
+        "share of watchers that continue after a gap in its history without a report",
+    ),
+    KindOption {
+        name: "history",
+        form: OptionForm::Size,
+        meaning: "memory for changes that watchers may still need; 16MiB when absent",
+    },
+    time(
+        "drop-watchers",
+        "time between two ends of all watchers' connections, which is honest; none when absent",
+    ),
 ];
 
 impl System for Canary {
@@ -118,7 +155,11 @@ impl System for Canary {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, ..Clients::default() },
-            hooks: Hooks { maintain: Some(maintain), ..Hooks::default() },
+            hooks: Hooks {
+                maintain: Some(maintain),
+                watch: Some(|node| Box::new(CanaryWatchSession::new(node))),
+                ..Hooks::default()
+            },
             unsafe_settings: &[("sync", &["none"])],
             announces: true,
             ..Declaration::new(
@@ -127,6 +168,7 @@ impl System for Canary {
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
+                    watches: Some(WATCHES),
                     nodes_max: 5,
                     value_size_max: 1 << 20,
                     in_flight_max: 1, // HTTP/1.1
@@ -221,11 +263,11 @@ impl System for Canary {
 
 fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
-    if operation != Maintenance::Compact {
-        return Err(never_offered(node, operation));
+    if run.operation != Maintenance::Compact {
+        return Err(never_offered(node, run.operation));
     }
     let asked = Question { method: "POST", target: "/compact", patience, ..Question::default() };
     let reply = question(node, &asked)?;

@@ -8,15 +8,18 @@
 
 mod mesh;
 pub(crate) mod recipe;
+mod watch_session;
 
 use std::sync::Arc;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Freshness, Guarantees};
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope,
     Operation, OptionForm, ReadConsistency,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Compare, Request};
@@ -26,6 +29,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
+use self::watch_session::ConsulWatchSession;
 use super::declaration::{
     Clients, ConnectionLimit, Declaration, GuaranteeRules, Hooks, InKubernetes, KubernetesRole,
     Origin, Plane, never_offered,
@@ -53,6 +57,16 @@ const OPTIONS: &[KindOption] = &[KindOption {
 const OFFERS: &[MaintenanceOffer] =
     &[MaintenanceOffer::new(Maintenance::Snapshot, MaintenanceScope::System)];
 
+/// Blocking queries. An answer holds the state, so versions between two answers are never seen.
+const WATCHES: Watches = Watches {
+    form: "blocking query",
+    delivery: Delivery::Latest,
+    guarantees: &[WatchGuarantee::Ordered, WatchGuarantee::Reliable],
+    per_connection_max: 1,
+    previous: false,
+    prefix: true,
+};
+
 impl System for Consul {
     fn declares(&self) -> Declaration {
         Declaration {
@@ -61,6 +75,7 @@ impl System for Consul {
             hooks: Hooks {
                 connection_limit: Some(connection_limit),
                 maintain: Some(maintain),
+                watch: Some(|node| Box::new(ConsulWatchSession::new(node))),
                 ..Hooks::default()
             },
             in_kubernetes: Some(InKubernetes {
@@ -71,6 +86,7 @@ impl System for Consul {
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
+                    watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
@@ -272,10 +288,10 @@ fn not_served(node: &Access, status: u16, body: &str) -> NotReady {
 
 fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
-    match operation {
+    match run.operation {
         Maintenance::Snapshot => snapshot(node, "/v1/snapshot", &[], patience),
         operation => Err(never_offered(node, operation)),
     }

@@ -5,6 +5,7 @@
 //!
 //! Not here: the time of it (`bakeoff_trial`), the fields of messages (`messages`).
 
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{Maintenance, MaintenanceOffer, MaintenanceScope};
 use bakeoff_core::units::ByteCount;
 use bakeoff_wire::ProtocolError;
@@ -24,13 +25,13 @@ pub(super) const OFFERS: &[MaintenanceOffer] = &[
 
 pub(super) fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
     let answer = |method, message: &[u8]| call_as(node, None, method, message, patience);
-    match operation {
+    match run.operation {
         Maintenance::Compact => {
-            let revision = status(node)?.revision;
+            let revision = status(node)?.revision.saturating_sub(run.keep);
             let mut message = Vec::new();
             messages::write_compact(revision, CompactionAnswer::Removed, &mut message);
             answer(messages::COMPACT, &message)?;

@@ -12,6 +12,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod user;
+mod watch_session;
 mod watcher;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use bakeoff_core::secrets;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
@@ -30,6 +32,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
+use self::watch_session::EtcdWatchSession;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, ON, Origin};
 use super::exchange::{PATIENCE, Patience, Receiver, exchange};
 use super::{
@@ -88,6 +91,16 @@ const PARAMETERS: &[KindOption] = &[KindOption {
     meaning: "number of keys that a `scan` reads; 100 by default",
 }];
 
+/// Watches as etcd's API guarantees describe them.
+const WATCHES: Watches = Watches {
+    form: "stream of events",
+    delivery: Delivery::Each,
+    guarantees: WatchGuarantee::ALL,
+    per_connection_max: u32::MAX,
+    previous: true,
+    prefix: true,
+};
+
 /// Returns etcd's flag for an option of bakeoff.
 fn flag(option: &str) -> &str {
     if option == "quota" { "quota-backend-bytes" } else { option }
@@ -98,7 +111,11 @@ impl System for Etcd {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
-            hooks: Hooks { maintain: Some(maintenance::maintain), ..Hooks::default() },
+            hooks: Hooks {
+                maintain: Some(maintenance::maintain),
+                watch: Some(|node| Box::new(EtcdWatchSession::new(node))),
+                ..Hooks::default()
+            },
             // etcd accepts every flag also as an environment variable.
             unsafe_settings: &[("unsafe-no-fsync", ON), ("ETCD_UNSAFE_NO_FSYNC", ON)],
             announces: true,
@@ -107,6 +124,7 @@ impl System for Etcd {
                     operations: OPERATIONS,
                     parameters: PARAMETERS,
                     maintenance: maintenance::OFFERS,
+                    watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     nodes_max: 9,

@@ -159,7 +159,7 @@ impl Watcher {
         message: &[u8],
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), WatchEnd> {
-        let state = messages::read_watch(message, |event| self.on_event(&event, on))
+        let state = messages::read_watch(message, |_, event| self.on_event(&event, on))
             .map_err(WatchEnd::Broken)?;
         self.is_created |= state.created;
         match state.cancelled {

@@ -45,6 +45,9 @@ pub(super) const OPERATION: &str = "KV-Operation";
 /// Value of [`OPERATION`] for a deleted key.
 pub(super) const DELETED: &str = "DEL";
 
+/// Header of a message in place of one that has expired.
+pub(super) const MARKER: &str = "Nats-Marker-Reason";
+
 /// Error code for a missing stream.
 pub(super) const NO_STREAM: u32 = 10059;
 /// Error code for a missing message.
@@ -52,6 +55,9 @@ const NO_MESSAGE: u32 = 10037;
 
 /// Idle time after which the server deletes a list's consumer, in nanoseconds: 30 s.
 const CONSUMER_IDLE: u64 = 30_000_000_000;
+/// Time without its receiver after which the server deletes a watcher's consumer, in nanoseconds: 5 min, as in NATS'
+/// own clients.
+const WATCHER_IDLE: u64 = 300_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bucket {
@@ -117,6 +123,32 @@ pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
     .into_bytes()
 }
 
+/// Returns the request for a watcher's consumer, which sends messages to `inbox` on its own: those from the stream's
+/// sequence `start` on, or only later ones. NATS' own clients call it an ordered consumer.
+pub(super) fn watcher(name: &str, filter: &[u8], inbox: &str, start: Option<u64>) -> Vec<u8> {
+    let mut config = json!({
+        "name": name,
+        "deliver_policy": if start.is_some() { "by_start_sequence" } else { "new" },
+        "deliver_subject": inbox,
+        "ack_policy": "none",
+        "max_deliver": 1,
+        "replay_policy": "instant",
+        "filter_subject": String::from_utf8_lossy(filter),
+        "flow_control": true,
+        "idle_heartbeat": HEARTBEAT_EVERY.as_nanos() as u64,
+        "mem_storage": true,
+        "num_replicas": 1,
+        "inactive_threshold": WATCHER_IDLE,
+    });
+    if let Some(start) = start {
+        config["opt_start_seq"] = start.into();
+    }
+    json!({"stream_name": stream!(), "config": config}).to_string().into_bytes()
+}
+
+/// Interval between the heartbeats of a watcher's idle consumer. NATS' own clients choose 5 s.
+pub(super) const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
+
 /// Longest silence of a list's consumer before the request is repeated, and the wait in that request.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
@@ -131,17 +163,36 @@ pub(super) fn next_within(count: u64) -> Vec<u8> {
     format!(r#"{{"batch":{count},"no_wait":true,"expires":{expires}}}"#).into_bytes()
 }
 
-/// Returns the consumer and its number of pending messages, from the acknowledgement subject of a delivered message:
-/// `$JS.ACK.STREAM.CONSUMER.….PENDING`. Newer servers add domain and account before the stream, and a random last
-/// part.
-pub(super) fn delivered(reply: &[u8]) -> Option<(&str, u64)> {
-    let parts: Vec<&str> = std::str::from_utf8(reply).ok()?.split('.').collect();
-    let (consumer, pending) = match parts.as_slice() {
-        ["$JS", "ACK", _, consumer, _, _, _, _, pending] => (consumer, pending),
-        ["$JS", "ACK", _, _, _, consumer, _, _, _, _, pending, ..] => (consumer, pending),
-        _ => return None,
-    };
-    Some((consumer, pending.parse().ok()?))
+/// Content of the acknowledgement subject of a delivered message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DeliveredMessage<'a> {
+    pub(super) consumer: &'a str,
+    /// Number of the message in the stream.
+    pub(super) stream_sequence: u64,
+    /// Number of the delivery, from 1.
+    pub(super) consumer_sequence: u64,
+    /// Number of messages that the consumer still has to deliver.
+    pub(super) pending: u64,
+}
+
+/// Reads the acknowledgement subject of a delivered message:
+/// `$JS.ACK.STREAM.CONSUMER.DELIVERIES.STREAMSEQ.CONSUMERSEQ.TIME.PENDING`. Newer servers add domain and account
+/// before the stream, and a random last part.
+pub(super) fn delivered(reply: &[u8]) -> Option<DeliveredMessage<'_>> {
+    let text = std::str::from_utf8(reply).ok()?.strip_prefix("$JS.ACK.")?;
+    let before_consumer = if text.split('.').count() == 7 { 1 } else { 3 };
+    let mut parts = text.split('.').skip(before_consumer);
+    let consumer = parts.next()?;
+    let mut numbers = parts.map(|part| part.parse::<u64>().ok());
+    let _deliveries = numbers.next()??;
+    let (stream_sequence, consumer_sequence) = (numbers.next()??, numbers.next()??);
+    let _time = numbers.next()??;
+    Some(DeliveredMessage {
+        consumer,
+        stream_sequence,
+        consumer_sequence,
+        pending: numbers.next()??,
+    })
 }
 
 /// Fields of an answer of JetStream's API.
@@ -154,8 +205,18 @@ pub(super) struct ApiAnswer<'a> {
     pub(super) seq: Option<u64>,
     /// Number of messages that a consumer still has to deliver.
     pub(super) num_pending: Option<u64>,
+    /// Last message that a consumer has delivered or skipped.
+    pub(super) delivered: Option<Sequences>,
     #[serde(borrow)]
     pub(super) message: Option<StoredMessage<'a>>,
+}
+
+/// Position of a consumer.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Sequences {
+    /// Number of a message in the stream.
+    pub(super) stream_seq: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -206,13 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn delivered_message_names_its_consumer_and_pending_count() {
-        let old = b"$JS.ACK.KV_bakeoff.list.1.2.1.1795409558148473515.17";
-        assert_eq!(delivered(old), Some(("list", 17)));
-        let new = b"$JS.ACK.hub.ACCOUNT.KV_bakeoff.list.1.2.1.1795409558148473515.17.x7";
-        assert_eq!(delivered(new), Some(("list", 17)));
+    fn delivered_message_names_its_consumer_and_its_numbers() {
+        let expected = DeliveredMessage {
+            consumer: "list",
+            stream_sequence: 2,
+            consumer_sequence: 3,
+            pending: 17,
+        };
+        let old = b"$JS.ACK.KV_bakeoff.list.1.2.3.1795409558148473515.17";
+        assert_eq!(delivered(old), Some(expected));
+        let new = b"$JS.ACK.hub.ACCOUNT.KV_bakeoff.list.1.2.3.1795409558148473515.17.x7";
+        assert_eq!(delivered(new), Some(expected));
         assert_eq!(delivered(b"inbox.1"), None);
-        assert_eq!(delivered(b"$JS.ACK.KV_bakeoff.list.1.2.1.1795409558148473515.x"), None);
+        assert_eq!(delivered(b"$JS.ACK.KV_bakeoff.list.1.2.3.1795409558148473515.x"), None);
+        assert_eq!(delivered(b"$JS.ACK.KV_bakeoff.list.1.2.3"), None);
     }
 
     #[test]

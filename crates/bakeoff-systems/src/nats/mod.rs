@@ -17,6 +17,7 @@ mod bucket;
 mod greeting;
 pub(crate) mod recipe;
 mod session;
+mod watch_session;
 
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
@@ -25,6 +26,7 @@ use bakeoff_core::study::Workload;
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_engine::EngineError;
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_engine::works::keyed::KeyedState;
@@ -37,6 +39,7 @@ use serde_json::{Value, json};
 use self::bucket::Bucket;
 use self::greeting::{Greeting, connect};
 use self::session::{IN_FLIGHT_MAX, NatsSession};
+use self::watch_session::NatsWatchSession;
 use super::carried_access::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
@@ -77,6 +80,17 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
+/// Watches as ADR-8 and ADR-17 describe them. The bucket keeps one value of each key, so a slow watcher skips values
+/// that are overwritten. An event may come twice.
+const WATCHES: Watches = Watches {
+    form: "ordered push consumer",
+    delivery: Delivery::Latest,
+    guarantees: &[WatchGuarantee::Ordered, WatchGuarantee::Reliable],
+    per_connection_max: 1000, // each is a subscription and a consumer
+    previous: false,
+    prefix: true,
+};
+
 /// Most replicas of a stream.
 const REPLICAS_MAX: u32 = 5;
 
@@ -106,11 +120,16 @@ impl System for Nats {
             clients: Clients { tls_begins: TlsBegins::AfterGreeting, ..Clients::default() },
             lists: Lists::ShortNextToWriters,
             level_words: LEVEL_WORDS,
-            hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
+            hooks: Hooks {
+                carried: Some(CarriedMemory { give, take }),
+                watch: Some(|node| Box::new(NatsWatchSession::new(connect(node)))),
+                ..Hooks::default()
+            },
             announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
+                    watches: Some(WATCHES),
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
                     sound,

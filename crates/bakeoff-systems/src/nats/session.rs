@@ -19,7 +19,7 @@ use bakeoff_wire::nats::{self, Event, Message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::bucket::{self, ApiAnswer};
+use super::bucket::{self, ApiAnswer, DeliveredMessage};
 use super::greeting::{Greeting, GreetingError};
 
 /// Number of the only subscription.
@@ -156,7 +156,7 @@ impl NatsSession {
         };
         match message.subject.strip_prefix(b"_INBOX.") {
             Some(inbox) => parse(std::str::from_utf8(inbox).ok()?, '.'),
-            None => parse(bucket::delivered(message.reply)?.0, '-'),
+            None => parse(bucket::delivered(message.reply)?.consumer, '-'),
         }
     }
 
@@ -387,7 +387,7 @@ impl List {
                 Err(failed) => NextStep::Done(failed),
             };
         }
-        let Some((_, pending)) = bucket::delivered(message.reply) else {
+        let Some(DeliveredMessage { pending, .. }) = bucket::delivered(message.reply) else {
             return NextStep::Done(unexpected());
         };
         let name = bucket::name(message.subject);

@@ -2,6 +2,7 @@
 //!
 //! Not here: the time of it (`bakeoff_trial`).
 
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{Maintenance, MaintenanceOffer, MaintenanceScope};
 
 use super::sql::execute_within;
@@ -16,10 +17,10 @@ pub(super) const OFFERS: &[MaintenanceOffer] = &[
 
 pub(super) fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
-    let command = match operation {
+    let command = match run.operation {
         Maintenance::Checkpoint => "CHECKPOINT",
         Maintenance::Vacuum => "VACUUM",
         operation => return Err(never_offered(node, operation)),

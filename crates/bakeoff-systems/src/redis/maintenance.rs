@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{Maintenance, MaintenanceOffer, MaintenanceScope};
 
 use super::{APPENDFSYNC, ask};
@@ -32,10 +33,10 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
-    let (command, state): (&[u8], _) = match operation {
+    let (command, state): (&[u8], _) = match run.operation {
         Maintenance::RewriteLog => {
             (b"BGREWRITEAOF", ["aof_rewrite_in_progress", "aof_last_bgrewrite_status"])
         }

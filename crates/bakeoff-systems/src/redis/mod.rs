@@ -7,6 +7,9 @@
 //! study can add a log with a sync policy (`appendfsync`). Replication follows the acknowledgement, unless the study
 //! makes writes wait for replicas (`wait`).
 //!
+//! Watchers need keyspace notifications, which are off by default and make each write publish a message. A study
+//! switches them on (`notifications`).
+//!
 //! Clients connect only to the primary, because replicas neither accept nor forward writes. No replica is promoted
 //! automatically; that would need Sentinel or a cluster.
 //!
@@ -15,6 +18,7 @@
 mod maintenance;
 pub(crate) mod recipe;
 mod session;
+mod watch_session;
 
 use std::net::SocketAddr;
 
@@ -24,6 +28,7 @@ use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, PRODUCT, ReadConsistency,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
@@ -35,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::session::{RedisSession, sign_in};
+use self::watch_session::RedisWatchSession;
 use super::carried_access::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
@@ -54,6 +60,10 @@ const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
 
 const APPENDFSYNC: &str = "appendfsync";
 const WAIT: &str = "wait";
+const NOTIFICATIONS: &str = "notifications";
+
+/// Notifications by key (`K`) for writes of strings (`$`), deletes (`g`) and expired keys (`x`).
+const NOTIFIED_EVENTS: &str = "K$gx";
 
 /// Level characters of `redisLog`. `#` is a warning, the highest level.
 const LEVEL_WORDS: &[LevelWord] =
@@ -76,7 +86,24 @@ const OPTIONS: &[KindOption] = &[
         meaning: "nodes that must have a write in memory before it is acknowledged (`WAIT`), of more \
                   than one; only the primary when absent",
     },
+    KindOption {
+        name: NOTIFICATIONS,
+        form: OptionForm::Word(&["on", "off"]),
+        meaning: "whether the server publishes each change of a key (`notify-keyspace-events`), which watchers \
+                  need; off when absent",
+    },
 ];
+
+/// Watches as the documentation of keyspace notifications describes them: published once, and lost by a client that is
+/// not connected. A watcher has a connection of its own, because a connection receives each notification only once.
+const WATCHES: Watches = Watches {
+    form: "notification, then a read",
+    delivery: Delivery::Latest,
+    guarantees: &[WatchGuarantee::Ordered],
+    per_connection_max: 1,
+    previous: false,
+    prefix: true,
+};
 
 /// Replicas of a primary that bakeoff started.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
@@ -117,6 +144,7 @@ impl System for Redis {
             hooks: Hooks {
                 carried: Some(CarriedMemory { give, take }),
                 maintain: Some(maintenance::maintain),
+                watch: Some(|node| Box::new(RedisWatchSession::new(node.memory.get::<Login>()))),
                 ..Hooks::default()
             },
             unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
@@ -126,7 +154,9 @@ impl System for Redis {
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
                     maintenance: maintenance::OFFERS,
+                    watches: Some(WATCHES),
                     sound,
+                    lacks,
                     nodes_max: 5,
                     value_size_max: 32 << 20, // Redis accepts 512 MiB; bakeoff's sessions accept 64 MiB
                     in_flight_max: 1000,      // Redis does not limit a pipeline
@@ -249,7 +279,7 @@ impl System for Redis {
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     let set = |name| option(system, name).is_some();
-    if !system.is_started() && (set(PRODUCT) || set(APPENDFSYNC) || set(WAIT)) {
+    if !system.is_started() && OPTIONS.iter().any(|option| set(option.name)) {
         return wrong(
             "bakeoff cannot configure a server that it did not start",
             "leave `options` out, or `endpoints`",
@@ -259,6 +289,14 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
         return wrong("there is no replica to wait for", "leave `wait` out, or write `nodes: 3`");
     }
     Ok(())
+}
+
+/// Returns why a system cannot do an operation: its watchers need notifications. Those of a server that bakeoff did not
+/// start are checked by the session.
+fn lacks(system: &study::System, operation: Operation) -> Option<String> {
+    let is_off = system.is_started() && option(system, NOTIFICATIONS) != Some("on");
+    (operation == Operation::Watch && is_off)
+        .then(|| format!("it publishes no changes without `options: {{{NOTIFICATIONS}: on}}`"))
 }
 
 /// Returns the guarantees under these options.
@@ -315,6 +353,9 @@ fn config(context: &DescribeContext<'_>, at: SocketAddr, primary: Option<SocketA
     if let Some(sync) = context.option(APPENDFSYNC) {
         text.push_str(&format!("appendonly yes\nappendfsync {sync}\n"));
     }
+    if context.option(NOTIFICATIONS) == Some("on") {
+        text.push_str(&format!("notify-keyspace-events {NOTIFIED_EVENTS}\n"));
+    }
     if context.system.nodes > 1 {
         text.push_str("repl-diskless-sync-delay 0\n");
     }
@@ -341,6 +382,9 @@ fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     if let Some(sync) = context.option(APPENDFSYNC) {
         settings.push(setting("appendonly", "yes", ASKED));
         settings.push(setting("appendfsync", sync, ASKED));
+    }
+    if context.option(NOTIFICATIONS) == Some("on") {
+        settings.push(setting("notify-keyspace-events", NOTIFIED_EVENTS, ASKED));
     }
     if context.system.nodes > 1 {
         settings.push(setting(
@@ -416,7 +460,9 @@ fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
 fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
     match reply {
         Reply::Bulk(text) | Reply::Status(text) | Reply::Error(text) => strings.push(text.to_vec()),
-        Reply::Array(replies) => replies.for_each(|reply| gather(reply, strings)),
+        Reply::Array(replies) | Reply::Push(replies) => {
+            replies.for_each(|reply| gather(reply, strings));
+        }
         Reply::Integer(number) => strings.push(number.to_string().into_bytes()),
         Reply::Nil => {}
     }
@@ -470,8 +516,20 @@ mod tests {
     }
 
     #[test]
+    fn watchers_need_notifications() {
+        let lacking = |options: &[(&str, &str)], operation| {
+            lacks(&crate::testing::study_system("redis", 1, options), operation)
+        };
+        let why = lacking(&[], Operation::Watch).expect("it is off by default");
+        assert_eq!(why, "it publishes no changes without `options: {notifications: on}`");
+        assert!(lacking(&[(NOTIFICATIONS, "off")], Operation::Watch).is_some());
+        assert_eq!(lacking(&[(NOTIFICATIONS, "on")], Operation::Watch), None);
+        assert_eq!(lacking(&[], Operation::Put), None);
+    }
+
+    #[test]
     fn node_on_the_network_answers_other_machines() {
-        let system = crate::testing::study_system("redis", 2, &[]);
+        let system = crate::testing::study_system("redis", 2, &[(NOTIFICATIONS, "on")]);
         let printed = |address: [u8; 4]| {
             let location = Location { address: address.into(), ..Location::HERE };
             let of = DescribeContext {
@@ -490,10 +548,15 @@ mod tests {
         };
         let (own, settings) = printed([127, 0, 0, 2]);
         assert!(own.starts_with("bind 127.0.0.2\nport 7002\n"), "{own}");
-        assert!(!own.contains("protected-mode") && settings == ["repl-diskless-sync-delay"]);
+        assert!(own.contains("\nnotify-keyspace-events K$gx\n"), "{own}");
+        assert!(!own.contains("protected-mode"), "{own}");
+        assert_eq!(settings, ["notify-keyspace-events", "repl-diskless-sync-delay"]);
         let (open, settings) = printed([198, 18, 0, 1]);
         assert!(open.starts_with("bind 198.18.0.1\nport 7002\nprotected-mode no\n"), "{open}");
         assert!(open.ends_with("replicaof 198.18.0.1 7001\n"), "{open}");
-        assert_eq!(settings, ["protected-mode", "repl-diskless-sync-delay"]);
+        assert_eq!(
+            settings,
+            ["protected-mode", "notify-keyspace-events", "repl-diskless-sync-delay"]
+        );
     }
 }

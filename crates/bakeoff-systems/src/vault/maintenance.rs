@@ -2,6 +2,7 @@
 //!
 //! Not here: the time of it (`bakeoff_trial`).
 
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{Maintenance, MaintenanceOffer, MaintenanceScope};
 use serde_json::Value;
 
@@ -26,13 +27,13 @@ pub(super) const OFFERS: &[MaintenanceOffer] = &[
 
 pub(crate) fn maintain(
     node: &Access,
-    operation: Maintenance,
+    run: &MaintenanceRun,
     patience: Patience<'_>,
 ) -> Result<String, SystemError> {
     let token = token(node)?;
     let headers = &[(TOKEN_HEADER, token.as_str())];
     let asked = Question { headers, patience, ..Question::default() };
-    match operation {
+    match run.operation {
         Maintenance::Rotate => {
             let before = key_term(node, &asked)?;
             let rotate = Question { method: "POST", target: "/v1/sys/rotate", ..asked };

@@ -8,12 +8,14 @@
 pub(crate) mod recipe;
 mod session;
 mod tree;
+mod watch_session;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{
     self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
+use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::KeyedState;
@@ -23,6 +25,7 @@ use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
 
 use self::session::ZooKeeperSession;
+use self::watch_session::ZooKeeperWatchSession;
 use super::declaration::{ConnectionLimit, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
@@ -73,6 +76,16 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
+/// Persistent watches, and a read after each event. An event has no value, so the reader skips versions.
+const WATCHES: Watches = Watches {
+    form: "notification and read",
+    delivery: Delivery::Latest,
+    guarantees: &[WatchGuarantee::Ordered, WatchGuarantee::Reliable],
+    per_connection_max: 1, // a server keeps one watch a path and connection
+    previous: false,
+    prefix: true,
+};
+
 const INIT_LIMIT: &str = "10"; // as in ZooKeeper's sample configuration
 const SYNC_LIMIT: &str = "5"; // as in ZooKeeper's sample configuration
 
@@ -90,12 +103,17 @@ impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
-            hooks: Hooks { connection_limit: Some(connection_limit), ..Hooks::default() },
+            hooks: Hooks {
+                connection_limit: Some(connection_limit),
+                watch: Some(|node| Box::new(ZooKeeperWatchSession::new(node))),
+                ..Hooks::default()
+            },
             unsafe_settings: &[("zookeeper.forceSync", &["no"])],
             announces: true,
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,
+                    watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     nodes_max: 9,

@@ -27,7 +27,7 @@ use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Stat};
 use crate::{Access, Login};
 
 /// Timeout that clients request. Servers grant it at their default tick.
-const SESSION_TIMEOUT_MS: u32 = 30_000;
+pub(super) const SESSION_TIMEOUT_MS: u32 = 30_000;
 /// Largest accepted reply: the protocol's own limit. ZooKeeper's clients accept 1 MiB unless `jute.maxbuffer` is
 /// larger, but servers send lists of any size.
 const REPLY_MAX: usize = i32::MAX as usize;
@@ -203,7 +203,7 @@ impl KvSession for ZooKeeperSession {
             let (result, zxid) = match event {
                 Event::Reply { result, zxid, .. } => (result, zxid.cast_unsigned()),
                 Event::Connected { timeout_ms: granted, .. } => return *timeout_ms = granted,
-                Event::Expired | Event::Pong => return,
+                Event::Expired | Event::Pong | Event::Watched { .. } => return,
             };
             *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
             let Some((tag, step)) = steps.pop_front() else { return };

@@ -20,7 +20,7 @@ const BATCH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Content of the nodes that bakeoff creates. A top node without it belongs to the user and stays.
-const MADE_BY: &str = "made by bakeoff";
+pub(super) const MADE_BY: &str = "made by bakeoff";
 
 /// Names of a node's children or its content; empty for other requests.
 type Answer = Result<Vec<String>, ErrorCode>;
@@ -144,7 +144,7 @@ fn ask(node: &Access, requests: &[Request<'_>]) -> Result<Vec<Answer>, SystemErr
                         _ => Vec::new(),
                     }));
                 }
-                Event::Expired | Event::Pong => {}
+                Event::Expired | Event::Pong | Event::Watched { .. } => {}
             })?;
             if connected {
                 for request in self.requests {

@@ -24,7 +24,8 @@ use bakeoff_core::measurement::DueTimes;
 use bakeoff_core::plan;
 use bakeoff_core::record::{Check, FaultHit, Injection};
 use bakeoff_core::study::fault::{
-    DiskBreak, Isolation, MaintenanceRun, NodeKill, NodeStop, Partition, Pause, Restart,
+    DiskBreak, Isolation, NodeKill, NodeStop, Partition, Pause, Restart, WatcherDrop,
+    WatcherSilence,
 };
 use bakeoff_core::study::{Fault, FaultAction, FaultNode, Maintenance};
 use bakeoff_core::trial_samples::PhaseName;
@@ -38,6 +39,8 @@ use super::load::{LoadDriver, is_over};
 use super::{Combination, TrialEnd, TrialRunner};
 use crate::cluster::{RECOVERED_WITHIN, ReadyCluster};
 use crate::event::Event;
+use bakeoff_engine::watch::WatchDisturbance;
+use bakeoff_fleet::generators::all_generators::Generators;
 
 /// Interval between checks whether the load still runs.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
@@ -111,7 +114,9 @@ impl TrialRunner<'_, '_> {
         let interrupted = self.context.interrupted;
         let network = self.context.fleet.placed().and_then(|machines| machines.network());
         let (at, part) = (fault.at, None);
-        let injector = &Injector { fault, at, cluster, part, begun, network, over, interrupted };
+        let generators = driven.generators;
+        let injector =
+            &Injector { fault, at, cluster, part, begun, network, generators, over, interrupted };
         let (driven, hits) = std::thread::scope(|scope| {
             let injecting = scope.spawn(|| injector.run_all(steps));
             let driven = self.drive_stage(driven, stage, load.arrivals, &mut |measures| {
@@ -171,6 +176,7 @@ struct Injector<'a> {
     begun: &'a OnceLock<Instant>,
     /// Network of the nodes, if each has its own.
     network: Option<&'a Network>,
+    generators: &'a Generators<'a>,
     /// True once the load has ended.
     over: &'a AtomicBool,
     interrupted: &'a AtomicBool,
@@ -266,21 +272,51 @@ impl Injector<'_> {
                     self.break_and_heal(&[*process], since, hits, Duration::ZERO, stop, start)?;
                 }
             }
-            FaultAction::Run(MaintenanceRun { operation, every, times }) => {
-                for number in 0..times {
-                    self.wait_until(at + every * number)?;
-                    match operation {
+            FaultAction::Run(ref run) => {
+                for number in 0..run.times {
+                    self.wait_until(at + run.every * number)?;
+                    match run.operation {
                         Maintenance::ChangeRoutes => self.change_routes(since, hits)?,
-                        _ => self.maintain(operation, &self.targets()?, since, hits)?,
+                        _ => self.maintain(run, &self.targets()?, since, hits)?,
                     }
                 }
                 return Ok(());
+            }
+            FaultAction::Drop(WatcherDrop { share }) => {
+                return self.disturb_watchers(WatchDisturbance::drop(share), since, hits);
+            }
+            FaultAction::Silence(WatcherSilence { share, lasts }) => {
+                let silence = WatchDisturbance::silence(share, lasts);
+                return self.disturb_watchers(silence, since, hits);
             }
             // Each fault of a sequence has an injector.
             FaultAction::Sequence(_) => {}
         }
         self.open(None);
         Ok(())
+    }
+
+    /// Disturbs the watchers of the load, and waits until they go on.
+    fn disturb_watchers(
+        &self,
+        disturbance: WatchDisturbance,
+        since: impl Fn(Instant) -> f64,
+        hits: &mut Vec<FaultHit>,
+    ) -> Result<(), NotInjected> {
+        let began = clock::now();
+        let disturbed = self.generators.disturb_watchers(disturbance);
+        let proof = disturbed.map_err(|why| NotInjected::impossible(why.to_string()))?;
+        let mut hit = FaultHit {
+            nodes: vec!["watchers".to_owned()],
+            from: since(began),
+            seen: Some(since(clock::now())),
+            proof: vec![proof],
+            ..FaultHit::default()
+        };
+        let waited = self.wait_until(began + disturbance.lasts);
+        hit.to = waited.is_ok().then(|| since(clock::now()));
+        hits.push(hit);
+        waited
     }
 
     /// Opens started nodes, as an operator would: a secret store starts sealed. Ends at `until` or with the load.

@@ -10,6 +10,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::check::causes::with_hint;
 use bakeoff_core::check::machine::generators_together;
+use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{DueTimes, Measurement, StepSeries};
 use bakeoff_core::plan;
 use bakeoff_core::record::{GeneratorPart, StageRecord};
@@ -76,7 +77,7 @@ fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
     workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
 }
 
-impl TrialRunner<'_, '_> {
+impl<'a> TrialRunner<'a, '_> {
     /// Drives the load: its stages, or the tries of a search. Completed ones are in the record even after a failure.
     pub(super) fn drive(&mut self, driven: &LoadDriver<'_>) -> Result<(), TrialEnd> {
         match &self.of.load.find {
@@ -91,7 +92,11 @@ impl TrialRunner<'_, '_> {
         let Combination { trial, load, .. } = self.of;
         let mut stages = Vec::new();
         for stage in plan::stages(load, &trial.system) {
-            let stage = self.stage(driven, &stage, load.arrivals)?;
+            let alone = self.writes_alone(driven, &stage, load.arrivals)?;
+            let mut stage = self.stage(driven, &stage, load.arrivals)?;
+            if let Some(watch) = &mut stage.measurement.watch {
+                watch.alone = alone;
+            }
             let over = is_over(&stage);
             stages.push(stage);
             if over {
@@ -174,6 +179,78 @@ impl TrialRunner<'_, '_> {
         Ok(driven)
     }
 
+    /// Drives a stage without its workload's watchers, and returns the response times of its writes. Empty if the workload
+    /// has no watchers.
+    fn writes_alone(
+        &mut self,
+        driven: &LoadDriver<'_>,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+    ) -> Result<Latencies, TrialEnd> {
+        let mut alone = Latencies::default();
+        if self.of.workload.watchers.is_none() {
+            return Ok(alone);
+        }
+        let unwatched = Workload { watchers: None, ..self.of.workload.clone() };
+        self.reporter.report(&Event::LoadStarted { clients: stage.clients });
+        let interrupted = self.context.interrupted;
+        let total = driven.generators.stage(
+            &self.request(driven, &unwatched, *stage, arrivals),
+            StageCallbacks {
+                stop: &|| interrupted.load(Ordering::Relaxed),
+                progress: &mut |_| {},
+                begun: &mut |_| {},
+            },
+        )?;
+        self.next_ticket = total.next_ticket;
+        for (operation, figures) in &total.measurement.operations {
+            let operation = Operation::ALL.iter().find(|one| one.name() == operation);
+            if operation.is_some_and(|operation| operation.writes()) {
+                alone.merge(&figures.response);
+            }
+        }
+        Ok(alone)
+    }
+
+    /// Returns the request for a stage of this trial's load with `workload`, without a receiver of its times.
+    fn request<'r>(
+        &self,
+        driven: &LoadDriver<'r>,
+        workload: &'r Workload,
+        stage: plan::Stage,
+        arrivals: Arrivals,
+    ) -> StageRequest<'r>
+    where
+        'a: 'r,
+    {
+        let Combination { contender, trial, load, .. } = self.of;
+        let (nodes, reads_to, requests) = match driven.to {
+            Destination::Nodes(nodes) => {
+                let (writes, reads) = nodes.writes_and_reads();
+                (writes, reads, None)
+            }
+            Destination::Requests(requests) => (&[][..], None, Some(requests)),
+        };
+        StageRequest {
+            to: StageTarget {
+                system: contender.system,
+                nodes,
+                resumed: load.tls_resumption,
+                threads: self.context.threads,
+            },
+            reads_to,
+            requests,
+            workload,
+            load,
+            stage,
+            arrivals,
+            first_ticket: self.next_ticket,
+            seed: trial.seed,
+            reading: self.of.reading(),
+            moments: None,
+        }
+    }
+
     /// Drives one stage of a load, and calls `measures` with the time at which measuring begins. Also returns each
     /// generator's part.
     pub(super) fn drive_stage(
@@ -183,35 +260,14 @@ impl TrialRunner<'_, '_> {
         arrivals: Arrivals,
         measures: &mut dyn FnMut(Instant),
     ) -> Result<(StageRecord, Vec<GeneratorPart>), TrialEnd> {
-        let Combination { contender, trial, workload, load } = self.of;
+        let (workload, load) = (self.of.workload, self.of.load);
         let LoadDriver { to, generators } = *driven;
         let clients = stage.clients;
         let began = self.sampling.seconds();
         let moments = self.sampling.moments();
-        let (writes, reads, requests) = match to {
-            Destination::Nodes(nodes) => {
-                let (writes, reads) = nodes.writes_and_reads();
-                (writes, reads, None)
-            }
-            Destination::Requests(requests) => (&[][..], None, Some(requests)),
-        };
         let ask = StageRequest {
-            to: StageTarget {
-                system: contender.system,
-                nodes: writes,
-                resumed: load.tls_resumption,
-                threads: self.context.threads,
-            },
-            reads_to: reads,
-            requests,
-            workload,
-            load,
-            stage: *stage,
-            arrivals,
-            first_ticket: self.next_ticket,
-            seed: trial.seed,
-            reading: self.of.reading(),
             moments: Some(moments.clone()),
+            ..self.request(driven, workload, *stage, arrivals)
         };
         self.reporter.report(&Event::LoadStarted { clients });
         let (reporter, sampling) = (&mut *self.reporter, &self.sampling);

@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
         }
     })
     .ok();
-    etcd::read_watch(input, |_| {}).ok();
+    etcd::read_watch(input, |_, _| {}).ok();
     etcd::read_members(input).ok();
     etcd::read_status(input).ok();
     etcd::read_revision(input).ok();

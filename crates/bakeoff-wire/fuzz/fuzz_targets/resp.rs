@@ -11,14 +11,16 @@ use libfuzzer_sys::fuzz_target;
 
 /// Visits all parts of an array, which must be readable.
 fn walk(reply: &Reply<'_>) {
-    if let Reply::Array(replies) = reply {
+    if let Reply::Array(replies) | Reply::Push(replies) = reply {
         assert_eq!(replies.len(), replies.clone().count());
         replies.clone().for_each(|reply| walk(&reply));
     }
 }
 
-fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
-    let mut session = Session::default();
+fn outcome<'a>(
+    mut session: Session,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<String>, bool) {
     let mut out = Vec::new();
     for words in requests::RESP {
         let _ = session.request(words, &mut out);
@@ -39,6 +41,8 @@ fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
 
 fuzz_target!(|input: &[u8]| {
     // An array's text includes the bytes after it, which differ between pieces, so only the end is compared.
-    let (whole, cut) = (outcome([input].into_iter()), outcome(cuts::cuts(input)));
-    assert_eq!((whole.0.len(), whole.1), (cut.0.len(), cut.1));
+    for new in [Session::default, Session::version_3] {
+        let (whole, cut) = (outcome(new(), [input].into_iter()), outcome(new(), cuts::cuts(input)));
+        assert_eq!((whole.0.len(), whole.1), (cut.0.len(), cut.1));
+    }
 });

@@ -1,5 +1,6 @@
 //! Feeds the decoder a ZooKeeper server's answers to the requests of the transcripts, whole and in pieces. The
-//! requests are sent after the first 41 bytes, normally the reply to the connection request.
+//! requests are sent after the first 41 bytes, normally the reply to the connection request. One for a watch precedes
+//! their last one, which ends the session.
 #![no_main]
 
 #[path = "../../tests/transcripts/requests.rs"]
@@ -7,7 +8,7 @@
 mod requests;
 mod cuts;
 
-use bakeoff_wire::zookeeper::{Event, Reply, Session};
+use bakeoff_wire::zookeeper::{Event, Reply, Request, Session, WatchMode};
 use libfuzzer_sys::fuzz_target;
 
 fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
@@ -27,7 +28,10 @@ fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Str
     if session.receive(first, &mut out, &mut on).is_err() {
         return (seen, false);
     }
-    for request in requests::zookeeper() {
+    let mut requests = requests::zookeeper();
+    let watch = Request::AddWatch { path: "/bakeoff", mode: WatchMode::PersistentRecursive };
+    requests.insert(requests.len().saturating_sub(1), Some(watch));
+    for request in requests {
         match request {
             Some(request) => _ = session.request(request, &mut out),
             None => session.ping(&mut out),

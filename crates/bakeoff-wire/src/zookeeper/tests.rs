@@ -104,6 +104,10 @@ fn requests_are_encoded_as_the_server_expects() {
     );
     check_request(Request::GetChildren { path }, "00000008 00000002 2f61 00");
     check_request(Request::Sync { path }, "00000009 00000002 2f61");
+    for (mode, number) in [(WatchMode::Persistent, 0), (WatchMode::PersistentRecursive, 1)] {
+        let expected = format!("0000006a 00000002 2f61 {number:08x}");
+        check_request(Request::AddWatch { path, mode }, &expected);
+    }
     check_request(Request::Close, "fffffff5");
 }
 
@@ -143,8 +147,79 @@ fn replies_are_decoded_by_their_request() {
             "00000003 0000000000000006 ffffff9b",
             "00000004 0000000000000007 00000000",
         ],
-        Ok(&["1 Created(\"/a\")", "Pong", "2 [\"a\", \"bc\"]", "3 NoNode (-101)", "4 Closed"]),
+        Ok(&[
+            "1 Created(\"/a\")",
+            "Pong",
+            "Watched { change: Data, state: 3, path: \"/\", zxid: None }",
+            "2 [\"a\", \"bc\"]",
+            "3 NoNode (-101)",
+            "4 Closed",
+        ]),
     );
+}
+
+/// Returns a connected session that has requested a watch.
+fn with_watch() -> Session {
+    let mut session = Session::new(10_000);
+    receive(&mut session, &frames(&[CONNECTED])).unwrap();
+    let mode = WatchMode::PersistentRecursive;
+    session.request(Request::AddWatch { path: "/a", mode }, &mut Vec::new()).unwrap();
+    session
+}
+
+/// Start of a reply to request 1, and of an event without a zxid.
+const REPLY: &str = "00000001 0000000000000005 00000000";
+const EVENT: &str = "ffffffff ffffffffffffffff 00000000";
+
+#[test]
+fn events_name_the_change_the_node_and_the_transaction() {
+    let mut session = with_watch();
+    assert_eq!(
+        receive(&mut session, &frames(&[&format!("{REPLY} 00000000")])).unwrap(),
+        ["1 Watching"]
+    );
+    for (number, change) in [
+        (1, "Created"),
+        (2, "Deleted"),
+        (3, "Data"),
+        (4, "Children"),
+        (7, "Other(7)"),
+        (-1, "Other(-1)"),
+    ] {
+        for (zxid, seen) in [("ffffffffffffffff", "None"), ("0000000100000009", "Some(4294967305)")]
+        {
+            let event = format!("ffffffff {zxid} 00000000 {number:08x} 00000003 00000002 2f61");
+            let expected =
+                format!("Watched {{ change: {change}, state: 3, path: \"/a\", zxid: {seen} }}");
+            assert_eq!(receive(&mut session, &frames(&[&event])).unwrap(), [expected]);
+        }
+    }
+    assert_eq!(session.in_flight(), 0);
+}
+
+#[test]
+fn malformed_events_and_watches_are_errors() {
+    for (frame, expected) in [
+        (format!("{REPLY} ffffff99"), "a watch was added with BadVersion (-103)"),
+        (REPLY.to_owned(), "a truncated reply"),
+        (format!("{EVENT} 00000003 00000003"), "a truncated reply"),
+        (format!("{EVENT} 00000003 00000003 00000002 2f"), "a truncated reply"),
+        (format!("{EVENT} 00000003 00000003 00000001 ff"), "text that is not UTF-8"),
+        (format!("{EVENT} 00000003 00000003 00000001 2f 00"), "a reply that is 1 bytes too long"),
+    ] {
+        let error = receive(&mut with_watch(), &frames(&[&frame])).unwrap_err();
+        assert_eq!(error.what, format!("zookeeper: {expected}"));
+    }
+}
+
+#[test]
+fn only_requested_events_come_without_limit() {
+    let path = "2f".repeat(1000);
+    let event = format!("{EVENT} 00000003 00000003 000003e8 {path}");
+    let events = frames(&[&event]).repeat(2000);
+    assert_eq!(receive(&mut with_watch(), &events).unwrap().len(), 2000);
+    let error = receive(&mut with_requests(), &events).unwrap_err();
+    assert_eq!(error.what, "zookeeper: more than 1 MiB of notifications without an answer");
 }
 
 #[test]
@@ -213,7 +288,7 @@ proptest! {
     #[test]
     fn any_split_of_any_input_gives_the_same_events(
         replies in proptest::collection::vec(
-            (0i32..6, any::<bool>(), proptest::collection::vec(0u8..4, 0..40)), 0..8),
+            (-1i32..6, any::<bool>(), proptest::collection::vec(0u8..4, 0..40)), 0..8),
         size in 1usize..50,
     ) {
         let mut input = Vec::new();

@@ -139,6 +139,7 @@ fn zookeeper_event(event: Event<'_>) -> String {
         Event::Connected { timeout_ms, .. } => return format!("connected for {timeout_ms} ms"),
         Event::Expired => return "expired".into(),
         Event::Pong => return "pong".into(),
+        Event::Watched { change, path, .. } => return format!("{change:?} {path}"),
         Event::Reply { xid, result, .. } => (xid.number(), result),
     };
     match result {
@@ -538,7 +539,7 @@ fn resp_reply(reply: resp::Reply<'_>) -> String {
         Reply::Integer(number) => number.to_string(),
         Reply::Bulk(bytes) => format!("`{}`", text(bytes)),
         Reply::Nil => "nil".into(),
-        Reply::Array(replies) => {
+        Reply::Array(replies) | Reply::Push(replies) => {
             format!("[{}]", replies.map(resp_reply).collect::<Vec<_>>().join(", "))
         }
     }

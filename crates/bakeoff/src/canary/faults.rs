@@ -75,6 +75,24 @@ pub(crate) struct Faults {
     pub(crate) hold: u64,
     /// Time after which the process ends itself.
     pub(crate) die_after: Option<Duration>,
+    /// Share of events that their watcher never receives.
+    pub(crate) lose_event: f64,
+    /// Share of events that their watcher receives twice.
+    pub(crate) repeat_event: f64,
+    /// Share of events that their watcher receives after the next one.
+    pub(crate) swap_events: f64,
+    /// Share of events that are followed by one of a key or value that nothing wrote.
+    pub(crate) foreign_event: f64,
+    /// Delay of each event. That is honest.
+    pub(crate) late_event: Duration,
+    /// Share of resumed watchers that never receive their next event.
+    pub(crate) skip_on_resume: f64,
+    /// Share of reports of progress that run ahead of the writes.
+    pub(crate) early_bookmark: f64,
+    /// Share of watchers that continue after a gap in the history without a report.
+    pub(crate) stale_after_compaction: f64,
+    /// Time between two ends of all watchers' connections; zero for none. That is honest.
+    pub(crate) drop_watchers: Duration,
 }
 
 /// Outcome chosen for a request.
@@ -92,13 +110,18 @@ pub(super) enum Fate {
     Refuse,
     Error,
     Garbage,
+    LoseEvent,
+    RepeatEvent,
+    SwapEvents,
+    ForeignEvent,
 }
 
-/// Kind of a request, which decides the faults that apply.
+/// Kind of a request or message, which decides the faults that apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
     Write,
+    Event,
 }
 
 /// Number of injected faults of each kind.
@@ -126,6 +149,19 @@ pub(super) struct Tally {
     pub(super) stalls: u64,
     /// Measured duration of the stalls.
     pub(super) stalled_ns: u64,
+    pub(super) events_lost: u64,
+    pub(super) events_repeated: u64,
+    /// Events that were sent after the next one.
+    pub(super) events_swapped: u64,
+    pub(super) events_foreign: u64,
+    /// Resumed watchers that missed an event.
+    pub(super) resumes_skipped: u64,
+    /// Reports of progress that ran ahead.
+    pub(super) bookmarks_early: u64,
+    /// Gaps in the history that were not reported.
+    pub(super) gaps_hidden: u64,
+    /// Times that all watchers' connections were ended, which is honest.
+    pub(super) watchers_dropped: u64,
 }
 
 impl Faults {
@@ -154,12 +190,23 @@ impl Faults {
                 (Fate::Honest, 0.0),
                 (Fate::Honest, 0.0),
             ],
+            Kind::Event => [
+                (Fate::LoseEvent, self.lose_event),
+                (Fate::RepeatEvent, self.repeat_event),
+                (Fate::SwapEvents, self.swap_events),
+                (Fate::ForeignEvent, self.foreign_event),
+                (Fate::Honest, 0.0),
+                (Fate::Honest, 0.0),
+                (Fate::Honest, 0.0),
+                (Fate::Honest, 0.0),
+            ],
         }
     }
 
     /// Rejects shares that add up to more than 1.
     pub(super) fn check(&self) -> Result<(), TooManyFaults> {
-        for (kind, name) in [(Kind::Read, "reads"), (Kind::Write, "writes")] {
+        let kinds = [(Kind::Read, "reads"), (Kind::Write, "writes"), (Kind::Event, "events")];
+        for (kind, name) in kinds {
             let sum = self.shares(kind).iter().map(|(_, share)| share).sum::<f64>();
             if sum > 1.0 + 1e-9 {
                 return Err(TooManyFaults { name, sum });
@@ -173,7 +220,7 @@ impl Faults {
 #[derive(Debug, thiserror::Error)]
 #[error("the fault shares of {name} add up to {:.1} %, more than 100 %", sum * 100.0)]
 pub(crate) struct TooManyFaults {
-    /// `reads` or `writes`.
+    /// `reads`, `writes` or `events`.
     name: &'static str,
     sum: f64,
 }
@@ -191,9 +238,10 @@ impl Faults {
 
 pub(super) struct Dice {
     random: Xoshiro256PlusPlus,
-    /// Upper ends of the fates' intervals in [0, 1), for reads and writes.
+    /// Upper ends of the fates' intervals in [0, 1), for reads, writes and events.
     read: Vec<(Fate, f64)>,
     write: Vec<(Fate, f64)>,
+    event: Vec<(Fate, f64)>,
     delay_share: f64,
     complain: f64,
 }
@@ -214,6 +262,7 @@ impl Dice {
             random: Xoshiro256PlusPlus::seed_from_u64(faults.seed),
             read: ends(Kind::Read),
             write: ends(Kind::Write),
+            event: ends(Kind::Event),
             delay_share: if faults.delay.is_zero() { 0.0 } else { faults.delay_share },
             complain: faults.complain,
         }
@@ -223,6 +272,7 @@ impl Dice {
         let ends = match kind {
             Kind::Read => &self.read,
             Kind::Write => &self.write,
+            Kind::Event => &self.event,
         };
         if ends.is_empty() {
             return Fate::Honest;
@@ -232,11 +282,16 @@ impl Dice {
     }
 
     pub(super) fn delays(&mut self) -> bool {
-        self.delay_share > 0.0 && self.random.random::<f64>() < self.delay_share
+        self.falls(self.delay_share)
     }
 
     pub(super) fn complains(&mut self) -> bool {
-        self.complain > 0.0 && self.random.random::<f64>() < self.complain
+        self.falls(self.complain)
+    }
+
+    /// Returns true in this share of the calls.
+    pub(super) fn falls(&mut self, share: f64) -> bool {
+        share > 0.0 && self.random.random::<f64>() < share
     }
 
     /// Changes one byte of a non-empty value.

@@ -1,9 +1,11 @@
 //! Parses requests and writes answers of HTTP/1.1, as far as the canary needs it. Has no sockets.
 //!
-//! Not here: the client side (`bakeoff_wire::http1`).
+//! Not here: the client side (`bakeoff_wire::http1`), frames of watches (`bakeoff_wire::canary`).
 
 use std::borrow::Cow;
 use std::io::Write;
+
+use bakeoff_wire::canary;
 
 /// Maximum bytes of a request line and its headers; more is answered with 431.
 pub(super) const HEAD_MAX: usize = 16 << 10;
@@ -39,6 +41,8 @@ pub(super) struct Head<'a> {
     pub(super) keep_alive: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub(super) expects_continue: bool,
+    /// True if the client asks for watches on this connection.
+    pub(super) upgrades: bool,
 }
 
 /// Status of an answer.
@@ -53,6 +57,7 @@ pub(super) enum Status {
     LengthRequired,
     ContentTooLarge,
     HeadersTooLarge,
+    UpgradeRequired,
     InternalError,
     Unavailable,
 }
@@ -83,7 +88,7 @@ pub(super) fn parse(bytes: &[u8]) -> ParseResult<'_> {
         return ParseResult::Bad(Status::BadRequest);
     };
     let mut keep_alive = request.version == Some(1);
-    let mut expects_continue = false;
+    let (mut expects_continue, mut upgrades) = (false, false);
     let mut body_length = None;
     for header in request.headers.iter() {
         let value = header.value;
@@ -102,6 +107,8 @@ pub(super) fn parse(bytes: &[u8]) -> ParseResult<'_> {
             keep_alive = (keep_alive || has(b"keep-alive")) && !has(b"close");
         } else if header.name.eq_ignore_ascii_case("expect") {
             expects_continue = value.eq_ignore_ascii_case(b"100-continue");
+        } else if header.name.eq_ignore_ascii_case("upgrade") {
+            upgrades = value.eq_ignore_ascii_case(canary::PROTOCOL.as_bytes());
         }
     }
     let body_length = body_length.unwrap_or(0);
@@ -120,7 +127,15 @@ pub(super) fn parse(bytes: &[u8]) -> ParseResult<'_> {
         body_length,
         keep_alive,
         expects_continue,
+        upgrades,
     })
+}
+
+/// Appends the answer that makes a connection one of watchers.
+pub(super) fn switch_protocols(out: &mut Vec<u8>) {
+    out.extend(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ");
+    out.extend(canary::PROTOCOL.as_bytes());
+    out.extend(b"\r\n\r\n");
 }
 
 /// Parses digits only: `+5` is a number, but not a valid Content-Length.
@@ -163,6 +178,9 @@ pub(super) fn answer(out: &mut Vec<u8>, status: Status, body: &[u8], keep_alive:
     if status == Status::MethodNotAllowed {
         out.extend(b"Allow: GET, PUT, DELETE\r\n");
     }
+    if status == Status::UpgradeRequired {
+        let _ = write!(out, "Upgrade: {}\r\n", canary::PROTOCOL);
+    }
     out.extend(b"\r\n");
     let begins = out.len();
     out.extend(body);
@@ -181,6 +199,7 @@ impl Status {
             Self::LengthRequired => b"HTTP/1.1 411 Length Required\r\n",
             Self::ContentTooLarge => b"HTTP/1.1 413 Content Too Large\r\n",
             Self::HeadersTooLarge => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+            Self::UpgradeRequired => b"HTTP/1.1 426 Upgrade Required\r\n",
             Self::InternalError => b"HTTP/1.1 500 Internal Server Error\r\n",
             Self::Unavailable => b"HTTP/1.1 503 Service Unavailable\r\n",
         }
@@ -221,6 +240,14 @@ mod tests {
         assert!(!kept("GET / HTTP/1.1", "Connection: foo, Close\r\n"));
         assert!(!kept("GET / HTTP/1.0", ""));
         assert!(kept("GET / HTTP/1.0", "Connection: Keep-Alive\r\n"));
+    }
+
+    #[test]
+    fn only_the_protocol_of_watches_upgrades() {
+        let with = |header: &str| head(&format!("GET /watch HTTP/1.1\r\n{header}\r\n")).upgrades;
+        assert!(with("Connection: Upgrade\r\nUpgrade: bakeoff-watch\r\n"));
+        assert!(!with("Connection: Upgrade\r\nUpgrade: websocket\r\n"));
+        assert!(!with(""));
     }
 
     #[test]

@@ -14,22 +14,24 @@
 //! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one per line |
 //! | `GET /health` | 200 once ready, 503 before |
 //! | `GET /stats` | 200 and counters as JSON, including injected faults |
+//! | `GET /watch` with `Upgrade: bakeoff-watch` | 101, then frames: changes of keys to watchers (`bakeoff_wire::canary`) |
 //! | `GET /truth`, `GET /truth/…` | 200 after a delay of a known distribution (`--truth`), else 404 |
 //!
 //! With `--answer SIZE` it answers any other path with 200 and SIZE bytes. It then serves as the application behind
 //! gateways, and `--delay` makes it slow.
 //!
-//! Keys are percent-decoded and hold no control characters. Faults affect only `/kv` and `/list`, so that readiness and
-//! counters stay correct; a stall stops everything.
+//! Keys are percent-decoded and hold no control characters. Faults affect only `/kv`, `/list` and events, so that
+//! readiness and counters stay correct; a stall stops everything.
 //!
-//! With `--first ADDRESS` it is a further node of the canary at that address. It has no store, forwards requests, and
-//! can be slow by itself.
+//! With `--first ADDRESS` it is a further node of the canary at that address. It has no store, forwards requests and
+//! events, and can be slow by itself.
 //!
 //! Not here: TLS, replication, compaction of the log.
 
 pub(crate) mod delay;
 mod faults;
 mod greed;
+mod history;
 mod http;
 mod log;
 mod options;
@@ -38,6 +40,7 @@ mod server;
 mod service;
 mod store;
 mod truth;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;

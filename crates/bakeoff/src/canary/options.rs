@@ -27,10 +27,15 @@ pub(crate) struct Options {
     pub(crate) truth: Option<Truth>,
     /// Bytes in the answer to any other path; `None` answers 404.
     pub(crate) answer: Option<usize>,
+    /// Bytes of changes that it keeps for watchers.
+    pub(crate) history: usize,
 }
 
-/// Maximum of `--hold` in bytes.
+/// Maximum of `--hold` and `--history` in bytes.
 const HOLD_MAX: u64 = 1 << 30;
+
+/// Default of `--history` in bytes: minutes of a usual load.
+const HISTORY: usize = 16 << 20;
 
 /// Maximum of `--answer` in bytes.
 const ANSWER_MAX: usize = 1 << 20;
@@ -54,6 +59,7 @@ struct PartialOptions {
     durability: Durability,
     faults: Faults,
     answer: Option<usize>,
+    history: usize,
     shape: Option<Shape>,
     order: Option<Order>,
     spin: Option<Duration>,
@@ -68,6 +74,7 @@ impl Options {
             durability: Durability::SyncEachWrite,
             faults: Faults { delay_share: 1.0, ..Faults::default() },
             answer: None,
+            history: HISTORY,
             shape: None,
             order: None,
             spin: None,
@@ -149,6 +156,16 @@ impl PartialOptions {
             "--burn-every" => set(&mut faults.burn_every, duration(text)),
             "--hold" => set(&mut faults.hold, size(text)),
             "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
+            "--lose-event" => set(&mut faults.lose_event, share(text)),
+            "--repeat-event" => set(&mut faults.repeat_event, share(text)),
+            "--swap-events" => set(&mut faults.swap_events, share(text)),
+            "--foreign-event" => set(&mut faults.foreign_event, share(text)),
+            "--late-event" => set(&mut faults.late_event, duration(text)),
+            "--skip-on-resume" => set(&mut faults.skip_on_resume, share(text)),
+            "--early-bookmark" => set(&mut faults.early_bookmark, share(text)),
+            "--stale-after-compaction" => set(&mut faults.stale_after_compaction, share(text)),
+            "--drop-watchers" => set(&mut faults.drop_watchers, duration(text)),
+            "--history" => set(&mut self.history, size(text).map(|bytes| bytes as usize)),
             "--answer" => match text.parse() {
                 Ok(size) if size <= ANSWER_MAX => set(&mut self.answer, Ok(Some(size))),
                 _ => Err(ValueProblem::AnswerSize),
@@ -168,7 +185,7 @@ impl PartialOptions {
 
     /// Combines and checks all options.
     fn options(self, data: Option<PathBuf>) -> Result<Options, OptionsError> {
-        let Self { listen, first, durability, faults, answer, shape, order, spin } = self;
+        let Self { listen, first, durability, faults, answer, history, shape, order, spin } = self;
         let listen = listen.ok_or(OptionsError::Missing("--listen"))?;
         let data = data.ok_or(OptionsError::Missing("--data"))?;
         if shape.is_none() && (order.is_some() || spin.is_some()) {
@@ -179,7 +196,7 @@ impl PartialOptions {
             order: order.unwrap_or(Order::Random),
             spin: spin.unwrap_or(SPIN),
         });
-        let options = Options { listen, first, data, durability, faults, truth, answer };
+        let options = Options { listen, first, data, durability, faults, truth, answer, history };
         options.check()?;
         Ok(options)
     }
@@ -289,6 +306,9 @@ mod tests {
         let minutes = parse("--listen [::1]:2 --data=d --delay 1m30s").unwrap().faults.delay;
         assert_eq!(minutes.as_secs(), 90, "as a study may write it");
         assert_eq!((faults.seed, options.durability), (9, Durability::PageCache));
+        assert_eq!(options.history, HISTORY);
+        let history = parse("--listen [::1]:2 --data=d --history 4KiB").unwrap().history;
+        assert_eq!(history, 4096);
     }
 
     #[test]
@@ -320,6 +340,7 @@ mod tests {
         fails("--listen [::]:80", "`::` is every address");
         assert!(parse("--listen 192.0.2.1:80 --data d").is_ok(), "a machine of a run");
         fails("--error 60% --refuse 60%", "add up to 120.0 %");
+        fails("--lose-event 60% --swap-events 60%", "events add up to 120.0 %");
         fails("--truth normal:5ms", "`--truth`: `normal:5ms` is not a distribution");
         fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");
         fails("--truth-order cycle", "need `--truth`");

@@ -4,15 +4,17 @@
 //! It has one thread and one connection to the first node per client connection, so no client waits for another.
 //! HTTP/1.1 with one request at a time; pipelined requests are answered in order.
 //!
-//! A node that lags asks the first node for an older state.
+//! A node that lags asks the first node for an older state. A connection of watchers is passed on as it is.
 //!
 //! Not here: the store, and all faults except delays (`service`).
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use bakeoff_wire::canary;
 
 use super::faults::{Dice, Faults};
 use super::http::{self, ParseResult};
@@ -83,6 +85,10 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     loop {
         let Some(request) = request(&mut client, &mut asked)? else { return Ok(()) };
+        if request.is_watch {
+            first.write_all(&asked)?;
+            return pass_on(client, &first);
+        }
         let query = match request.is_get {
             true if !faults.old.is_zero() => Some(http::OLD),
             _ if !faults.split_after.is_zero() => Some(http::SPLIT),
@@ -109,6 +115,27 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
     }
 }
 
+/// Passes on all bytes in both directions until either side ends.
+fn pass_on(client: &TcpStream, first: &TcpStream) -> io::Result<()> {
+    let (events, to_client) = (first.try_clone()?, client.try_clone()?);
+    let of_events = std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || copy_until_end(&events, &to_client))?;
+    copy_until_end(client, first);
+    // Its thread never panics, and an error of a connection ends it.
+    let _ = of_events.join();
+    Ok(())
+}
+
+/// Copies until one of the connections ends, and then ends both.
+fn copy_until_end(mut from: &TcpStream, mut to: &TcpStream) {
+    // A failure ends both connections, which tells their peers.
+    let _ = io::copy(&mut from, &mut to);
+    for connection in [from, to] {
+        let _ = connection.shutdown(Shutdown::Both);
+    }
+}
+
 /// A complete request at the start of a buffer.
 struct Request {
     length: usize,
@@ -116,6 +143,8 @@ struct Request {
     /// True for requests of keys. Readiness and counters have no faults.
     data: bool,
     is_get: bool,
+    /// True if the connection becomes one of watchers.
+    is_watch: bool,
     /// End of the target of a key; `None` for other requests, and if it has a query.
     target: Option<usize>,
 }
@@ -129,10 +158,11 @@ fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<R
                 let length = head.length + head.body_length;
                 let end = head.method.len() + 1 + head.path.len();
                 let is_get = head.method == "GET";
+                let is_watch = is_get && head.path == canary::PATH && head.upgrades;
                 let of_key = head.path.starts_with("/kv/") && buffer.get(end) == Some(&b' ');
                 let target = of_key.then_some(end);
                 let keep_alive = head.keep_alive;
-                return Ok(Some(Request { length, keep_alive, data, is_get, target }));
+                return Ok(Some(Request { length, keep_alive, data, is_get, is_watch, target }));
             }
             ParseResult::Head(head) if head.expects_continue && buffer.len() == head.length => {
                 client.write_all(http::CONTINUE)?;

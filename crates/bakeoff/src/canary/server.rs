@@ -2,7 +2,7 @@
 //!
 //! A round reads from all connections, executes the requests, commits the log once, and then sends the answers. Writes
 //! that arrive together share one sync. No answer, not even to a read, shows a write before it is as durable as
-//! configured.
+//! configured. Watchers receive events after the commit, too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_engine::timer::Timer;
+use bakeoff_wire::canary;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
@@ -21,6 +22,7 @@ use super::greed;
 use super::http::{self, ParseResult};
 use super::service::{Answer, Service};
 use super::truth::RequestTimes;
+use super::watch::{RemainingEvents, WatchStream};
 use super::{Options, say};
 
 const LISTENER: Token = Token(usize::MAX);
@@ -55,6 +57,10 @@ pub(crate) struct Canary {
     round: Vec<usize>,
     /// Connections whose work did not fit in this round.
     again: Vec<usize>,
+    /// Connections of watchers.
+    watching: Vec<usize>,
+    /// Place of the last write when watchers were last woken.
+    woken_at: u64,
     scratch: Box<[u8]>,
     began: Instant,
     /// Last error of `accept`, to log it once instead of every 10 ms.
@@ -90,6 +96,10 @@ struct Connection {
     continued: bool,
     in_round: bool,
     after: CloseMode,
+    /// Its watchers; `None` for a connection of requests.
+    watch: Option<Box<WatchStream>>,
+    /// Time of its timer for late events.
+    events_due: Option<Instant>,
 }
 
 struct DelayedAnswer {
@@ -143,6 +153,8 @@ impl Canary {
             timers: BinaryHeap::new(),
             round: Vec::new(),
             again: Vec::new(),
+            watching: Vec::new(),
+            woken_at: 0,
             scratch: vec![0; ROUND_MAX].into(),
             began,
             accept_error: None,
@@ -160,12 +172,14 @@ impl Canary {
         let faults = self.service.faults().clone();
         let die_at = faults.die_after.map(|after| self.began + after);
         let mut stall_at = (!faults.stall.is_zero()).then(|| self.began + faults.stall_after);
+        let drop_every = faults.drop_watchers;
+        let mut drop_at = (!drop_every.is_zero()).then(|| self.began + drop_every);
         let every = faults.burn_every;
         let every = if every.is_zero() { Duration::from_secs(1) } else { every };
         greed::burn(self.began, faults.burn, every);
         let mut accepting = true;
         loop {
-            let mut next = [die_at, stall_at].into_iter().flatten().min();
+            let mut next = [die_at, stall_at, drop_at].into_iter().flatten().min();
             if let Some(Reverse((due, ..))) = self.timers.peek() {
                 next = Some(next.map_or(*due, |n| n.min(*due)));
             }
@@ -196,6 +210,10 @@ impl Canary {
                 }
                 self.service.note_stall(clock::now().saturating_duration_since(from));
             }
+            if drop_at.is_some_and(|at| clock::now() >= at) {
+                drop_at = Some(clock::now() + drop_every);
+                self.drop_watchers();
+            }
 
             let mut round = std::mem::take(&mut self.round);
             round.append(&mut self.again);
@@ -222,6 +240,7 @@ impl Canary {
                 self.work(slot);
             }
             self.service.commit()?;
+            self.wake_watchers(&mut round);
             for slot in round.drain(..) {
                 self.send(slot);
             }
@@ -266,6 +285,33 @@ impl Canary {
         }
     }
 
+    /// Adds the connections of watchers to a round that has written.
+    fn wake_watchers(&mut self, round: &mut Vec<usize>) {
+        let newest = self.service.newest();
+        if std::mem::replace(&mut self.woken_at, newest) == newest {
+            return;
+        }
+        for &slot in &self.watching {
+            if let Some(connection) = &mut self.connections[slot]
+                && !std::mem::replace(&mut connection.in_round, true)
+            {
+                round.push(slot);
+            }
+        }
+    }
+
+    /// Ends all connections of watchers, without notice.
+    fn drop_watchers(&mut self) {
+        if self.watching.is_empty() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.watching) {
+            self.connections[slot] = None;
+            self.free.push(slot);
+        }
+        self.service.note_dropped_watchers();
+    }
+
     /// Accepts all waiting connections. Returns true to retry soon: file descriptors may run out, and the kernel
     /// reports waiting clients only once.
     fn accept(&mut self) -> bool {
@@ -308,6 +354,8 @@ impl Canary {
                 continued: false,
                 in_round: false,
                 after: CloseMode::Keep,
+                watch: None,
+                events_due: None,
             }));
         }
     }
@@ -325,9 +373,13 @@ impl Canary {
             connection.read(&mut self.scratch);
         }
         if connection.unparsed && connection.may_work() {
+            let was_watching = connection.watch.is_some();
             let due = connection.answer(&mut self.service);
             if let Some(due) = due {
                 self.timers.push(Reverse((due, slot, connection.generation)));
+            }
+            if connection.watch.is_some() && !was_watching {
+                self.watching.push(slot);
             }
         }
         self.connections[slot] = Some(connection);
@@ -337,6 +389,12 @@ impl Canary {
     fn send(&mut self, slot: usize) {
         let Some(connection) = &mut self.connections[slot] else { return };
         connection.in_round = false;
+        let remaining = connection.add_events(&mut self.service);
+        if let RemainingEvents::DueAt(due) = remaining
+            && connection.events_due.replace(due) != Some(due)
+        {
+            self.timers.push(Reverse((due, slot, connection.generation)));
+        }
         // Read the clock first: after sending, the client may see the answer earlier.
         let out = connection.times.is_some().then(clock::now);
         let open = connection.flush();
@@ -370,9 +428,12 @@ impl Canary {
         };
         if !open || close {
             // Dropping the socket closes it and removes it from epoll.
+            if connection.watch.is_some() {
+                self.watching.retain(|watching| *watching != slot);
+            }
             self.connections[slot] = None;
             self.free.push(slot);
-        } else if flushed && connection.may_work() && (connection.readable || connection.unparsed) {
+        } else if flushed && connection.has_work(remaining) {
             self.again.push(slot);
         }
     }
@@ -385,6 +446,21 @@ impl Connection {
         (self.after == CloseMode::Keep || lingers)
             && self.delayed.is_none()
             && self.output.len() < OUTPUT_MAX
+    }
+
+    /// Returns true if it must be in the next round, too.
+    fn has_work(&self, remaining: RemainingEvents) -> bool {
+        self.may_work() && (self.readable || self.unparsed || remaining == RemainingEvents::NoRoom)
+    }
+
+    /// Appends events for its watchers.
+    fn add_events(&mut self, service: &mut Service) -> RemainingEvents {
+        match &mut self.watch {
+            Some(watch) if self.after == CloseMode::Keep => {
+                service.send_events(watch, &mut self.output)
+            }
+            _ => RemainingEvents::Nothing,
+        }
     }
 
     fn read(&mut self, scratch: &mut [u8]) {
@@ -431,6 +507,21 @@ impl Connection {
                 break;
             }
             let bytes = &self.input[at..];
+            if let Some(watch) = &mut self.watch {
+                match canary::read(bytes) {
+                    Ok(None) => break,
+                    Ok(Some((frame, length)))
+                        if service.execute(watch, &frame, &mut self.output) =>
+                    {
+                        at += length;
+                    }
+                    Ok(Some(_)) | Err(_) => {
+                        service.note_bad_request();
+                        self.after = CloseMode::Close;
+                    }
+                }
+                continue;
+            }
             let head = match http::parse(bytes) {
                 ParseResult::Partial => break,
                 ParseResult::Bad(status) => {
@@ -454,6 +545,7 @@ impl Connection {
                 Answer::Whole if head.keep_alive => {}
                 Answer::Whole => self.after = CloseMode::Linger,
                 Answer::CutOff => self.after = CloseMode::Close,
+                Answer::Watches => self.watch = Some(Box::new(service.watch_stream())),
                 kept @ (Answer::Delayed(by) | Answer::Truth(by)) => {
                     let at = clock::now();
                     let due_at = at + by;

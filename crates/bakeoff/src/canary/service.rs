@@ -6,14 +6,19 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_wire::canary::{self, Frame};
 use serde::Serialize;
 
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
 use super::greed;
 use super::http::{self, Head, Status};
-use super::store::{LogPresence, Store};
+use super::store::{KeptStates, LogPresence, Store};
 use super::truth::{self, DelaySource, RequestTimes, TruthStats};
+use super::watch::{EventFaults, RemainingEvents, WatchStream};
 use super::{Options, say};
+
+/// Time for which watchers are refused after `--drop-watchers` has ended their connections. They then miss changes.
+const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 /// Handling of the appended answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(super) enum Answer {
     Delayed(Duration),
     /// Send it after this long, and [record](Service::note_truth) its true delay.
     Truth(Duration),
+    /// Send it. The connection is then one of [watchers](Service::watch_stream).
+    Watches,
 }
 
 pub(super) struct Service {
@@ -46,6 +53,8 @@ pub(super) struct Service {
     counters: Counters,
     /// Until then, everything but the counters is answered with 503.
     ready_at: Option<Instant>,
+    /// Until then, watchers are refused.
+    watchers_at: Option<Instant>,
     /// Time of the first delayed request, which starts the warm-up.
     first_asked: Option<Instant>,
     /// Memory taken at the first request.
@@ -79,8 +88,9 @@ struct Counters {
 
 impl Service {
     pub(super) fn open(options: Options, began: Instant) -> io::Result<Self> {
-        let Options { data, durability, faults, truth, answer, .. } = options;
-        let (store, found) = Store::open(&data, durability, faults.stale > 0.0, faults.old)?;
+        let Options { data, durability, faults, truth, answer, history, .. } = options;
+        let kept = KeptStates { previous: faults.stale > 0.0, lag: faults.old, history };
+        let (store, found) = Store::open(&data, durability, kept)?;
         say(format_args!("{} records replayed, {} keys", found.records, store.len()));
         if found.torn_bytes > 0 {
             say(format_args!(
@@ -105,6 +115,7 @@ impl Service {
             spin,
             counters,
             ready_at,
+            watchers_at: None,
             first_asked: None,
             held: Vec::new(),
             names: Vec::new(),
@@ -126,6 +137,46 @@ impl Service {
     pub(super) fn note_stall(&mut self, took: Duration) {
         self.counters.faults.stalls += 1;
         self.counters.faults.stalled_ns += took.as_nanos() as u64;
+    }
+
+    /// Returns the place of the last write. After a commit, watchers may receive it.
+    pub(super) fn newest(&self) -> u64 {
+        self.store.place()
+    }
+
+    /// Notes that all watchers' connections were ended, and refuses new ones for a while.
+    pub(super) fn note_dropped_watchers(&mut self) {
+        self.counters.faults.watchers_dropped += 1;
+        self.watchers_at = Some(clock::now() + REFUSED_FOR);
+    }
+
+    /// Begins a connection of watchers.
+    pub(super) fn watch_stream(&self) -> WatchStream {
+        WatchStream::new(self.store.history())
+    }
+
+    /// Executes a frame of a watchers' client and appends the answer. Returns false if the frame breaks the protocol.
+    pub(super) fn execute(
+        &mut self,
+        stream: &mut WatchStream,
+        frame: &Frame<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        self.counters.requests += 1;
+        let Self { store, faults, dice, counters, .. } = self;
+        let mut faults = EventFaults { faults, dice, tally: &mut counters.faults };
+        stream.execute(frame, store.history(), &mut faults, out)
+    }
+
+    /// Appends the events that watchers may receive. Call it after a commit.
+    pub(super) fn send_events(
+        &mut self,
+        stream: &mut WatchStream,
+        out: &mut Vec<u8>,
+    ) -> RemainingEvents {
+        let Self { store, faults, dice, counters, .. } = self;
+        let mut faults = EventFaults { faults, dice, tally: &mut counters.faults };
+        stream.send(store.history(), &mut faults, clock::now(), out)
     }
 
     pub(super) fn spin(&self) -> Duration {
@@ -181,6 +232,9 @@ impl Service {
             http::answer(out, Status::Ok, truth::BODY, head.keep_alive);
             return Answer::Truth(delay_source.delay());
         }
+        if head.path == canary::PATH {
+            return self.begin_watches(head, out);
+        }
         if (head.path, head.method) == ("/compact", "POST") && !self.faults.compact.is_zero() {
             // The only thread sleeps, so nothing else is answered meanwhile.
             std::thread::sleep(self.faults.compact);
@@ -199,9 +253,24 @@ impl Service {
         }
         let answer = match kind {
             Kind::Write => self.write(head, &key, body, fate, out),
-            Kind::Read => self.read(head, &key, list, fate, out),
+            Kind::Read | Kind::Event => self.read(head, &key, list, fate, out),
         };
         if answer == Answer::Whole { self.delayed() } else { answer }
+    }
+
+    /// Answers a request for watches.
+    fn begin_watches(&mut self, head: &Head<'_>, out: &mut Vec<u8>) -> Answer {
+        let is_refused = self.watchers_at.is_some_and(|at| clock::now() < at);
+        let status = match head.method {
+            "GET" if !head.upgrades => Status::UpgradeRequired,
+            "GET" if is_refused => Status::Unavailable,
+            "GET" => {
+                http::switch_protocols(out);
+                return Answer::Watches;
+            }
+            _ => Status::MethodNotAllowed,
+        };
+        whole(out, status, b"", head)
     }
 
     /// Returns the kind of a request, whether it is a list, and its key. The error is the answer to a request without a

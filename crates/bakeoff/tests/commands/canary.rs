@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use bakeoff_wire::canary::{self, Frame, FrameKind};
+
 struct Canary {
     process: Child,
     address: SocketAddr,
@@ -130,6 +132,41 @@ impl Client {
         let mut body = Vec::new();
         let _ = self.from.by_ref().take(length).read_to_end(&mut body);
         if (body.len() as u64) < length { Answer::Short(body) } else { Answer::Whole(status, body) }
+    }
+
+    /// Makes the connection one of watchers.
+    fn upgrades(&mut self) {
+        let head = "GET /watch HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n\
+                    Upgrade: bakeoff-watch\r\n\r\n";
+        self.send(head.as_bytes());
+        assert_eq!(self.answer(), Answer::Whole(101, Vec::new()));
+    }
+
+    /// Creates a watcher of all keys, for changes after a place.
+    fn watches(&mut self, watcher: u32, after: u64) {
+        let kind = FrameKind::WatchPrefix;
+        self.send_frame(&Frame { kind, watcher, place: after, name: b"", value: b"" });
+    }
+
+    fn send_frame(&mut self, frame: &Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes);
+        self.send(&bytes);
+    }
+
+    /// Returns the next frame: its kind, watcher, place, name and value.
+    fn frame(&mut self) -> String {
+        let mut bytes = Vec::new();
+        loop {
+            if let Some((frame, _)) = canary::read(&bytes).unwrap() {
+                let Frame { kind, watcher, place, name, value } = frame;
+                let (name, value) = (name.escape_ascii(), value.escape_ascii());
+                return format!("{kind:?} {watcher} {place} {name} {value}").trim().to_owned();
+            }
+            let mut byte = [0; 1];
+            self.from.read_exact(&mut byte).unwrap();
+            bytes.push(byte[0]);
+        }
     }
 
     fn ended(&mut self) -> bool {
@@ -376,6 +413,92 @@ fn serves_a_thousand_connections() {
     assert!(clients.iter_mut().all(|client| client.answer() == NO_CONTENT));
     drop(clients);
     assert_eq!(canary.stat("/keys"), 1000);
+}
+
+#[test]
+fn watchers_of_every_node_receive_changes_in_order() {
+    let dir = temp();
+    let canary = Canary::start(&dir.path().join("first"), "");
+    let first = format!("--first {}", canary.address);
+    let further = Canary::start(&dir.path().join("further"), &first);
+    canary.ask("PUT", "/kv/before", "1");
+    let mut watchers = [canary.connect(), further.connect()];
+    for client in &mut watchers {
+        client.upgrades();
+        client.watches(7, 0);
+        assert_eq!(client.frame(), "Created 7 2");
+    }
+    further.ask("PUT", "/kv/a", "one");
+    canary.ask("DELETE", "/kv/a", "");
+    for client in &mut watchers {
+        assert_eq!(client.frame(), "Put 7 3 a one");
+        assert_eq!(client.frame(), "Delete 7 4 a");
+        client.send_frame(&Frame::bare(FrameKind::AskProgress, 0, 0));
+        assert_eq!(client.frame(), "Progress 7 4");
+        client.send_frame(&Frame::bare(FrameKind::Ping, 0, 0));
+        assert_eq!(client.frame(), "Pong 0 0");
+    }
+    canary.kill9();
+    assert!(watchers.iter_mut().all(Client::ended), "the node without a store ends, too");
+}
+
+#[test]
+fn watcher_resumes_after_kill_9() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    for value in ["1", "2", "3"] {
+        canary.ask("PUT", "/kv/a", value);
+    }
+    canary.kill9();
+    let canary = Canary::start(dir.path(), "");
+    let mut client = canary.connect();
+    client.upgrades();
+    client.watches(0, 2);
+    canary.ask("PUT", "/kv/a", "4");
+    let expected = ["Created 0 2", "Put 0 3 a 2", "Put 0 4 a 3", "Put 0 5 a 4"];
+    assert_eq!([(); 4].map(|()| client.frame()), expected);
+}
+
+#[test]
+fn lost_history_of_watchers_is_reported() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--history 1KiB");
+    for _ in 0..20 {
+        canary.ask("PUT", "/kv/a", &"x".repeat(200));
+    }
+    let mut client = canary.connect();
+    client.upgrades();
+    client.watches(0, 2);
+    // Three changes of about 300 bytes have room, and the last write has place 21.
+    assert_eq!(client.frame(), "Gone 0 19");
+}
+
+#[test]
+fn watchers_are_refused_without_the_protocol() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.ask("GET", "/watch", ""), Answer::Whole(426, Vec::new()));
+    assert_eq!(canary.ask("PUT", "/watch", ""), Answer::Whole(405, Vec::new()));
+    for bytes in [&b"nonsense"[..], &[b'w'; 64]] {
+        let mut client = canary.connect();
+        client.upgrades();
+        client.send(bytes);
+        assert!(client.ended(), "{bytes:?}");
+    }
+    assert_eq!(canary.ask("GET", "/health", ""), ok(""));
+}
+
+#[test]
+fn watchers_are_dropped_and_refused_for_a_while() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--drop-watchers 1s");
+    let mut client = canary.connect();
+    client.upgrades();
+    client.watches(0, 0);
+    assert_eq!(client.frame(), "Created 0 1");
+    assert!(client.ended());
+    assert_eq!(canary.stat("/faults/watchers_dropped"), 1);
+    assert_eq!(canary.ask("GET", "/kv/a", ""), missing(1), "other clients go on");
 }
 
 #[test]

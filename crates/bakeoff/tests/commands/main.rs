@@ -53,5 +53,6 @@ mod start;
 #[path = "../support/mod.rs"]
 mod support;
 mod trend;
+mod watches;
 mod words;
 mod wrk;

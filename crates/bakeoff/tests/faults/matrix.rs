@@ -121,6 +121,16 @@ static FRESH: Scene = Scene {
     nodes: 3,
 };
 
+/// Watchers whose connections end now and then, so that they resume while keys are written.
+static WATCHED: Scene = Scene {
+    name: "watched",
+    options: "sync: none, drop-watchers: 500ms",
+    workload: "{mix: {put: 80, delete: 20}, keys: {count: 4}, fill: false, \
+               watchers: {count: 12, of: prefix, connections: 4, progress: 50ms}}",
+    loads: "{load: {clients: 6, rate: 300/s, warmup: 200ms, stop: {after: 3s}}}",
+    nodes: 1,
+};
+
 const fn canary(
     fault: &'static str,
     name: &'static str,
@@ -375,6 +385,62 @@ pub(crate) static ROWS: &[Row] = &[
             ExpectedFinding::Finding("limps-2 of limps answered "),
             ExpectedFinding::Finding(" times slower than the other nodes"),
         ],
+    ),
+    canary(
+        "watchers miss events",
+        "drops-events",
+        &WATCHED,
+        "load",
+        "lose-event: 2%",
+        &[ExpectedFinding::Check("watches", ": not reliable (")],
+    ),
+    canary(
+        "watchers receive events twice",
+        "repeats",
+        &WATCHED,
+        "load",
+        "repeat-event: 2%",
+        &[ExpectedFinding::Check("watches", ": not unique (")],
+    ),
+    canary(
+        "events come in another order than the writes",
+        "swaps",
+        &WATCHED,
+        "load",
+        "swap-events: 2%",
+        &[ExpectedFinding::Check("watches", ": not ordered (")],
+    ),
+    canary(
+        "watchers receive events that no write explains",
+        "invents",
+        &WATCHED,
+        "load",
+        "foreign-event: 2%",
+        &[ExpectedFinding::Check("watches", " that no write of the load explains; watcher ")],
+    ),
+    canary(
+        "a resumed watcher misses its next event",
+        "skips",
+        &WATCHED,
+        "load",
+        "skip-on-resume: 100%",
+        &[ExpectedFinding::Check("watches", ": not resumable (")],
+    ),
+    canary(
+        "progress is reported before the events have come",
+        "runs-ahead",
+        &WATCHED,
+        "load",
+        "early-bookmark: 20%, drop-watchers: 1h",
+        &[ExpectedFinding::Check("watches", "not bookmarkable (")],
+    ),
+    canary(
+        "a watcher continues after lost history without a word",
+        "hides-gaps",
+        &WATCHED,
+        "load",
+        "stale-after-compaction: 100%, history: 1KiB",
+        &[ExpectedFinding::Check("watches", "not resumable (")],
     ),
     Row {
         fault: "a load needs more unique keys than there are",

@@ -69,7 +69,7 @@ pub(crate) fn stage(how: Disturbance, faulty: bool) -> Result<StagedCommand, Str
         }
         Disturbance::Starved => {
             let bench =
-                bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 2s}}");
+                bench("", READS, "{clients: 20, rate: 400/s, warmup: 0s, stop: {after: 2s}}");
             // Nice enough that the kernel does not preempt a busy loop at each wake-up.
             let words = if faulty { "-c 0 nice -n 10" } else { "-c 0" };
             let command =

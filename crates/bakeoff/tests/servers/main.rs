@@ -27,6 +27,7 @@ mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
 mod vault_benchmark;
+mod watches;
 mod wrk_vault;
 
 use std::process::ExitCode;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         power::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
+        watches::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),
     ];
     let ended = skipped.conclude(&arguments, tests.into_iter().flatten().collect());

@@ -68,6 +68,8 @@ pub(crate) enum ExtraTest {
     FreshReads,
     /// Compare-and-sets of few keys, and short values, keep acknowledged writes.
     CompareAndSet,
+    /// Watchers observe all writes, or the latest ones.
+    Watches,
     /// Access checks, refusals, inserts and handshakes.
     SessionsAndInserts,
 }

@@ -8,6 +8,7 @@
 
 mod delay;
 mod disk;
+mod drop;
 mod isolate;
 mod kill;
 mod maintenance;
@@ -16,6 +17,7 @@ mod pause;
 mod restart;
 mod run;
 mod sequence;
+mod silence;
 mod stop;
 mod table;
 mod target;
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::delay::PacketDelay;
 pub use self::disk::{DiskBreak, DiskFault};
+pub use self::drop::WatcherDrop;
 pub use self::isolate::{CutDirection, Isolation};
 pub use self::kill::NodeKill;
 pub use self::maintenance::{Maintenance, MaintenanceOffer, MaintenanceScope};
@@ -35,6 +38,7 @@ pub use self::pause::Pause;
 pub use self::restart::Restart;
 pub use self::run::MaintenanceRun;
 pub use self::sequence::Sequence;
+pub use self::silence::WatcherSilence;
 pub use self::stop::NodeStop;
 pub use self::table::FaultAction;
 pub(super) use self::table::{FAULT, VERBS};
@@ -144,6 +148,11 @@ impl FaultAction {
         }
     }
 
+    /// Returns true if the fault happens to watchers, not to nodes.
+    pub fn needs_watchers(&self) -> bool {
+        matches!(self, Self::Drop(_) | Self::Silence(_))
+    }
+
     /// Returns the names of the faults of a sequence, in their order; empty for a single fault.
     pub fn steps(&self) -> &[String] {
         match self {
@@ -180,6 +189,11 @@ impl Study {
     /// Returns the faults that happen to a system.
     pub fn faults_of(&self, system: &str) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(move |fault| fault.befalls(system))
+    }
+
+    /// Returns the first fault that happens to watchers; `None` without such a fault.
+    pub fn watcher_fault(&self) -> Option<&Fault> {
+        self.faults.iter().find(|fault| fault.action.needs_watchers())
     }
 
     /// Returns true if a fault delays packets.

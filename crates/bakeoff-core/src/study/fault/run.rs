@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::maintenance::{Maintenance, MaintenanceScope};
 use super::target::{FaultNode, FaultTarget, NODES, nodes};
 use super::verb::{Action, FaultedSystem, OTHERS, Verb};
-use crate::study::field::{Form, maybe};
+use crate::study::field::{Form, default, maybe};
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
 use crate::suggest::{list, suggest};
-use crate::units::{self, duration_text};
+use crate::units::{self, duration_text, plural};
 
 /// Maintenance of one node after another, or of the whole system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct MaintenanceRun {
     /// Number of times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u32,
+    /// Number of the latest writes whose history `compact` keeps.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub keep: u64,
 }
 
 fn once() -> u32 {
@@ -62,6 +65,12 @@ pub(super) const VERB: Verb<MaintenanceRun> = Verb {
             "10",
             "Number of times for which `run` happens; once by default.",
         ),
+        default(
+            "keep",
+            Form::Whole { min: 0, max: 1_000_000_000 },
+            "0",
+            "Number of the latest writes whose history `run: compact` keeps.",
+        ),
     ],
     shared: &["every"],
     required: &["run"],
@@ -84,7 +93,15 @@ fn read(
         None => Some(USUAL),
     };
     let (every, times) = repeated(sink, fields)?;
-    Some((MaintenanceRun { operation: operation?, every, times }, target?))
+    let keep = fields.whole(sink, "keep")?;
+    if let (Some(other), true) = (operation, fields.gives("keep"))
+        && other != Maintenance::Compact
+    {
+        let what = format!("`{other}` keeps no history");
+        sink.hint(fields.key_at("keep"), what, "leave `keep` out");
+        return None;
+    }
+    Some((MaintenanceRun { operation: operation?, every, times, keep }, target?))
 }
 
 /// Parses the interval and the number of times, which come together.
@@ -111,6 +128,9 @@ impl Action for MaintenanceRun {
     fn text(&self, whom: &str) -> String {
         let what = match self.operation {
             Maintenance::ChangeRoutes => "routes changed".to_owned(),
+            operation if self.keep > 0 => {
+                format!("{operation} on {whom}, with {} kept", plural(self.keep, "write"))
+            }
             operation => format!("{operation} on {whom}"),
         };
         match self.times {

@@ -5,7 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::verb::{Action, TIME, Verb};
-use super::{delay, disk, isolate, kill, partition, pause, restart, run, sequence, stop};
+use super::{
+    delay, disk, drop, isolate, kill, partition, pause, restart, run, sequence, silence, stop,
+};
 use crate::study::field::{Field, Form, Table, always, count, default, joined, maybe};
 
 /// Declares the actions of faults, each with its type in its verb's module.
@@ -71,6 +73,10 @@ actions! {
     Sequence(sequence::Sequence),
     /// A disk breaks.
     Disk(disk::DiskBreak),
+    /// Connections of watchers break.
+    Drop(drop::WatcherDrop),
+    /// Watchers stand still.
+    Silence(silence::WatcherSilence),
 }
 
 /// Fields of several verbs, and of all.

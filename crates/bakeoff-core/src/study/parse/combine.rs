@@ -6,12 +6,15 @@ use super::faults::ReadFaults;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
+use crate::study::reading::Fields;
 use crate::study::tree::{ByteRange, DiagnosticSink};
 use crate::study::{
-    Arrivals, Clusters, KeyOrder, Kind, Load, ReadConsistency, Servers, Stop, Targets, Workload,
+    Arrivals, Clusters, KeyOrder, Kind, Load, Operation, ReadConsistency, Servers, Stop, Targets,
+    Workload,
 };
 use crate::suggest::{list, suggest};
 use crate::units::{duration_text, shown};
+use crate::watch::WatchRange;
 use crate::workload::{KEY_PREFIX, prefixed_size};
 
 /// Maximum requests in flight per client over HTTP/2. RFC 9113 section 6.5.2 recommends that servers allow at least
@@ -39,6 +42,8 @@ pub(super) fn check(
                 if let Some(resolved) = &load.load {
                     splittable(sink, workload, load, resolved);
                     keeps_connections(sink, workload, load, resolved);
+                    watched_once(sink, workload, load, resolved);
+                    watches_own_key(sink, read, load, resolved);
                 }
             }
         }
@@ -61,6 +66,30 @@ pub(super) fn check(
             bearable(sink, read, load, system);
             in_flight(sink, read, load, system, works);
         }
+    }
+}
+
+/// Checks that a fault of watchers finds some in each workload that its systems run.
+pub(super) fn watchers_exist(
+    sink: &mut DiagnosticSink<'_>,
+    top: &Fields<'_>,
+    workloads: &[ReadWorkload],
+    faults: &ReadFaults,
+) {
+    let fault = faults.faults.iter().flatten().find(|fault| fault.action.needs_watchers());
+    let Some(fault) = fault else { return };
+    let unwatched = workloads.iter().find(|read| {
+        let befalls =
+            read.systems.is_empty() || read.systems.iter().any(|name| fault.befalls(name));
+        befalls && read.workload.as_ref().is_some_and(|workload| workload.watchers.is_none())
+    });
+    if let Some(read) = unwatched {
+        let what = format!(
+            "fault `{}` happens to watchers, and workload `{}` has none",
+            fault.name, read.name
+        );
+        let hint = "give the workload `watchers`, or a study of its own";
+        sink.hint(top.key_at("faults"), what, hint);
     }
 }
 
@@ -110,6 +139,7 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
             }
         }
     }
+    can_watch(sink, read, of, kind);
     let reading = read.mix_at.keys().any(|operation| operation.reads());
     if let Some(reads) = read.reads
         && reading
@@ -143,6 +173,31 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
         let what = format!("keys of {size} bytes are too long for system `{system}`");
         let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.key_size_max);
         sink.hint(&read.key_size_at, what, hint);
+    }
+}
+
+/// Checks that the kind of system has the watches that the workload needs.
+fn can_watch(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
+    let system = &of.name;
+    let watchers = read.workload.as_ref().and_then(|workload| workload.watchers.as_ref());
+    let Some(watchers) = watchers else { return };
+    let at = &read.watchers_at;
+    let Some(watches) = kind.watches else {
+        let what = format!("system `{system}` has no watches that bakeoff can use");
+        let hint = "name the systems that have watches in the workload's `systems`";
+        return sink.hint(at, what, hint);
+    };
+    if let Some(why) = of.system.as_ref().and_then(|one| (kind.lacks)(one, Operation::Watch)) {
+        let what = format!("system `{system}` cannot notify watchers: {why}");
+        return sink.hint(at, what, "name those that can in the workload's `systems`");
+    }
+    if watchers.previous && !watches.previous {
+        let what = format!("events of system `{system}` never hold the value before the write");
+        sink.hint(at, what, "leave `previous` out");
+    }
+    if watchers.of == WatchRange::Prefix && !watches.prefix {
+        let what = format!("a watcher of system `{system}` cannot watch all keys");
+        sink.hint(at, what, "write `of: key`");
     }
 }
 
@@ -269,6 +324,44 @@ fn keeps_connections(
             workload.name, load.name
         );
         sink.hint(&load.keep_alive_at, what, "leave `keep-alive` out");
+    }
+}
+
+/// Rejects watchers of a load with several stages: each stage would create them anew.
+fn watched_once(
+    sink: &mut DiagnosticSink<'_>,
+    workload: &Workload,
+    load: &ReadLoad,
+    resolved: &Load,
+) {
+    if let (Some(_), Some(second)) = (&workload.watchers, load.clients_at.get(1))
+        && resolved.clients.len() > 1
+    {
+        let what = format!(
+            "workload `{}` has watchers, and load `{}` has several stages",
+            workload.name, load.name
+        );
+        sink.hint(second, what, "give each number of clients a load of its own");
+    }
+}
+
+/// Rejects a `watch` by more clients than keys: a client's watcher would get the events of others.
+fn watches_own_key(
+    sink: &mut DiagnosticSink<'_>,
+    read: &ReadWorkload,
+    load: &ReadLoad,
+    resolved: &Load,
+) {
+    let Some(workload) = &read.workload else { return };
+    let most = resolved.clients.iter().copied().max().unwrap_or(0);
+    if let Some(at) = read.mix_at.get(&Operation::Watch)
+        && u64::from(most) > workload.keys.count
+    {
+        let what = format!(
+            "each client of a `watch` has a key of its own, and load `{}` has {most} clients for {} keys",
+            load.name, workload.keys.count
+        );
+        sink.hint(at, what, format!("write `count: {most}`, or use `watchers`"));
     }
 }
 

@@ -17,6 +17,7 @@ mod request;
 mod running;
 mod surroundings;
 pub(super) mod systems;
+mod watchers;
 mod workloads;
 
 #[cfg(test)]
@@ -103,6 +104,7 @@ fn study(
     let read_faults = faults::read(sink, &top, &systems, &loads, scope.kinds);
     combine::check(sink, &systems, &workloads, &loads, clusters);
     combine::keys_last(sink, &workloads, &loads, &read_faults);
+    combine::watchers_exist(sink, &top, &workloads, &read_faults);
     let question = question::read(sink, &top, &workloads);
     let known = quick::QuickParts {
         systems: &systems,

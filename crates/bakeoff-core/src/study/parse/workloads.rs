@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Scope;
 use super::loads::ReadLoad;
 use super::systems::ReadSystem;
-use super::{keyed, request};
+use super::{keyed, request, watchers};
 use crate::study::fields::{self, WEIGHT};
 use crate::study::reading::{Fields, as_written, text, whole};
 use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Value};
@@ -19,7 +19,7 @@ use crate::units::shown;
 const SCAN_MAX: u32 = 10_000;
 
 /// Operations and their weights.
-type Mix = BTreeMap<Operation, u32>;
+pub(super) type Mix = BTreeMap<Operation, u32>;
 
 /// Holds a workload as far as it could be parsed, and its positions.
 pub(super) struct ReadWorkload {
@@ -34,6 +34,7 @@ pub(super) struct ReadWorkload {
     pub(super) value_size_at: ByteRange,
     pub(super) key_size_at: ByteRange,
     pub(super) order_at: ByteRange,
+    pub(super) watchers_at: ByteRange,
     /// Entries of its `with`.
     pub(super) with: Vec<Entry>,
     /// Names of its systems; empty for all.
@@ -58,6 +59,7 @@ impl ReadWorkload {
             value_size_at: at.clone(),
             key_size_at: at.clone(),
             order_at: at.clone(),
+            watchers_at: at.clone(),
             with: Vec::new(),
             systems: Vec::new(),
             loads: loads.iter().map(|load| load.name.clone()).collect(),
@@ -118,6 +120,8 @@ fn whole_workload(
         report_gets_of_missing_keys(sink, fields, mix, keys);
     }
     let request = request::read(sink, fields, mix.as_ref(), known.scope);
+    read.watchers_at = fields.value_at("watchers").clone();
+    let watchers = watchers::watchers(sink, fields, mix.as_ref(), keys.as_ref());
     let loads = loads(sink, fields, known.loads, read);
     let systems = systems(sink, fields, known.systems, read);
     Some(Workload {
@@ -128,6 +132,7 @@ fn whole_workload(
         with: with?,
         reads: reads?,
         fill: fill?,
+        watchers: watchers?,
         loads: loads?,
         systems: systems?,
     })

@@ -41,10 +41,11 @@ use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
 use self::two_step::{Halves, RequestHalf, Step};
 use crate::peer::Peer;
+use crate::shared_versions::VersionRecorder;
 use crate::start_barrier::StartBarrier;
 use crate::work::{
-    Completion, Course, Failure, IdleClose, IssuedOperation, NotIssued, Outline, Pendings, Session,
-    Success, Tag, Tickets, Work,
+    Completion, Course, Failure, IdleClose, IssuedOperation, NotIssued, OperationTiming, Outline,
+    Pendings, Session, Success, Tag, Tickets, Work,
 };
 use crate::{Drive, EngineError, LoadProgress};
 
@@ -172,6 +173,8 @@ pub struct KvWork {
     history: Option<HistoryRecorder>,
     /// Renewals of its clients' leases.
     leases: Leases,
+    /// Logs its writes for watchers; `None` without watchers.
+    versions: Option<VersionRecorder>,
 }
 
 /// Drives keyed work. All loads of `barrier` begin at the same time. `works` makes each worker's work. Returns the
@@ -221,7 +224,20 @@ impl KvWork {
         let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
         let (history, leases) = (None, Leases::default());
-        Self { keyed, source, reading, connect, numbers, key, value, goes_on, history, leases }
+        let versions = keyed.versions().map(VersionRecorder::new);
+        Self {
+            keyed,
+            source,
+            reading,
+            connect,
+            numbers,
+            key,
+            value,
+            goes_on,
+            history,
+            leases,
+            versions,
+        }
     }
 
     /// Also records its operations, if the trial records a history. `nodes`: names of the nodes that it connects to.
@@ -248,6 +264,13 @@ impl Course for KvWork {
     fn begin(&mut self, start: Instant, _: Instant) {
         if let (Source::Mix { .. }, Some(history)) = (&self.source, &self.history) {
             history.begins(start);
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, timing: &OperationTiming) {
+        if let Some(versions) = &mut self.versions {
+            versions.answered(timing);
         }
     }
 }
@@ -338,8 +361,16 @@ impl Work for KvWork {
         let mut goes_on = std::mem::take(&mut self.goes_on);
         let received = session.receive(input, out, &mut |tag, answer| {
             if let Some(pending) = pendings.take(tag) {
+                let write = (pending.sequence > 0).then_some((pending.key, pending.sequence));
                 match self.step(pending, answer) {
-                    Step::Done(result) => done.push(Completion { tag, result }),
+                    Step::Done(result) => {
+                        if let Some(versions) = &mut self.versions
+                            && !result.as_ref().is_err_and(|failure| failure.is_unprocessed)
+                        {
+                            versions.ended(write);
+                        }
+                        done.push(Completion { tag, result });
+                    }
                     Step::GoesOn(pending, half) => goes_on.push((tag, pending, half)),
                 }
             }
@@ -349,7 +380,12 @@ impl Work for KvWork {
             for (tag, pending, half) in goes_on.drain(..) {
                 match self.go_on(session, tag, pending, half, out) {
                     Ok(pending) => pendings.put_back(tag, pending),
-                    Err(failure) => done.push(Completion { tag, result: Err(failure) }),
+                    Err(failure) => {
+                        if let Some(versions) = &mut self.versions {
+                            versions.ended(None);
+                        }
+                        done.push(Completion { tag, result: Err(failure) });
+                    }
                 }
             }
         }
@@ -369,6 +405,9 @@ impl Work for KvWork {
                     Step::Done(result) => result,
                     Step::GoesOn(..) => Err(two_step::closed()),
                 };
+                if let Some(versions) = &mut self.versions {
+                    versions.ended(None);
+                }
                 done.push(Completion { tag, result });
             }
         })
@@ -428,6 +467,7 @@ impl KvWork {
     ) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure::new(kind, what));
         let is_refused = matches!(answer, Answer::Refused(..));
+        let is_void = matches!((pending.operation, &answer), (Operation::Delete, Answer::Missing));
         let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what) | Answer::Refused(kind, what)) => failure(kind, what),
             (Operation::KeepLease, Answer::Done) => {
@@ -475,14 +515,22 @@ impl KvWork {
             // The write may have happened despite an error answer.
             Err(_) => WriteOutcome::Unknown,
         };
-        self.end_write(pending, outcome);
+        self.end_write_as(pending, outcome, is_void);
         result
     }
 
     /// Records the outcome of a write in the ledger; does nothing for a read.
     fn end_write(&mut self, pending: &PendingOperation, outcome: WriteOutcome) {
+        self.end_write_as(pending, outcome, false);
+    }
+
+    /// Records the outcome of a write. `is_void`: it changed nothing.
+    fn end_write_as(&mut self, pending: &PendingOperation, outcome: WriteOutcome, is_void: bool) {
         if !pending.operation.writes() {
             return;
+        }
+        if let Some(versions) = &self.versions {
+            versions.end(pending.key, pending.sequence, outcome, is_void);
         }
         if let Some(history) = &mut self.history {
             history.write(pending, outcome);

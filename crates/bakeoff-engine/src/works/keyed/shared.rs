@@ -14,6 +14,7 @@ use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 use super::history::HistoryCollector;
 use super::two_step::ReplacedWrites;
 use crate::clock;
+use crate::shared_versions::SharedVersions;
 
 /// Maximum number of keys with a history. Larger key spaces keep an evenly spaced sample.
 const TRACKED_MAX: u64 = 1 << 18;
@@ -146,6 +147,8 @@ pub struct KeyedState {
     pub(super) replaced: ReplacedWrites,
     /// History of its keys; `None` if it is not recorded.
     pub(super) history: Option<Arc<HistoryCollector>>,
+    /// Versions that watchers follow during a load; `None` without watchers.
+    versions: Mutex<Option<Arc<SharedVersions>>>,
 }
 
 /// Default number of keys of a `scan`.
@@ -163,6 +166,7 @@ impl KeyedState {
             scan: workload.with.get("scan").and_then(|text| text.parse().ok()).unwrap_or(SCAN),
             replaced: ReplacedWrites::default(),
             history: None,
+            versions: Mutex::default(),
         }
     }
 
@@ -170,6 +174,28 @@ impl KeyedState {
     pub fn owned(mut self, share: LoadShare) -> Self {
         self.ledger.share = share;
         self
+    }
+
+    /// Logs the versions of its keys from now on, for watchers, until [`Self::end_versions`].
+    pub fn begin_versions(&self) -> Arc<SharedVersions> {
+        let newest = |key: u32| self.ledger.history(key.into()).map_or(0, |key| key.newest());
+        let keys = u32::try_from(self.space.count()).unwrap_or(u32::MAX);
+        let versions = Arc::new(SharedVersions::new(keys, newest));
+        *self.lock_versions() = Some(Arc::clone(&versions));
+        versions
+    }
+
+    /// Ends the logs of [`Self::begin_versions`].
+    pub fn end_versions(&self) {
+        *self.lock_versions() = None;
+    }
+
+    pub(super) fn versions(&self) -> Option<Arc<SharedVersions>> {
+        self.lock_versions().clone()
+    }
+
+    fn lock_versions(&self) -> MutexGuard<'_, Option<Arc<SharedVersions>>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns this generator's share of the keys.

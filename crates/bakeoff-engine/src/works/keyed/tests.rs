@@ -131,6 +131,7 @@ impl Desk {
             with: BTreeMap::from([("scan".to_owned(), "3".to_owned())]),
             reads: ReadConsistency::Freshest,
             fill: true,
+            watchers: None,
             loads: Vec::new(),
             systems: Vec::new(),
         };

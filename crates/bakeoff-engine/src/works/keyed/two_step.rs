@@ -289,8 +289,13 @@ impl KvWork {
         if half.writes() {
             let is_put = half.operation != Operation::Delete;
             let write = if is_put { Write::Put } else { Write::Delete };
-            let history = ledger.history(pending.key);
-            pending.sequence = history.map_or(0, |mut history| history.begin(write));
+            pending.sequence = 0;
+            if let Some(mut history) = ledger.history(pending.key) {
+                pending.sequence = history.begin(write);
+                if let Some(versions) = &self.versions {
+                    versions.begin(pending.key, pending.sequence, write);
+                }
+            }
         } else if half.reads() {
             let history = ledger.history(pending.key);
             let began = history.map(|history| history.begin_read(|| ledger.time()));

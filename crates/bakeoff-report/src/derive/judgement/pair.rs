@@ -13,7 +13,7 @@ use crate::derive::not_comparable::NotComparable;
 use crate::derive::{conditions, nodes};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::quantity::Quantity;
+use crate::model::quantity::{Quantity, WatchQuantity};
 use crate::model::trial::TrialFigures;
 
 /// Two systems and one figure, before the family is judged.
@@ -111,11 +111,17 @@ impl<'c> Pair<'c> {
 
     /// Returns true if response times differ by no more than the generator may have added to the longer one.
     fn is_within_delays(&self) -> bool {
-        let Quantity::Response(point) = self.judgement.quantity else { return false };
+        let delay = match self.judgement.quantity {
+            Quantity::Response(point) => Quantity::Added(point),
+            Quantity::Watch(WatchQuantity::Known(point)) => {
+                Quantity::Watch(WatchQuantity::ReceiveLag(point))
+            }
+            _ => return false,
+        };
         let (ours, theirs) = self.judgement.medians;
         let (Some(ours), Some(theirs)) = (ours.value(), theirs.value()) else { return false };
         let slower = if ours > theirs { self.a } else { self.b };
-        let added = slower.shown(Quantity::Added(point)).value().unwrap_or(0.0);
+        let added = slower.shown(delay).value().unwrap_or(0.0);
         (ours - theirs).abs() <= added
     }
 }
@@ -128,7 +134,7 @@ fn refusal(
     led_by: LedBy,
     load: &Load,
 ) -> Option<NotComparable> {
-    let kept_up = matches!(led_by, LedBy::Response(_) | LedBy::HalvesResponse);
+    let kept_up = matches!(led_by, LedBy::Response(_) | LedBy::Known | LedBy::HalvesResponse);
     // Operations were due at the same rate, even if a system did not keep up.
     let open = load.arrivals.rate().is_some() && load.find.is_none();
     if let Some(why) = subject.stage.and_then(|stage| differ(load, a, b, stage)) {
@@ -138,7 +144,9 @@ fn refusal(
         Quantity::ThroughputMean | Quantity::ThroughputOf(_) if kept_up => {
             Some(NotComparable::BothKeptUp)
         }
-        Quantity::Response(_) | Quantity::ResponseOf(..) if open => behind(a, b),
+        Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::Watch(_) if open => {
+            behind(a, b)
+        }
         quantity @ (Quantity::CpuPerOperation | Quantity::MemorySum) => {
             let memory = nodes::other_memory(quantity, a, b);
             nodes::of_other_things(a, b).or(memory.map(NotComparable::OtherMemory))

@@ -12,6 +12,7 @@ use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_tex
 use bakeoff_core::workload::PROOF_SIZE;
 
 use crate::derive::comparison::Comparison;
+use crate::document::watches;
 
 /// Returns `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
 pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
@@ -114,6 +115,7 @@ pub(crate) fn workload(of: &Comparison) -> String {
     if of.reads() {
         parts.push(format!("{} reads", work.reads));
     }
+    parts.extend(work.watchers.as_deref().map(watches::text));
     if work.fill {
         parts.push("all keys written beforehand".to_owned());
     }

@@ -48,8 +48,13 @@ pub(super) fn screen(report: &Report, charts: &Charts) -> String {
     if !tables.is_empty() {
         html.push_str("<h2 id=\"key\">Key figures</h2>");
         let rendered = |of: &Table| stacking_table(of.title.as_deref().unwrap_or_default(), of);
-        html.extend(tables.iter().map(rendered));
+        html.extend(tables.iter().map(&rendered));
         html.extend(document::legends(report, &tables).iter().map(|text| paragraph("small", text)));
+        let watched = document::watches(report);
+        if !watched.is_empty() {
+            html.push_str("<h2 id=\"told\">Watchers</h2>");
+            html.extend(watched.iter().map(rendered));
+        }
         let side = document::side_questions(report);
         if !side.is_empty() {
             html.push_str("<h2 id=\"side\">Side questions</h2>");

@@ -34,13 +34,14 @@ mod timeline;
 mod trend;
 mod trials;
 mod violation;
+mod watches;
 
 use bakeoff_core::record::Record;
 use bakeoff_core::units::trials_text;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
-use crate::document::{verification, words};
+use crate::document::{self, verification, words};
 use crate::model::contender::Contender;
 
 use page::Section;
@@ -67,6 +68,12 @@ fn rendered(report: &Report, record: Option<(&Record, &[u8])>) -> String {
         }
     };
     add("faults", "Faults", answers::faults(report), outages::section(report));
+    add(
+        "watches",
+        "Watches",
+        document::watches::answer(&report.comparisons),
+        watches::section(report),
+    );
     add(
         "figures",
         "All figures",

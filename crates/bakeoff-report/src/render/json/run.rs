@@ -19,6 +19,7 @@ use bakeoff_core::search::{FoundRate, TriedRate};
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::clusters::BoundedFigure;
 use bakeoff_core::study::{Fault, Load, Operation, Publication, Workload};
+use bakeoff_core::watch::GuaranteeOutcome;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
@@ -40,7 +41,7 @@ use crate::document::{sentences, words};
 use crate::model::changed_keys::ChangedKeys;
 use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::Figures;
-use crate::model::measurement::MeasurementSummary;
+use crate::model::measurement::{MeasurementSummary, WatchSummary};
 use crate::model::nodes::NodeFigures;
 use crate::model::quantity::{Aggregation, Quantity};
 use crate::model::trial::TrialFigures;
@@ -296,6 +297,9 @@ struct InjectionJson<'a> {
     untrue: u64,
     /// Renewals of leases that had expired.
     leases_expired: u64,
+    /// Describes what watchers observed; absent without watchers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<&'a WatchSummary>,
 }
 
 /// Compares two systems by a figure.
@@ -378,6 +382,9 @@ struct ContenderJson<'a> {
     not_checked: Vec<NotCheckedJson>,
     /// Staleness of reads by node, over all trials.
     staleness: Vec<NodeStaleness>,
+    /// Guarantees of watches, over all loads and injections of all trials, the worst state of each; empty without
+    /// watchers.
+    watch_guarantees: Vec<GuaranteeOutcome>,
     /// Findings in the logs of the nodes.
     servers_said: Vec<Complaint>,
     /// Each trial.
@@ -498,6 +505,8 @@ struct TrialJson<'a> {
     checks: &'a [Check],
     /// Verdict on the history of its operations; `None` unless the study checks it.
     linearizability: Option<&'a JudgedHistory>,
+    /// Guarantees of watches, over its load and all its injections; empty without watchers.
+    watch_guarantees: &'a [GuaranteeOutcome],
 }
 
 /// Holds the figures of a stage.
@@ -713,6 +722,7 @@ impl<'a> InjectionJson<'a> {
             changed: ChangedKeysJson::new(of.changed),
             untrue: of.untrue,
             leases_expired: of.leases_expired,
+            watch: of.watch.as_deref(),
         }
     }
 }
@@ -772,6 +782,7 @@ impl<'a> ContenderJson<'a> {
             published_notes: &of.notes,
             not_checked: not_checked.collect(),
             staleness: staleness::summaries(&staleness::nodes(of)),
+            watch_guarantees: of.watches().map(|judged| judged.guarantees).unwrap_or_default(),
             servers_said: log_findings::complaints(of),
             trials: of.trials.iter().map(TrialJson::new).collect(),
         }
@@ -872,6 +883,7 @@ impl<'a> TrialJson<'a> {
             audits: &of.verdicts.audits,
             checks: &of.verdicts.checks,
             linearizability: of.verdicts.history.as_ref(),
+            watch_guarantees: of.verdicts.watches.as_ref().map_or(&[], |judged| &judged.guarantees),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::FaultHit;
-use bakeoff_core::study::Maintenance;
+use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_host::Process;
 use bakeoff_systems::exchange::Patience;
 
@@ -21,11 +21,12 @@ impl Injector<'_> {
     /// Runs maintenance on these nodes, without a pause between them. Stops at the first failure, or with the load.
     pub(super) fn maintain(
         &self,
-        operation: Maintenance,
+        run: &MaintenanceRun,
         processes: &[&Process],
         since: impl Fn(Instant) -> f64,
         hits: &mut Vec<FaultHit>,
     ) -> Result<(), NotInjected> {
+        let operation = run.operation;
         let member = self.member()?;
         for process in processes {
             let name = process.name();
@@ -34,7 +35,7 @@ impl Injector<'_> {
             let from = since(clock::now());
             let go_on = || !self.is_over();
             let patience = Patience { within: ENDS_WITHIN, go_on: &go_on };
-            let done = member.system.maintain(node, operation, patience);
+            let done = member.system.maintain(node, run, patience);
             let ended = done.is_ok().then(|| since(clock::now()));
             let proof = done.iter().map(|seen| format!("`{operation}` of `{name}`: {seen}"));
             let proof = proof.collect();

@@ -123,6 +123,7 @@ pub(super) fn study(load_request: &LoadRequest) -> Study {
             with: BTreeMap::new(),
             reads: ReadConsistency::Linearizable,
             fill: false,
+            watchers: None,
             loads: names,
             systems: Vec::new(),
         }],

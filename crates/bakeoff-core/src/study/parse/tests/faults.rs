@@ -134,6 +134,7 @@ const DEFRAGMENT: FaultAction = FaultAction::Run(MaintenanceRun {
     operation: Maintenance::Defragment,
     every: Duration::ZERO,
     times: 1,
+    keep: 0,
 });
 
 #[test]
@@ -202,7 +203,7 @@ error: fault `kept` has `run` and `for`
    |
 10 |   kept: {run: snapshot, for: 1s, at: 1s, systems: [three]}
    |                         ^^^
-hint: `for` belongs to `pause`, `isolate`, `partition`, `delay` and `disk`
+hint: `for` belongs to `pause`, `isolate`, `partition`, `delay`, `disk` and `silence`
 ",
     );
     refused(
@@ -225,7 +226,10 @@ fn repeated_maintenance_has_an_interval_and_a_count() {
     let often = &read(&text).faults[0];
     let every = Duration::from_millis(1500);
     let operation = Maintenance::Compact;
-    assert_eq!(often.action, FaultAction::Run(MaintenanceRun { operation, every, times: 10 }));
+    assert_eq!(
+        often.action,
+        FaultAction::Run(MaintenanceRun { operation, every, times: 10, keep: 0 })
+    );
     assert_eq!(often.heals_at(3), Duration::from_secs(16));
     assert_eq!(often.text(), "compact on leader 10 times, every 1s500ms");
     refused(

@@ -205,9 +205,13 @@ fn every_field_is_parsed() {
     assert_eq!(password, Some(SecretSource::Variable("ETCD_PASSWORD".to_owned())));
     let token = kept.credentials.as_ref().and_then(|one| one.token.clone());
     assert_eq!(token, Some(SecretSource::File("/run/token".to_owned())));
-    let [mixed, listed, pages, hot, late] = study.workloads.as_slice() else {
-        panic!("five workloads")
+    let [mixed, listed, watched, pages, hot, late] = study.workloads.as_slice() else {
+        panic!("six workloads")
     };
+    let watchers = watched.watchers.as_deref().expect("watchers");
+    assert_eq!((watchers.count, watchers.connections, watchers.previous), (90, 9, true));
+    assert_eq!(watchers.progress, Duration::from_secs(2));
+    assert_eq!(watchers.slow.map(|slow| slow.pause), Some(Duration::from_secs(1)));
     assert_eq!(hot.keys.order, KeyOrder::Hotspot { keys: 0.1, operations: 0.9 });
     assert_eq!(late.keys.order, KeyOrder::Latest { exponent: 1.5 });
     assert_eq!(hot.value_sizes(), Some(&crate::study::ValueSizes::Range { from: 100, to: 1024 }));
@@ -263,7 +267,7 @@ title: t
 systems:
   one: {kind: etcd, nodes: 3}
   two: {kind: vault, parts: {storage: {kind: consul, nodes: 3}}}
-workloads: {w: {mix: {put: 1}, keys: {count: 9}}}
+workloads: {w: {mix: {put: 1}, keys: {count: 9}, systems: [two]}, seen: {mix: {put: 1}, keys: {count: 9}, watchers: {count: 9}, systems: [one]}}
 loads: {open: {rate: 1000/s, clients: 4, stop: {after: 60s}}}
 faults:
   paused: {pause: leader, at: 20s, for: 1500ms}
@@ -282,9 +286,12 @@ faults:
   slow: {disk: leader, sync-delay: 100ms, at: 1s, for: 1s}
   stalled: {disk: each, stall: true, at: 1s, for: 1s, systems: [one]}
   full: {disk: {part: storage}, full: true, at: 1s, for: 1s, systems: [two]}
+  compacted: {run: compact, keep: 9, at: 5s, systems: [one]}
+  dropped: {drop: watchers, share: 30%, at: 5s, systems: [one]}
+  silent: {silence: watchers, at: 5s, for: 1s, systems: [one]}
 repeat: 9
 audit: {kill: under-load, linearizability: true, history: true, power-cut: one, cuts: 2, bit-flip: one}
-published: [{system: one, workload: w, fault: paused, metric: outage-max-s, value: 40}]
+published: [{system: one, workload: seen, fault: paused, metric: outage-max-s, value: 40}]
 "#;
 
 /// Study with every field of every other table.
@@ -333,6 +340,12 @@ workloads:
     loads: [sweep]
     systems: [one, safe, near, far]
   listed: {mix: {list: 1}, keys: {count: 1000}, systems: [one, safe, near, far, held, kept], loads: [sweep, open]}
+  watched:
+    mix: {put: 1}
+    keys: {count: 9}
+    watchers: {count: 90, of: prefix, connections: 9, previous: true, progress: 2s, slow: {connections: 1, every: 2s, for: 1s}}
+    systems: [one]
+    loads: [open]
   pages:
     mix: {request: 90%, denied: 10%}
     request:

@@ -1,0 +1,21 @@
+//! Runs the watchers of a load: one thread, its connections, one `epoll`.
+//!
+//! Watchers are no operations. They are created before the warm-up, on connections of their own, and kept until the
+//! load has ended and its last events have come. The writers log when each version began and ended
+//! ([`SharedVersions`]), so an event's delay is one subtraction on one clock.
+//!
+//! Not here: what events prove (`bakeoff_core::watch`), the bytes of a system (its session).
+
+mod connection;
+mod control;
+mod drain;
+mod observer;
+mod party;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use crate::shared_versions::SharedVersions;
+pub use control::{WatchControl, WatchDisturbance};
+pub use party::{WatchConnect, WatchParty, WatchSettings};
+pub use session::{WatchNews, WatchSession, WatcherRequest};

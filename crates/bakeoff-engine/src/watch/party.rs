@@ -1,0 +1,507 @@
+//! Runs all watchers of a load on one thread.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::study::Watchers;
+use bakeoff_core::watch::{WatchFigures, WatchRange, WatchedKeys, Watches};
+use bakeoff_core::workload::KEY_PREFIX;
+use mio::{Events, Interest, Poll, Token};
+
+use super::SharedVersions;
+use super::connection::{Connection, WatchConnection};
+use super::control::{WatchControl, WatchDisturbance};
+use super::drain::Drain;
+use super::observer::{FollowUp, Observer};
+use super::session::{WatchSession, WatcherRequest};
+use crate::peer::Peer;
+use crate::works::keyed::KeyedState;
+use crate::{EngineError, clock};
+
+/// Longest interval between looks at timers.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Maximum time until all watchers exist.
+const SETUP_WITHIN: Duration = Duration::from_secs(60);
+/// Idle time of a connection after which the server must show that it lives.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A poll that returned faster than this did not sleep.
+const NO_SLEEP: Duration = Duration::from_micros(20);
+const READ_BUFFER_SIZE: usize = 256 << 10;
+/// Bytes that a connection may have ready before others get their turn.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Configures the watchers of a load.
+pub struct WatchSettings {
+    /// The study's watchers.
+    pub watchers: Watchers,
+    /// Watched keys.
+    pub keys: WatchedKeys,
+    /// Declaration of the kind.
+    pub watches: Watches,
+}
+
+/// Creates a watch session for a node.
+pub type WatchConnect = Box<dyn FnMut(usize) -> Box<dyn WatchSession> + Send>;
+
+/// Describes what the party does, as its thread reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    Watching = 0,
+    Draining = 1,
+    Stopped = 2,
+}
+
+/// Runs the watchers of a load.
+pub struct WatchParty {
+    stage: Arc<AtomicU8>,
+    control: WatchControl,
+    thread: JoinHandle<WatchFigures>,
+}
+
+impl WatchParty {
+    /// Creates all watchers, and returns once they exist.
+    ///
+    /// # Errors
+    /// If a server cannot be reached or refuses a watcher, or the user interrupts.
+    pub fn start(
+        peers: Vec<Peer>,
+        settings: WatchSettings,
+        keyed: Arc<KeyedState>,
+        versions: Arc<SharedVersions>,
+        connect: WatchConnect,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, EngineError> {
+        let stage = Arc::new(AtomicU8::new(Stage::Watching as u8));
+        let (ready, is_ready) = mpsc::channel();
+        let observer = Observer::new(
+            keyed.clone(),
+            versions,
+            settings.watches,
+            settings.keys,
+            settings.watchers.count,
+        );
+        let (control, orders) = WatchControl::new();
+        let runner = Runner::new(peers, settings, keyed, observer, connect)?;
+        let runner = Runner { stage: Arc::clone(&stage), orders: Some(orders), ..runner };
+        let thread =
+            thread::Builder::new().name("watch".into()).spawn(move || runner.run(&ready))?;
+        let party = Self { stage, control, thread };
+        let until = clock::now() + SETUP_WITHIN;
+        loop {
+            match is_ready.recv_timeout(LOOK_EVERY) {
+                Ok(Ok(())) => return Ok(party),
+                Ok(Err(why)) => return Err(why),
+                Err(_) if interrupted.load(Ordering::Relaxed) => {
+                    party.stop();
+                    return Err(EngineError::Interrupted);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if clock::now() < until => {}
+                Err(_) => {
+                    let figures = party.stop();
+                    let what = figures.interruptions.first().cloned();
+                    return Err(EngineError::NoWatchers(what.unwrap_or_else(|| {
+                        format!("not all watchers existed after {} s", SETUP_WITHIN.as_secs())
+                    })));
+                }
+            }
+        }
+    }
+
+    /// Returns the control that disturbs the watchers.
+    pub fn control(&self) -> WatchControl {
+        self.control.clone()
+    }
+
+    /// Waits until the last events have come, at most 60 s, and returns what the watchers observed. Does not wait if the load
+    /// was interrupted.
+    pub fn finish(self, interrupted: bool) -> WatchFigures {
+        self.end(if interrupted { Stage::Stopped } else { Stage::Draining })
+    }
+
+    fn stop(self) -> WatchFigures {
+        self.end(Stage::Stopped)
+    }
+
+    fn end(self, stage: Stage) -> WatchFigures {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Runs the loop of the watchers' thread.
+struct Runner {
+    poll: Poll,
+    peers: Vec<Peer>,
+    settings: WatchSettings,
+    keyed: Arc<KeyedState>,
+    observer: Observer,
+    connect: WatchConnect,
+    stage: Arc<AtomicU8>,
+    orders: Option<mpsc::Receiver<(WatchDisturbance, mpsc::Sender<String>)>>,
+    connections: Vec<WatchConnection>,
+    /// Connections that had more bytes ready than one turn takes, or whose pause has ended.
+    unread: Vec<usize>,
+    follow_ups: Vec<FollowUp>,
+    buffer: Vec<u8>,
+    name: Vec<u8>,
+    receive_lag: Latencies,
+    /// Time since which bytes read now may have been ready.
+    ready_since: Instant,
+    began: Instant,
+    progress_at: Instant,
+    slow_at: Instant,
+}
+
+impl Runner {
+    fn new(
+        peers: Vec<Peer>,
+        settings: WatchSettings,
+        keyed: Arc<KeyedState>,
+        observer: Observer,
+        connect: WatchConnect,
+    ) -> io::Result<Self> {
+        let now = clock::now();
+        let watchers = settings.watchers.count;
+        let count = settings.watchers.connections_to(settings.watches.per_connection_max).max(1);
+        let connection = |at: u32| {
+            let watchers = (at..watchers).step_by(count as usize).collect();
+            WatchConnection::new(at as usize % peers.len().max(1), watchers, now)
+        };
+        let connections = (0..count).map(connection).collect();
+        Ok(Self {
+            poll: Poll::new()?,
+            peers,
+            keyed,
+            observer,
+            connect,
+            stage: Arc::default(),
+            orders: None,
+            connections,
+            unread: Vec::new(),
+            follow_ups: Vec::new(),
+            buffer: vec![0; READ_BUFFER_SIZE],
+            name: Vec::new(),
+            receive_lag: Latencies::default(),
+            ready_since: now,
+            began: now,
+            progress_at: now,
+            slow_at: now,
+            settings,
+        })
+    }
+
+    fn stage(&self) -> u8 {
+        self.stage.load(Ordering::Relaxed)
+    }
+
+    /// Watches until it is stopped, or drained. Sends to `ready` once all watchers exist.
+    fn run(mut self, ready: &mpsc::Sender<Result<(), EngineError>>) -> WatchFigures {
+        let mut events = Events::with_capacity(1024);
+        let (mut setup, mut cpu_before) = (None, clock::thread_cpu());
+        let mut drain: Option<Drain> = None;
+        loop {
+            let now = clock::now();
+            if setup.is_none() && self.connections.iter().all(WatchConnection::is_complete) {
+                setup = Some(now.saturating_duration_since(self.began));
+                cpu_before = clock::thread_cpu();
+                self.receive_lag.clear();
+                self.observer.bytes_received = 0;
+                self.observer.requests = 0;
+                ready.send(Ok(())).ok();
+            }
+            if self.stage() == Stage::Stopped as u8 {
+                self.observer.judge.cut_off();
+                break;
+            }
+            if self.stage() == Stage::Draining as u8
+                && drain.get_or_insert_with(|| Drain::new(now)).is_over(&mut self.observer, now)
+            {
+                break;
+            }
+            self.look_at_orders(now);
+            self.look_at_timers(now);
+            if let Err(error) = self.turn(&mut events) {
+                ready.send(Err(EngineError::Io(error))).ok();
+                break;
+            }
+        }
+        self.close();
+        let Self { observer, receive_lag, connections, settings, .. } = self;
+        WatchFigures {
+            connections: connections.len() as u32,
+            setup: setup.unwrap_or_default(),
+            cpu: clock::thread_cpu().saturating_sub(cpu_before),
+            receive_lag,
+            ..observer.conclude(settings.watchers.count)
+        }
+    }
+
+    /// Waits for events, and handles those that have come.
+    fn turn(&mut self, events: &mut Events) -> io::Result<()> {
+        let wait = if self.unread.is_empty() { LOOK_EVERY } else { Duration::ZERO };
+        let before = clock::now();
+        if let Err(error) = self.poll.poll(events, Some(wait))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            return Err(error);
+        }
+        let after = clock::now();
+        if after.saturating_duration_since(before) >= NO_SLEEP {
+            self.ready_since = after;
+        }
+        for index in std::mem::take(&mut self.unread) {
+            self.handle(index);
+        }
+        for event in events.iter() {
+            self.handle(event.token().0);
+        }
+        self.ready_since = after.max(self.ready_since);
+        Ok(())
+    }
+
+    fn handle(&mut self, index: usize) {
+        match self.connections[index].advance() {
+            Err(error) => return self.lose(index, &error.to_string()),
+            Ok(true) => self.create_watchers(index),
+            Ok(false) => {}
+        }
+        if self.connections[index].paused_until.is_none() {
+            self.flush(index);
+            self.read(index);
+        }
+    }
+
+    /// Creates all watchers of a connection that has come up.
+    fn create_watchers(&mut self, index: usize) {
+        let watchers = std::mem::take(&mut self.connections[index].watchers);
+        let resumes = self.connections[index].was_up;
+        for &watcher in &watchers {
+            if resumes {
+                self.observer.judge.resumed(watcher);
+            }
+            self.create(index, watcher);
+        }
+        let connection = &mut self.connections[index];
+        (connection.watchers, connection.was_up) = (watchers, true);
+    }
+
+    fn create(&mut self, index: usize, watcher: u32) {
+        self.name.clear();
+        let is_prefix = self.settings.keys.range == WatchRange::Prefix;
+        match self.settings.keys.key_of(watcher) {
+            Some(key) => self.keyed.space.write_key(key.into(), &mut self.name),
+            None => self.name.extend_from_slice(KEY_PREFIX.as_bytes()),
+        }
+        let after = self.observer.judge.known_place(watcher);
+        let previous = self.settings.watchers.previous;
+        let request = WatcherRequest { watcher, name: &self.name, is_prefix, after, previous };
+        if let Some((link, session)) = self.connections[index].link() {
+            session.watch(&request, &mut link.out);
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if let Some((link, _)) = connection.link()
+            && link.wants_flush()
+            && let Err(error) = link.flush()
+        {
+            self.lose(index, &error.to_string());
+        }
+    }
+
+    /// Reads until the socket is empty, or others get their turn.
+    fn read(&mut self, index: usize) {
+        let mut taken = 0;
+        loop {
+            let connection = &mut self.connections[index];
+            let Some((link, session)) = connection.connection.link() else { return };
+            let read = link.read(&mut self.buffer);
+            link.agreed.take();
+            let count = match read {
+                Ok(Some(0)) => return self.lose(index, "the server closed the connection"),
+                Ok(Some(count)) => count,
+                Ok(None) => return,
+                Err(error) => return self.lose(index, &error.to_string()),
+            };
+            let now = clock::now();
+            self.receive_lag.record(now.saturating_duration_since(self.ready_since));
+            let (observer, follow_ups) = (&mut self.observer, &mut self.follow_ups);
+            observer.bytes_received += count as u64;
+            let received = session.receive(&self.buffer[..count], &mut link.out, &mut |news| {
+                let follow_up = observer.observe(news, &connection.watchers, now);
+                if follow_up != FollowUp::None {
+                    follow_ups.push(follow_up);
+                }
+            });
+            if link.awaits_greeting() && session.begins_tls() {
+                link.begin_tls();
+            }
+            let ending = session.is_ending().then(|| session.loss_reason());
+            let is_last = count < self.buffer.len() && link.short_read_is_last();
+            connection.received_at = now;
+            if let Err(error) = received {
+                return self.lose(index, &error.to_string());
+            }
+            match self.connections[index].advance() {
+                Err(error) => return self.lose(index, &error.to_string()),
+                Ok(true) => self.create_watchers(index),
+                Ok(false) => {}
+            }
+            if !self.follow_up(index) {
+                return;
+            }
+            if let Some(why) = ending {
+                return self.lose(index, &why.unwrap_or("the server ends the connection".into()));
+            }
+            self.flush(index);
+            if is_last {
+                return;
+            }
+            taken += count;
+            if taken >= TURN_BYTES {
+                self.unread.push(index);
+                return;
+            }
+        }
+    }
+
+    /// Does what the news require. Returns false if the connection is gone.
+    fn follow_up(&mut self, index: usize) -> bool {
+        let mut follow_ups = std::mem::take(&mut self.follow_ups);
+        let mut is_up = true;
+        for follow_up in follow_ups.drain(..) {
+            match follow_up {
+                FollowUp::Created => {
+                    let connection = &mut self.connections[index];
+                    connection.missing = connection.missing.saturating_sub(1);
+                }
+                FollowUp::Renew(watcher) => self.create(index, watcher),
+                FollowUp::Move(why) if is_up => {
+                    is_up = false;
+                    self.lose(index, &why);
+                }
+                FollowUp::Move(_) | FollowUp::None => {}
+            }
+        }
+        self.follow_ups = follow_ups;
+        is_up
+    }
+
+    fn lose(&mut self, index: usize, why: &str) {
+        let nodes = self.peers.len();
+        let connection = &mut self.connections[index];
+        if connection.was_up {
+            let address = &self.peers[connection.node].address;
+            self.observer.interrupted(format!("connection {index} to {address}: {why}"));
+        }
+        connection.lose(nodes, clock::now());
+    }
+
+    /// Disturbs connections as ordered.
+    fn look_at_orders(&mut self, now: Instant) {
+        let orders = self.orders.iter().flat_map(|orders| orders.try_iter());
+        for (disturbance, proof) in orders.collect::<Vec<_>>() {
+            let all = self.connections.len();
+            let count = disturbance.affected(all);
+            let what = match disturbance.lasts.is_zero() {
+                true => "closed",
+                false => "neither read nor write",
+            };
+            for index in 0..count {
+                match disturbance.lasts.is_zero() {
+                    true => self.lose(index, "bakeoff closed it"),
+                    false => {
+                        self.connections[index].paused_until = Some(now + disturbance.lasts);
+                    }
+                }
+            }
+            proof.send(format!("{count} of {all} connections of watchers {what}")).ok();
+        }
+    }
+
+    /// Reconnects, requests progress, and pauses slow readers.
+    fn look_at_timers(&mut self, now: Instant) {
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            match &mut connection.connection {
+                Connection::Down { retry_at } if *retry_at <= now => self.connect(index, now),
+                Connection::Opening { deadline, .. } if *deadline <= now => {
+                    self.lose(index, "no connection in time");
+                }
+                Connection::Up { link, session } => {
+                    // A slow reader would not notice signs of life.
+                    if let Some(every) = session.keep_alive_every()
+                        && connection.paused_until.is_none()
+                        && now >= connection.sent_at + every
+                    {
+                        session.keep_alive(&mut link.out);
+                        connection.sent_at = now;
+                        if now > connection.received_at + every.max(SILENCE_MAX) {
+                            self.lose(index, "the server is silent");
+                        } else {
+                            self.flush(index);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            if self.connections[index].paused_until.is_some_and(|until| until <= now) {
+                self.connections[index].paused_until = None;
+                self.connections[index].received_at = now;
+                self.unread.push(index);
+            }
+        }
+        let every = self.settings.watchers.progress;
+        if !every.is_zero() && now >= self.progress_at + every {
+            self.progress_at = now;
+            for index in 0..self.connections.len() {
+                if let Connection::Up { link, session } = &mut self.connections[index].connection {
+                    session.ask_progress(&mut link.out);
+                    self.flush(index);
+                }
+            }
+        }
+        if let Some(slow) = self.settings.watchers.slow
+            && now >= self.slow_at + slow.every
+        {
+            self.slow_at = now;
+            let connections = self.connections.iter_mut().take(slow.connections as usize);
+            // One that has just paused reads first.
+            let reads = |index: &usize| self.unread.contains(index);
+            for (_, connection) in (0..).zip(connections).filter(|(index, _)| !reads(index)) {
+                connection.paused_until = Some(now + slow.pause);
+            }
+        }
+    }
+
+    fn connect(&mut self, index: usize, now: Instant) {
+        let connection = &mut self.connections[index];
+        let session = (self.connect)(connection.node);
+        let registry = self.poll.registry();
+        let began = connection.begin(&self.peers[connection.node], session, now, |link| {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            registry.register(&mut link.stream, Token(index), interest)
+        });
+        connection.received_at = now;
+        if let Err(error) = began {
+            self.lose(index, &error.to_string());
+        }
+    }
+
+    /// Ends all connections with the protocol's goodbye.
+    fn close(&mut self) {
+        for connection in &mut self.connections {
+            if let Connection::Up { link, session } = &mut connection.connection {
+                session.close(&mut link.out);
+                link.flush().ok();
+            }
+        }
+    }
+}

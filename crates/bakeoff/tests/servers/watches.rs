@@ -1,0 +1,40 @@
+//! Tests that a real system which breaks a guarantee of its watches is accused, and its repaired version is not.
+//!
+//! etcd before 3.4.25 and 3.5.8 sends reports of progress on another queue than events, so that they overtake them
+//! ([etcd #15220](https://github.com/etcd-io/etcd/issues/15220)). Debian's etcd is 3.4.23.
+//!
+//! Not here: faults of the canary's watches (`commands::watches`), watchers of every system (`contract`).
+
+use libtest_mimic::Trial;
+
+use super::contract;
+use crate::support::case::{Case, case, with};
+use crate::support::skip::SkippedTests;
+use crate::support::watched::{check, trial};
+use crate::support::{nothing_runs_in, text};
+
+const OLD: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("etcd", "3.4", 1) };
+const NEW: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
+
+const WORKLOAD: &str = "prefix: {mix: {put: 1}, keys: {count: 16}, values: {size: 256}, \
+                        watchers: {count: 100, of: prefix, connections: 10, progress: 100ms}}";
+const LOAD: &str = "steady: {rate: 400/s, clients: 16, warmup: 1s, stop: {after: 10s}}";
+
+pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
+    vec![
+        with("etcd_reports_progress_before_its_events", OLD, skipped, |case: &Case| {
+            let run = contract::run(&case.in_study(), &[WORKLOAD], &[LOAD]);
+            let why = run.invalid_because();
+            assert!(why.contains("not bookmarkable"), "{why}\n{}", run.ran.stderr);
+            let heading = &run.ran.stdout;
+            assert!(heading.contains("broke a promise of its watches"), "{heading}");
+            nothing_runs_in(run.bench.path());
+        }),
+        with("etcd_keeps_the_guarantees_of_its_watches", NEW, skipped, |case: &Case| {
+            let run = contract::run(&case.in_study(), &[WORKLOAD], &[LOAD]);
+            let trial = trial(&run.bench);
+            let verdict = check(&trial, "watches");
+            assert_eq!(text(verdict), "passed", "{verdict}");
+        }),
+    ]
+}
