@@ -496,14 +496,19 @@ impl WatchJudge {
     }
 
     /// Returns the version of a delete that a watcher knows. One that receives each version has the last one twice. One
-    /// that reads the state again may find the absence that it knows. Before the log, a key may be absent.
+    /// that reads the state again may find the absence that it knows, or that of a delete which overlapped the newest
+    /// write. Before the log, a key may be absent.
     fn known_delete(&self, slot: usize, log: &VersionLog) -> Option<u32> {
         let newest = self.next[slot] - 1;
+        let mut known = (log.base() + 1..=newest).rev();
         match self.watches.delivery {
-            Delivery::Each => {
-                (log.base() + 1..=newest).rev().find(|&version| is_delete(log, version))
-            }
-            Delivery::Latest => (newest <= log.base() || is_delete(log, newest)).then_some(newest),
+            Delivery::Each => known.find(|&version| is_delete(log, version)),
+            Delivery::Latest if newest <= log.base() => Some(newest),
+            Delivery::Latest => known.find(|&version| {
+                is_delete(log, version)
+                    && !log.get(version).is_some_and(VersionTimes::is_refused)
+                    && !log.precedes(version, newest)
+            }),
         }
     }
 }

@@ -378,6 +378,35 @@ fn delete_may_come_before_a_put_that_it_overlaps() {
 }
 
 #[test]
+fn delete_may_come_after_a_put_that_it_overlaps() {
+    for delivery in [Delivery::Each, Delivery::Latest] {
+        let mut bench = Bench::new(delivery);
+        let at = bench.tick();
+        bench.logs[0].begin(8, Write::Delete, at);
+        let put = bench.begins(0);
+        bench.all_see(0, put, 1);
+        for watcher in 0..WATCHERS {
+            assert_eq!(bench.judge.delete_of(watcher, 0, &bench.logs[0]), Some(8), "{delivery:?}");
+            bench.sees(watcher, 0, 8, 2);
+        }
+        bench.ends(0, put, WriteOutcome::Acknowledged);
+        bench.ends(0, 8, WriteOutcome::Acknowledged);
+        let (counts, _) = bench.concludes();
+        let WatchCounts { lost, undelivered, reordered, phantoms, .. } = counts;
+        assert_eq!((lost, undelivered, reordered, phantoms), (0, 0, 0, 0), "{delivery:?}");
+    }
+}
+
+#[test]
+fn delete_that_ended_before_a_put_explains_no_later_absence() {
+    let mut bench = Bench::new(Delivery::Latest);
+    bench.deletes(0);
+    let put = bench.writes(0);
+    bench.all_see(0, put, 1);
+    assert_eq!(bench.judge.delete_of(0, 0, &bench.logs[0]), None);
+}
+
+#[test]
 fn repeated_event_of_a_delete_is_a_fault_of_a_stream() {
     let mut bench = Bench::new(Delivery::Each);
     let (at, log) = (bench.tick(), &mut bench.logs[0]);
