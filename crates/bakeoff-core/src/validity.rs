@@ -111,7 +111,7 @@ pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
 }
 
 /// Checks for events that waited in the generator for too long, so that a late loop would look like a late server.
-pub(crate) fn events_waited(measurement: &Measurement) -> Option<String> {
+pub fn events_waited(measurement: &Measurement) -> Option<String> {
     let watch = measurement.watch.as_deref()?;
     let (lag, known) = (watch.receive_lag.quantile(0.99)?, watch.known.quantile(0.99)?);
     let is_late = lag >= EVENT_LAG_MIN && lag.as_secs_f64() > EVENT_LAG_MAX * known.as_secs_f64();

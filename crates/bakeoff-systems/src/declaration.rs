@@ -15,10 +15,11 @@ use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency, Watchers};
-use bakeoff_core::watch::WatchedKeys;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::transport::TlsBegins;
-use bakeoff_engine::watch::{SharedVersions, WatchParty, WatchSession, WatchSettings};
+use bakeoff_engine::watch::{
+    SharedVersions, StudyWatchers, VersionObserver, WatchSession, WatchSettings,
+};
 use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_install::Recipe;
 
@@ -348,16 +349,16 @@ impl dyn System + '_ {
         keyed: &Arc<KeyedState>,
         versions: &Arc<SharedVersions>,
         interrupted: &AtomicBool,
-    ) -> Result<Option<WatchParty>, EngineError> {
+    ) -> Result<Option<StudyWatchers>, EngineError> {
         let Declaration { kind, hooks, .. } = self.declares();
         let (Some(watches), Some(connect)) = (kind.watches, hooks.watch) else { return Ok(None) };
-        let keys = WatchedKeys { count: versions.count(), range: watchers.of };
-        let settings = WatchSettings { watchers: watchers.clone(), keys, watches };
+        let settings = WatchSettings::for_study(watchers, &watches);
         let of_session = nodes.to_vec();
         let session = Box::new(move |node: usize| connect(&of_session[node]));
         let peers = nodes.iter().map(Access::peer).collect();
         let (keyed, versions) = (Arc::clone(keyed), Arc::clone(versions));
-        WatchParty::start(peers, settings, keyed, versions, session, interrupted).map(Some)
+        let observer = VersionObserver::new(keyed, versions, watches, watchers);
+        StudyWatchers::start(peers, settings, observer, session, interrupted).map(Some)
     }
 
     /// Returns the configuration that another server has given to a node.

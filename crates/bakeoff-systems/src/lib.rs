@@ -125,6 +125,7 @@ pub(crate) use self::describe_context::{
 pub use self::describe_context::{COMPOSITE, DescribeContext, Neighbour, plain};
 pub use self::description::Description;
 pub use self::error::SystemError;
+pub use self::etcd::etcd_watch_session;
 use self::http_session::http_status_text;
 pub use self::load::KvLoad;
 pub use self::status::{ClusterStatus, ConfigSnapshot, NotReady};

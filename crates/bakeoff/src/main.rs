@@ -149,7 +149,9 @@ fn watched(
             return Ok(bakeoff_compat::vault_benchmark::run(args, audience.messages, interrupted)?);
         }
         Command::EtcdBenchmark { args } => {
-            return Ok(bakeoff_compat::etcd_benchmark::run(args, audience.messages, interrupted)?);
+            let sessions = bakeoff_systems::etcd_watch_session;
+            let messages = &mut *audience.messages;
+            return Ok(bakeoff_compat::etcd_benchmark::run(args, sessions, messages, interrupted)?);
         }
         Command::Doctor { studies, on: None, json } => {
             return commands::catalogue::doctor(studies, *json);

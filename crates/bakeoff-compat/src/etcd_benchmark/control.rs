@@ -155,6 +155,14 @@ impl<'a> Control<'a> {
         read.map_err(|error| self.unreadable(&error))
     }
 
+    /// Writes a key, and returns the revision.
+    pub(super) fn put(&self, key: &[u8], value: &[u8]) -> Result<u64, LoadError> {
+        let mut request = Vec::new();
+        etcd::write_put(key, value, &mut request);
+        let answer = self.call(&[etcd::PUT], request)?;
+        etcd::read_revision(&answer).map_err(|error| self.unreadable(&error))
+    }
+
     /// Removes the history except for the newest `keeps` revisions. Returns the first revision that stays, or `None` if
     /// there are no more.
     pub(super) fn compact(&self, keeps: u64) -> Result<Option<u64>, LoadError> {

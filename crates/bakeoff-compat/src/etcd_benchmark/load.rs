@@ -72,6 +72,7 @@ impl Load {
                 conflicts: AtomicU64::new(0),
             })),
             Task::LeaseKeepalive => Self::Renewals(Leases::default()),
+            Task::Watch(_) => unreachable!("`watches` runs the loads with watchers"),
         }
     }
 

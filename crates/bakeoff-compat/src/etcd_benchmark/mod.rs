@@ -8,6 +8,7 @@
 
 mod calls;
 mod control;
+mod event_observer;
 mod keys;
 mod leases;
 mod load;
@@ -19,6 +20,8 @@ mod run;
 mod seconds;
 mod stm;
 mod supervision;
+mod watched_puts;
+mod watches;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -27,14 +30,16 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_engine::LoadError;
 
 use self::options::Invocation;
+pub use self::watches::WatchSessions;
 use crate::Console;
 
-/// Runs etcd's benchmark with these arguments.
+/// Runs etcd's benchmark with these arguments. `sessions` makes the sessions of watchers.
 ///
 /// # Errors
 /// Fails for an invalid command line, a server that does not answer, and a machine that refuses a resource.
 pub fn run(
     args: &[OsString],
+    sessions: WatchSessions,
     messages: &mut dyn Console,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
@@ -44,7 +49,7 @@ pub fn run(
             messages.output(&usage);
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Invocation::Load(options)) => run::run(&options, messages, interrupted),
+        Ok(Invocation::Load(options)) => run::run(&options, sessions, messages, interrupted),
         Err(error) => Err(LoadError::Input(error.to_string(), None)),
     }
 }

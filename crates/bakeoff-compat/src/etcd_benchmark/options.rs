@@ -15,6 +15,8 @@ use crate::flags::{self, FlagArity, Unreadable, UsageError};
 
 /// Largest value and longest key in bytes. By default etcd accepts requests up to 1.5 MiB.
 const SIZE_MAX: i64 = 256 << 20;
+/// Maximum number of watchers.
+const WATCHERS_MAX: u32 = 1_000_000;
 
 /// Form of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +94,8 @@ const RATE: Flag = flag("rate", ANY, "0", "operations per second; 0 is as fast a
 const KEY_SIZE: Flag = flag("key-size", SIZE, "8", "bytes of a key");
 const VAL_SIZE: Flag = flag("val-size", SIZE, "8", "bytes of a value");
 const KEY_SPACE: Flag = flag("key-space-size", COUNT, "1", "number of different keys");
+const STREAMS: Flag =
+    flag("streams", MANY, "10", "streams of the watchers; each is a connection of its own");
 const CONSISTENCY: Flag =
     flag("consistency", Form::Text, "l", "l: linearizable; s: serializable, which may be stale");
 
@@ -197,24 +201,55 @@ const COMMANDS: &[Command] = &[
         meaning: "Renew leases: each client has one, and one stream for its renewals",
         flags: &[TOTAL],
     },
+    Command {
+        name: "watch",
+        arguments: "",
+        meaning: "Put keys that many watchers watch",
+        flags: &[
+            STREAMS,
+            flag("watch-per-stream", MANY, "100", "watchers of each stream"),
+            flag("watched-key-total", MANY, "1", "keys that are watched, and put in turn"),
+            flag("put-rate", ANY, "0", "puts per second; 0 is as fast as answers come"),
+            flag("put-total", COUNT, "1000", "number of puts"),
+            flag("key-size", SIZE, "32", "bytes of a key"),
+            KEY_SPACE,
+            flag("sequential-keys", Form::Switch, "false", "choose keys in order, not at random"),
+        ],
+    },
+    Command {
+        name: "watch-latency",
+        arguments: "",
+        meaning: "Put one key, one put after the other, that many watchers watch",
+        flags: &[
+            STREAMS,
+            flag("watchers-per-stream", MANY, "10", "watchers of each stream"),
+            flag("prevkv", Form::Switch, "false", "ask for the value before the put as well"),
+            flag("put-total", COUNT, "1000", "number of puts"),
+            flag("put-rate", ANY, "100", "puts per second; 0 is as fast as answers come"),
+            flag("key-size", SIZE, "32", "bytes of the key"),
+            flag("val-size", SIZE, "32", "bytes of the value"),
+        ],
+    },
+    Command {
+        name: "watch-get",
+        arguments: "",
+        meaning: "Read a key while many watchers receive old events",
+        flags: &[
+            flag("watchers", MANY, "10000", "number of watchers"),
+            flag("streams", MANY, "1", "streams of the watchers; each is a connection"),
+            flag("events", Form::Whole(1, 1 << 16), "8", "events of each watcher"),
+        ],
+    },
 ];
 
 const ISOLATIONS: &str =
     "c: read committed; r: repeatable reads; s: serializable; ss: serializable snapshot";
 
 /// Subcommands of etcd's benchmark that bakeoff does not have, each with the reason and what to use.
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "mvcc",
-        "it measures etcd's storage library inside its own process, and bakeoff measures servers: use etcd's benchmark",
-    ),
-    ("watch", WATCHES),
-    ("watch-latency", WATCHES),
-    ("watch-get", WATCHES),
-];
-
-const WATCHES: &str = "it needs watchers that stand next to the load, which are not built yet: use etcd's benchmark, or \
-                       the operation `watch` of a study";
+const REFUSED: &[(&str, &str)] = &[(
+    "mvcc",
+    "it measures etcd's storage library inside its own process, and bakeoff measures servers: use etcd's benchmark",
+)];
 
 /// Request of a command line.
 #[derive(Debug)]
@@ -268,6 +303,29 @@ pub(super) enum Task {
     TxnMixed { keys: Keys, value_size: usize, range: RangeOptions, reads_per_write: f64 },
     Stm { transactions: Transactions, value_size: usize },
     LeaseKeepalive,
+    Watch(WatchTask),
+}
+
+/// Watchers, and what is driven next to them.
+#[derive(Debug, Clone)]
+pub(super) struct WatchTask {
+    /// Number of watchers.
+    pub(super) watchers: u32,
+    /// Number of streams, each with its share of the watchers.
+    pub(super) streams: u32,
+    /// True if events must hold the value before the put.
+    pub(super) previous: bool,
+    pub(super) load: WatchLoad,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum WatchLoad {
+    /// Puts of `turns` keys in turn, which are watched in the same order.
+    Puts { keys: Keys, turns: u64 },
+    /// Puts of one random key, each after the answer to the one before.
+    OnePut { key_size: usize, value_size: usize },
+    /// Reads, until each watcher has received this many old events.
+    Gets { events: u64 },
 }
 
 /// Transactions of several calls.
@@ -492,10 +550,7 @@ fn options(
         "put" => Task::Put {
             keys: Keys {
                 prefix: values.text("prefix").to_owned(),
-                order: match values.is_on("sequential-keys") {
-                    true => KeyOrder::Sequential,
-                    false => KeyOrder::Random,
-                },
+                order: key_order(values),
                 ..keys(values)?
             },
             value_size: values.size("val-size"),
@@ -524,6 +579,7 @@ fn options(
             Task::Stm { transactions: transactions(values)?, value_size: values.size("val-size") }
         }
         "lease-keepalive" => Task::LeaseKeepalive,
+        "watch" | "watch-latency" | "watch-get" => Task::Watch(watches(command.name, values)?),
         _ => Task::TxnMixed {
             keys: keys(values)?,
             value_size: values.size("val-size"),
@@ -555,6 +611,8 @@ fn options(
         Some((name, password)) => (name.to_owned(), Some(password.to_owned())),
         None => (user.to_owned(), None),
     });
+    // The commands with watchers call them `put-rate` and `put-total`.
+    let of_puts = |name: &str| values.whole(name).max(values.whole(&format!("put-{name}")));
     Ok(Options {
         endpoints,
         connections: values.small("conns"),
@@ -573,8 +631,8 @@ fn options(
         timeout,
         json: values.file("json"),
         command: command.name,
-        rate: Some(values.whole("rate")).filter(|rate| *rate > 0),
-        total: values.whole("total"),
+        rate: Some(of_puts("rate")).filter(|rate| *rate > 0),
+        total: of_puts("total"),
         task,
     })
 }
@@ -589,6 +647,46 @@ fn keys(values: &Values) -> Result<Keys, UsageError> {
         .into());
     }
     Ok(Keys { prefix: String::new(), size, space, order: KeyOrder::Sequential })
+}
+
+fn key_order(values: &Values) -> KeyOrder {
+    if values.is_on("sequential-keys") { KeyOrder::Sequential } else { KeyOrder::Random }
+}
+
+fn watches(command: &str, values: &Values) -> Result<WatchTask, UsageError> {
+    let streams = values.small("streams");
+    let each = |flag: &str| {
+        let watchers = streams.checked_mul(values.small(flag)).filter(|all| *all <= WATCHERS_MAX);
+        watchers.ok_or_else(|| {
+            format!(
+                "`--streams {streams}` times `--{flag} {}` is more than {WATCHERS_MAX} watchers",
+                values.small(flag)
+            )
+        })
+    };
+    let (watchers, load) = match command {
+        "watch" => {
+            let keys = Keys { order: key_order(values), ..keys(values)? };
+            let turns = values.whole("watched-key-total");
+            (each("watch-per-stream")?, WatchLoad::Puts { keys, turns })
+        }
+        "watch-latency" => {
+            let (key_size, value_size) = (values.size("key-size"), values.size("val-size"));
+            if key_size == 0 {
+                return Err("`--key-size 0`: etcd refuses an empty key".into());
+            }
+            (each("watchers-per-stream")?, WatchLoad::OnePut { key_size, value_size })
+        }
+        _ => {
+            let watchers = values.small("watchers");
+            if watchers > WATCHERS_MAX {
+                return Err(format!("`--watchers {watchers}` is more than {WATCHERS_MAX}").into());
+            }
+            (watchers, WatchLoad::Gets { events: values.whole("events") })
+        }
+    };
+    let streams = streams.min(watchers);
+    Ok(WatchTask { watchers, streams, previous: values.is_on("prevkv"), load })
 }
 
 fn transactions(values: &Values) -> Result<Transactions, UsageError> {
@@ -760,6 +858,30 @@ mod tests {
     }
 
     #[test]
+    fn loads_with_watchers_have_the_defaults_of_etcds_benchmark() {
+        let task = |line: &str| match load(line).task {
+            Task::Watch(task) => (task.watchers, task.streams, task.load),
+            other => panic!("{line}: {other:?}"),
+        };
+        let (watchers, streams, load_of) = task("watch");
+        assert_eq!((watchers, streams), (1000, 10));
+        let WatchLoad::Puts { keys, turns: 1 } = load_of else { panic!("{load_of:?}") };
+        assert_eq!((keys.size, keys.space, keys.order), (32, 1, KeyOrder::Random));
+        assert_eq!((load("watch").rate, load("watch").total), (None, 1000));
+        let latency = load("watch-latency --prevkv");
+        assert_eq!((latency.rate, latency.total), (Some(100), 1000));
+        let Task::Watch(WatchTask { watchers: 100, streams: 10, previous: true, load }) =
+            latency.task
+        else {
+            panic!("{:?}", latency.task)
+        };
+        assert!(matches!(load, WatchLoad::OnePut { key_size: 32, value_size: 32 }), "{load:?}");
+        let (watchers, streams, load) = task("watch-get --streams 3");
+        assert_eq!((watchers, streams), (10_000, 3));
+        assert!(matches!(load, WatchLoad::Gets { events: 8 }), "{load:?}");
+    }
+
+    #[test]
     fn flags_stand_before_and_after_the_command() {
         let options = load(
             "--endpoints=a:1,http://b:2 --conns 3 --precise put --clients=7 --total 5 --sequential-keys \
@@ -819,7 +941,11 @@ mod tests {
             ("txn-put --txn-ops 2", "cannot write a key"),
             ("txn-mixed --rw-ratio -1", "at least 0"),
             ("mvcc put", "storage library"),
-            ("watch-latency", "watchers"),
+            ("watch --streams 1000 --watch-per-stream 2000", "more than 1000000 watchers"),
+            ("watch --key-size 0", "the number of a key takes 1 bytes"),
+            ("watch-latency --key-size 0", "refuses an empty key"),
+            ("watch-get --watchers 2000000", "more than 1000000"),
+            ("watch-get --put-total 5", "unknown flag `--put-total`"),
         ] {
             let error = read_line(line).expect_err(line);
             assert!(error.contains(reason), "{line}: {error}");

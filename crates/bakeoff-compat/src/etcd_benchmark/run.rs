@@ -17,7 +17,7 @@ use bakeoff_engine::tls::{Pem, TlsOptions};
 use bakeoff_engine::works::grpc::{CallSource, CallTargets, drive_calls};
 use bakeoff_engine::works::http::{Protocol, Url, locate_within};
 use bakeoff_engine::{Drive, LoadError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::calls::READ;
 use super::control::Control;
@@ -28,6 +28,7 @@ use super::perfdash;
 use super::report::{self, Distribution, Precision, ReportFigures};
 use super::seconds::SecondsByOperation;
 use super::supervision::supervise;
+use super::watches::{self, WatchSessions};
 use crate::{Console, NOT_VALID};
 
 /// Longest wait for a connection if the command line sets none. etcd's benchmark waits for ever.
@@ -39,6 +40,7 @@ const IN_FLIGHT_MAX: u32 = 1 << 16;
 /// Runs a load and prints its reports.
 pub(super) fn run(
     options: &Options,
+    sessions: WatchSessions,
     messages: &mut dyn Console,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
@@ -52,6 +54,9 @@ pub(super) fn run(
         true => leader(&targets, options, messages, interrupted)?,
         false => targets,
     };
+    if let Task::Watch(task) = &options.task {
+        return watches::run(options, task, &targets, sessions, messages, interrupted);
+    }
     let load = Load::new(&options.task, rand::random());
     let drive = drive(options, &targets, messages)?;
     let slots = Some(options.clients.max(drive.clients));
@@ -71,7 +76,7 @@ pub(super) fn run(
         _ => None,
     };
     let patience = options.timeout + targets.connect_within;
-    let ran = supervise(interrupted, patience, compaction, |stop, progress| {
+    let ran = supervise(&[interrupted], patience, compaction, |stop, progress| {
         drive_calls(&targets, &drive, sources, stop, progress)
     });
     let (measurement, _) = ran.load?;
@@ -190,7 +195,7 @@ fn signed_in(
     Ok(CallTargets { metadata, ..targets })
 }
 
-fn call_timeout(options: &Options) -> Duration {
+pub(super) fn call_timeout(options: &Options) -> Duration {
     options.timeout.min(CALL_TIMEOUT)
 }
 
@@ -259,13 +264,17 @@ fn consistency(task: &Task) -> Option<&'static str> {
         Task::Range(range) | Task::TxnMixed { range, .. } => {
             Some(if range.serializable { "serializable" } else { "linearizable" })
         }
-        Task::Put { .. } | Task::TxnPut { .. } | Task::Stm { .. } | Task::LeaseKeepalive => None,
+        Task::Put { .. }
+        | Task::TxnPut { .. }
+        | Task::Stm { .. }
+        | Task::LeaseKeepalive
+        | Task::Watch(_) => None,
     }
 }
 
 /// Configures the load. A closed load has a client for each connection of Go's client, which has one to each endpoint.
 /// In an open load a client has one endpoint.
-fn drive(
+pub(super) fn drive(
     options: &Options,
     targets: &CallTargets,
     messages: &mut dyn Console,
@@ -309,25 +318,14 @@ fn conclude(
     messages: &mut dyn Console,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
-    let precision = if options.precise { Precision::All } else { Precision::Four };
+    let precision = precision(options);
     let operations = load.operations(options.command);
     let figures: Vec<ReportFigures> = (operations.iter().enumerate())
         .map(|(place, name)| figures(options, measurement, name, seconds.get(&place)))
         .collect();
     let mut is_complete = true;
-    if options.perfdash {
-        for (name, figures) in operations.iter().zip(&figures) {
-            let moment = bakeoff_clock::wall::utc_now();
-            match perfdash::write(name, &figures.times, &moment) {
-                Ok(path) => {
-                    messages.output(&format!("Successfully created a JSON perf report at {path}\n"))
-                }
-                Err(error) => {
-                    is_complete = false;
-                    messages.complain(&format!("cannot write the report for perfdash: {error}"));
-                }
-            }
-        }
+    for (name, figures) in operations.iter().zip(&figures) {
+        is_complete &= write_for_perfdash(name, figures, options, messages);
     }
     print(options, load, &figures, precision, messages);
     if let Task::Put { check_hash: true, .. } = options.task
@@ -335,18 +333,78 @@ fn conclude(
     {
         is_complete &= hash(options, targets, messages, interrupted)?;
     }
-    let remarks: Vec<String> =
-        from_due(options, measurement).into_iter().chain(load.remark()).collect();
+    let remarks = from_due(options, measurement).into_iter().chain(load.remark()).collect();
+    let is_sound = finish(options, measurement, remarks, None, messages)?;
+    Ok(exit_code(is_complete && is_sound))
+}
+
+/// A report with its name for perfdash and its heading.
+pub(super) struct NamedReport {
+    pub(super) name: String,
+    pub(super) heading: &'static str,
+    pub(super) figures: ReportFigures,
+}
+
+/// Prints a report, and writes it for perfdash. Returns false if that failed.
+pub(super) fn print_report(
+    report: &NamedReport,
+    options: &Options,
+    messages: &mut dyn Console,
+) -> bool {
+    let NamedReport { name, heading, figures } = report;
+    let is_written = write_for_perfdash(name, figures, options, messages);
+    messages.output(&format!("{heading}{}", report::text(figures, precision(options))));
+    is_written
+}
+
+fn precision(options: &Options) -> Precision {
+    if options.precise { Precision::All } else { Precision::Four }
+}
+
+/// Writes a report for perfdash if the command line asks for it. Returns false if that failed.
+fn write_for_perfdash(
+    name: &str,
+    figures: &ReportFigures,
+    options: &Options,
+    messages: &mut dyn Console,
+) -> bool {
+    if !options.perfdash {
+        return true;
+    }
+    let written = perfdash::write(name, &figures.times, &bakeoff_clock::wall::utc_now());
+    match &written {
+        Ok(path) => {
+            messages.output(&format!("Successfully created a JSON perf report at {path}\n"));
+        }
+        Err(error) => {
+            messages.complain(&format!("cannot write the report for perfdash: {error}"));
+        }
+    }
+    written.is_ok()
+}
+
+/// Prints remarks and warnings on standard error, and writes the JSON. Returns true if the load succeeded.
+pub(super) fn finish(
+    options: &Options,
+    measurement: &Measurement,
+    remarks: Vec<String>,
+    watchers: Option<Value>,
+    messages: &mut dyn Console,
+) -> Result<bool, LoadError> {
     remarks.iter().for_each(|line| messages.step(line));
     let warnings = warnings(measurement);
     warnings.iter().for_each(|warning| messages.complain(warning));
     let notes: Vec<String> = remarks.into_iter().chain(warnings).collect();
     if let Some(path) = &options.json {
-        write_json(path, options, measurement, &notes)?;
+        write_json(path, options, (measurement, watchers), &notes)?;
     }
-    let is_complete = is_complete && !measurement.interrupted;
-    let is_valid = is_complete && measurement.error_count() == 0 && measurement.verified() > 0;
-    Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+    let is_clean = measurement.error_count() == 0 && measurement.verified() > 0;
+    Ok(is_clean && !measurement.interrupted)
+}
+
+/// Returns the exit code of a load.
+pub(super) fn exit_code(is_valid: bool) -> ExitCode {
+    if is_valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) }
 }
 
 fn print(
@@ -372,7 +430,7 @@ fn print(
 }
 
 /// Returns the figures of one operation as etcd's benchmark has them: times of successes, from when they were sent.
-fn figures(
+pub(super) fn figures(
     options: &Options,
     measurement: &Measurement,
     operation: &str,
@@ -410,7 +468,7 @@ fn texts(kind: &str, errors: &Errors) -> Vec<(u64, String)> {
 }
 
 /// Returns the times of an open load from when its operations were due, in one sentence.
-fn from_due(options: &Options, measurement: &Measurement) -> Option<String> {
+pub(super) fn from_due(options: &Options, measurement: &Measurement) -> Option<String> {
     options.rate?;
     let total = measurement.total();
     let responses = total.responses();
@@ -440,6 +498,8 @@ fn warnings(measurement: &Measurement) -> Vec<String> {
         ));
     }
     warnings.extend(check::gave_out(measurement));
+    warnings.extend(measurement.watch.as_deref().and_then(check::watch_faults));
+    warnings.extend(check::events_waited(measurement));
     warnings.extend(crate::findings(measurement));
     warnings
 }
@@ -479,7 +539,7 @@ fn hash(
 fn write_json(
     path: &Path,
     options: &Options,
-    measurement: &Measurement,
+    (measurement, watchers): (&Measurement, Option<Value>),
     notes: &[String],
 ) -> Result<(), LoadError> {
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
@@ -502,7 +562,7 @@ fn write_json(
     };
     let operations: serde_json::Map<_, _> =
         measurement.operations.iter().map(|(name, figures)| (name.clone(), of(figures))).collect();
-    let all = json!({
+    let mut all = json!({
         "command": options.command,
         "version": env!("CARGO_PKG_VERSION"),
         "endpoints": options.endpoints,
@@ -515,6 +575,9 @@ fn write_json(
         "notes": notes,
         "measurement": measurement,
     });
+    if let Some(watchers) = watchers {
+        all["watchers"] = watchers;
+    }
     let text = format!("{all:#}\n");
     bakeoff_files::replace(path, text.as_bytes(), 0o644)
         .map_err(|error| LoadError::Machine(format!("cannot write `{}`: {error}", path.display())))

@@ -29,6 +29,29 @@ impl SecondSink {
     }
 }
 
+impl SecondSink {
+    /// Adds a success that was sent at this time. Does nothing before the load has begun.
+    pub(super) fn add(&mut self, operation: usize, sent: Instant, time: Duration) {
+        let Some((start, wall)) = self.start else { return };
+        let sent = wall + sent.saturating_duration_since(start);
+        let second = i64::try_from(sent.as_secs()).unwrap_or(i64::MAX);
+        let point = SecondPoint { least: time, total: time, most: time, count: 1 };
+        add(self.own.entry(operation).or_default().entry(second).or_default(), &point);
+    }
+
+    /// Adds its figures to those of all workers.
+    pub(super) fn add_to_all(&mut self) {
+        // No code panics while it holds the lock.
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        for (operation, seconds) in std::mem::take(&mut self.own) {
+            let of = all.entry(operation).or_default();
+            for (second, point) in seconds {
+                add(of.entry(second).or_default(), &point);
+            }
+        }
+    }
+}
+
 fn add(point: &mut SecondPoint, other: &SecondPoint) {
     if point.count == 0 {
         *point = *other;
@@ -50,23 +73,12 @@ impl TimingSink for SecondSink {
     }
 
     fn answered(&mut self, operation: usize, moments: &OperationTiming) {
-        let Some((start, wall)) = self.start else { return };
-        let sent = wall + moments.sent.saturating_duration_since(start);
-        let second = i64::try_from(sent.as_secs()).unwrap_or(i64::MAX);
         let time = moments.done.saturating_duration_since(moments.sent);
-        let point = SecondPoint { least: time, total: time, most: time, count: 1 };
-        add(self.own.entry(operation).or_default().entry(second).or_default(), &point);
+        self.add(operation, moments.sent, time);
     }
 
     fn ended(&mut self) {
-        // No code panics while it holds the lock.
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        for (operation, seconds) in std::mem::take(&mut self.own) {
-            let of = all.entry(operation).or_default();
-            for (second, point) in seconds {
-                add(of.entry(second).or_default(), &point);
-            }
-        }
+        self.add_to_all();
     }
 }
 

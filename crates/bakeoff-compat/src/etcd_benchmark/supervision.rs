@@ -28,10 +28,10 @@ pub(super) struct SupervisedLoad<T> {
     pub(super) failures: Vec<String>,
 }
 
-/// Runs a load. Ends it when the user interrupts, or after `patience` without a success. `compaction` names the servers
+/// Runs a load. Ends it when one of `ends` is true, or after `patience` without a success. `compaction` names the servers
 /// that compact, and the time that each call may take.
 pub(super) fn supervise<T>(
-    interrupted: &AtomicBool,
+    ends: &[&AtomicBool],
     patience: Duration,
     compaction: Option<(Compaction, &CallTargets, Duration)>,
     load: impl FnOnce(&AtomicBool, &mut dyn FnMut(&LoadProgress)) -> T,
@@ -48,7 +48,7 @@ pub(super) fn supervise<T>(
                 gave_up.store(true, Ordering::Relaxed);
                 stop.store(true, Ordering::Relaxed);
             }
-            if interrupted.load(Ordering::Relaxed) {
+            if ends.iter().any(|end| end.load(Ordering::Relaxed)) {
                 stop.store(true, Ordering::Relaxed);
             }
             thread::sleep(CHECK_EVERY);
@@ -73,7 +73,8 @@ pub(super) fn supervise<T>(
     SupervisedLoad { load, gave_up: gave_up.load(Ordering::Relaxed), failures }
 }
 
-struct SetOnDrop<'a>(&'a AtomicBool);
+/// Sets a flag at its end, also after a panic.
+pub(super) struct SetOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
@@ -129,21 +130,22 @@ mod tests {
 
     #[test]
     fn load_without_a_success_is_ended() {
-        let ran = supervise(&never(), Duration::from_millis(50), None, |stop, _| wait_for(stop));
+        let ran = supervise(&[&never()], Duration::from_millis(50), None, |stop, _| wait_for(stop));
         assert!(ran.gave_up && ran.failures.is_empty());
     }
 
     #[test]
     fn interrupt_is_passed_on() {
         let interrupted = AtomicBool::new(true);
-        let ran = supervise(&interrupted, Duration::from_secs(60), None, |stop, _| wait_for(stop));
+        let ran =
+            supervise(&[&interrupted], Duration::from_secs(60), None, |stop, _| wait_for(stop));
         assert!(!ran.gave_up);
     }
 
     #[test]
     fn load_that_ends_by_itself_is_left_alone() {
         let patience = Duration::from_secs(60);
-        let ran = supervise(&never(), patience, None, |stop, _| stop.load(Ordering::Relaxed));
+        let ran = supervise(&[&never()], patience, None, |stop, _| stop.load(Ordering::Relaxed));
         assert!(!ran.load && !ran.gave_up);
     }
 }

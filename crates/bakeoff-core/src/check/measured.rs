@@ -21,7 +21,7 @@ use crate::validity::{
     generator_throttled, schedule_lagged, unserved,
 };
 use crate::verdict::{Check, CheckName, Verdict};
-use crate::watch::WatchCounts;
+use crate::watch::{WatchCounts, WatchFigures};
 
 use super::causes;
 use super::stationary::stationary;
@@ -229,20 +229,27 @@ fn each_visit_first(stages: &[StageRecord]) -> Verdict {
     }
 }
 
+/// Describes the guarantees that watches broke, and events without an explanation; `None` without any.
+pub fn watch_faults(watch: &WatchFigures) -> Option<String> {
+    if !watch.has_failed() {
+        return None;
+    }
+    let broken = watch.broken();
+    let mut faults: Vec<String> =
+        broken.map(|(name, times)| format!("not {name} ({})", plural(times, "time"))).collect();
+    if watch.counts.phantoms > 0 {
+        let events = plural(watch.counts.phantoms, "event");
+        faults.push(format!("{events} that no write of the load explains"));
+    }
+    let first = watch.counts.examples.first().map(|first| format!("; {first}"));
+    Some(format!("{}{}", faults.join(", "), first.unwrap_or_default()))
+}
+
 /// Checks that watches kept the guarantees of their system.
 fn broken_watches(stages: &[StageRecord]) -> Verdict {
     let watches = || stages.iter().filter_map(|stage| stage.measurement.watch.as_deref());
-    if let Some(watch) = watches().find(|watch| watch.has_failed()) {
-        let mut faults: Vec<String> = watch
-            .broken()
-            .map(|(name, times)| format!("not {name} ({})", plural(times, "time")))
-            .collect();
-        if watch.counts.phantoms > 0 {
-            let events = plural(watch.counts.phantoms, "event");
-            faults.push(format!("{events} that no write of the load explains"));
-        }
-        let first = watch.counts.examples.first().map(|first| format!("; {first}"));
-        return Verdict::Failed(format!("{}{}", faults.join(", "), first.unwrap_or_default()));
+    if let Some(faults) = watches().find_map(watch_faults) {
+        return Verdict::Failed(faults);
     }
     let sum = |count: fn(&WatchCounts) -> u64| watches().map(|watch| count(&watch.counts)).sum();
     match (sum(|counts| counts.unjudged), sum(|counts| counts.unfinished)) {

@@ -11,9 +11,9 @@ pub mod node_causes;
 mod stationary;
 
 pub use advice::{BUSY_MACHINE, advice};
-pub use measured::measured;
+pub use measured::{measured, watch_faults};
 
-pub use crate::validity::{gave_out, generator_throttled, unserved};
+pub use crate::validity::{events_waited, gave_out, generator_throttled, unserved};
 pub use crate::verdict::{
     Audit, AuditSubject, Cause, CheckName, FlippedBit, KilledUnderLoad, Passages, PowerCutsMade,
     Verdict,

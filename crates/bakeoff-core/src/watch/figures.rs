@@ -81,6 +81,7 @@ impl WatchCounts {
             (&mut self.lost, other.lost),
             (&mut self.lost_on_resume, other.lost_on_resume),
             (&mut self.undelivered, other.undelivered),
+            (&mut self.unfinished, other.unfinished),
             (&mut self.repeated, other.repeated),
             (&mut self.reordered, other.reordered),
             (&mut self.phantoms, other.phantoms),

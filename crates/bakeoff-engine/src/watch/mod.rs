@@ -14,8 +14,11 @@ mod party;
 mod session;
 #[cfg(test)]
 mod tests;
+mod version_observer;
 
 pub use crate::shared_versions::SharedVersions;
 pub use control::{WatchControl, WatchDisturbance};
-pub use party::{WatchConnect, WatchParty, WatchSettings};
+pub use observer::{FollowUp, WatchObserver};
+pub use party::{WatchConnect, WatchCosts, WatchParty, WatchSettings};
 pub use session::{WatchNews, WatchSession, WatcherRequest};
+pub use version_observer::{StudyWatchers, VersionObserver};

@@ -8,19 +8,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
-use bakeoff_core::study::Watchers;
-use bakeoff_core::watch::{WatchFigures, WatchRange, WatchedKeys, Watches};
-use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_core::study::{SlowReaders, Watchers};
+use bakeoff_core::watch::{WatchFigures, WatchRange, Watches};
 use mio::{Events, Interest, Poll, Token};
 
-use super::SharedVersions;
 use super::connection::{Connection, WatchConnection};
 use super::control::{WatchControl, WatchDisturbance};
 use super::drain::Drain;
-use super::observer::{FollowUp, Observer};
+use super::observer::{FollowUp, WatchObserver};
 use super::session::{WatchSession, WatcherRequest};
 use crate::peer::Peer;
-use crate::works::keyed::KeyedState;
 use crate::{EngineError, clock};
 
 /// Longest interval between looks at timers.
@@ -35,14 +32,76 @@ const READ_BUFFER_SIZE: usize = 256 << 10;
 /// Bytes that a connection may have ready before others get their turn.
 const TURN_BYTES: usize = 1 << 20;
 
+/// Longest wait for the last events of a study's load while events still come.
+const DRAIN_WITHIN: Duration = Duration::from_secs(60);
+
 /// Configures the watchers of a load.
+#[derive(Debug, Clone)]
 pub struct WatchSettings {
-    /// The study's watchers.
-    pub watchers: Watchers,
-    /// Watched keys.
-    pub keys: WatchedKeys,
-    /// Declaration of the kind.
-    pub watches: Watches,
+    /// Number of watchers.
+    pub watchers: u32,
+    /// Number of their connections.
+    pub connections: u32,
+    /// True if events must hold the value before the write.
+    pub previous: bool,
+    /// True if a connection requests a watcher once the one before exists; false if it requests all at once.
+    pub one_by_one: bool,
+    /// Interval between requests for a report of progress; zero for none.
+    pub progress: Duration,
+    /// Connections that read slowly.
+    pub slow: Option<SlowReaders>,
+    /// Longest wait for the last events while events still come.
+    pub drain_within: Duration,
+}
+
+impl WatchSettings {
+    /// Returns the settings of a study's watchers. `watches` is the declaration of the kind.
+    pub fn for_study(watchers: &Watchers, watches: &Watches) -> Self {
+        Self {
+            watchers: watchers.count,
+            connections: watchers.connections_to(watches.per_connection_max),
+            previous: watchers.previous,
+            one_by_one: false,
+            progress: watchers.progress,
+            slow: watchers.slow,
+            drain_within: DRAIN_WITHIN,
+        }
+    }
+}
+
+/// Holds what watchers took, whatever they observed.
+#[derive(Debug)]
+pub struct WatchCosts {
+    /// Number of watchers.
+    pub watchers: u32,
+    /// Number of their connections.
+    pub connections: u32,
+    /// Time from the first connection to the creation of the last watcher.
+    pub setup: Duration,
+    /// CPU time of the watchers' thread from their creation.
+    pub cpu: Duration,
+    /// Bytes that watchers received after their creation.
+    pub bytes_received: u64,
+    /// Time that bytes may have been ready before the watchers' thread read them, for each read.
+    pub receive_lag: Latencies,
+    /// Last lost or failed connection, in words.
+    pub last_loss: Option<String>,
+}
+
+impl WatchCosts {
+    /// Returns figures with these costs and without any event.
+    pub fn figures(self) -> WatchFigures {
+        let Self { watchers, connections, setup, cpu, bytes_received, receive_lag, .. } = self;
+        WatchFigures {
+            watchers,
+            connections,
+            setup,
+            cpu,
+            bytes_received,
+            receive_lag,
+            ..WatchFigures::default()
+        }
+    }
 }
 
 /// Creates a watch session for a node.
@@ -58,13 +117,13 @@ enum Stage {
 }
 
 /// Runs the watchers of a load.
-pub struct WatchParty {
+pub struct WatchParty<O> {
     stage: Arc<AtomicU8>,
     control: WatchControl,
-    thread: JoinHandle<WatchFigures>,
+    thread: JoinHandle<(O, WatchCosts)>,
 }
 
-impl WatchParty {
+impl<O: WatchObserver> WatchParty<O> {
     /// Creates all watchers, and returns once they exist.
     ///
     /// # Errors
@@ -72,22 +131,14 @@ impl WatchParty {
     pub fn start(
         peers: Vec<Peer>,
         settings: WatchSettings,
-        keyed: Arc<KeyedState>,
-        versions: Arc<SharedVersions>,
+        observer: O,
         connect: WatchConnect,
         interrupted: &AtomicBool,
     ) -> Result<Self, EngineError> {
         let stage = Arc::new(AtomicU8::new(Stage::Watching as u8));
         let (ready, is_ready) = mpsc::channel();
-        let observer = Observer::new(
-            keyed.clone(),
-            versions,
-            settings.watches,
-            settings.keys,
-            settings.watchers.count,
-        );
         let (control, orders) = WatchControl::new();
-        let runner = Runner::new(peers, settings, keyed, observer, connect)?;
+        let runner = Runner::new(peers, settings, observer, connect)?;
         let runner = Runner { stage: Arc::clone(&stage), orders: Some(orders), ..runner };
         let thread =
             thread::Builder::new().name("watch".into()).spawn(move || runner.run(&ready))?;
@@ -103,11 +154,7 @@ impl WatchParty {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if clock::now() < until => {}
                 Err(_) => {
-                    let figures = party.stop();
-                    let what = figures.interruptions.first().cloned();
-                    return Err(EngineError::NoWatchers(what.unwrap_or_else(|| {
-                        format!("not all watchers existed after {} s", SETUP_WITHIN.as_secs())
-                    })));
+                    return Err(EngineError::NoWatchers(party.why_incomplete()));
                 }
             }
         }
@@ -118,29 +165,35 @@ impl WatchParty {
         self.control.clone()
     }
 
-    /// Waits until the last events have come, at most 60 s, and returns what the watchers observed. Does not wait if the load
-    /// was interrupted.
-    pub fn finish(self, interrupted: bool) -> WatchFigures {
-        self.end(if interrupted { Stage::Stopped } else { Stage::Draining })
+    /// Waits until the last events have come, at most [`WatchSettings::drain_within`], and returns the observer. Stops
+    /// at once when the user interrupts.
+    pub fn finish(self, interrupted: &AtomicBool) -> (O, WatchCosts) {
+        self.stage.store(Stage::Draining as u8, Ordering::Relaxed);
+        while !self.thread.is_finished() && !interrupted.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+        self.stop()
     }
 
-    fn stop(self) -> WatchFigures {
-        self.end(Stage::Stopped)
-    }
-
-    fn end(self, stage: Stage) -> WatchFigures {
-        self.stage.store(stage as u8, Ordering::Relaxed);
+    fn stop(self) -> (O, WatchCosts) {
+        self.stage.store(Stage::Stopped as u8, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Stops, and describes why not all watchers exist.
+    fn why_incomplete(self) -> String {
+        let (_, costs) = self.stop();
+        let why = costs.last_loss.map_or_else(String::new, |loss| format!("; {loss}"));
+        format!("not all watchers existed after {} s{why}", SETUP_WITHIN.as_secs())
     }
 }
 
 /// Runs the loop of the watchers' thread.
-struct Runner {
+struct Runner<O> {
     poll: Poll,
     peers: Vec<Peer>,
     settings: WatchSettings,
-    keyed: Arc<KeyedState>,
-    observer: Observer,
+    observer: O,
     connect: WatchConnect,
     stage: Arc<AtomicU8>,
     orders: Option<mpsc::Receiver<(WatchDisturbance, mpsc::Sender<String>)>>,
@@ -151,6 +204,8 @@ struct Runner {
     buffer: Vec<u8>,
     name: Vec<u8>,
     receive_lag: Latencies,
+    bytes_received: u64,
+    last_loss: Option<String>,
     /// Time since which bytes read now may have been ready.
     ready_since: Instant,
     began: Instant,
@@ -158,17 +213,15 @@ struct Runner {
     slow_at: Instant,
 }
 
-impl Runner {
+impl<O: WatchObserver> Runner<O> {
     fn new(
         peers: Vec<Peer>,
         settings: WatchSettings,
-        keyed: Arc<KeyedState>,
-        observer: Observer,
+        observer: O,
         connect: WatchConnect,
     ) -> io::Result<Self> {
         let now = clock::now();
-        let watchers = settings.watchers.count;
-        let count = settings.watchers.connections_to(settings.watches.per_connection_max).max(1);
+        let (watchers, count) = (settings.watchers, settings.connections.max(1));
         let connection = |at: u32| {
             let watchers = (at..watchers).step_by(count as usize).collect();
             WatchConnection::new(at as usize % peers.len().max(1), watchers, now)
@@ -177,7 +230,6 @@ impl Runner {
         Ok(Self {
             poll: Poll::new()?,
             peers,
-            keyed,
             observer,
             connect,
             stage: Arc::default(),
@@ -188,6 +240,8 @@ impl Runner {
             buffer: vec![0; READ_BUFFER_SIZE],
             name: Vec::new(),
             receive_lag: Latencies::default(),
+            bytes_received: 0,
+            last_loss: None,
             ready_since: now,
             began: now,
             progress_at: now,
@@ -201,7 +255,7 @@ impl Runner {
     }
 
     /// Watches until it is stopped, or drained. Sends to `ready` once all watchers exist.
-    fn run(mut self, ready: &mpsc::Sender<Result<(), EngineError>>) -> WatchFigures {
+    fn run(mut self, ready: &mpsc::Sender<Result<(), EngineError>>) -> (O, WatchCosts) {
         let mut events = Events::with_capacity(1024);
         let (mut setup, mut cpu_before) = (None, clock::thread_cpu());
         let mut drain: Option<Drain> = None;
@@ -211,16 +265,17 @@ impl Runner {
                 setup = Some(now.saturating_duration_since(self.began));
                 cpu_before = clock::thread_cpu();
                 self.receive_lag.clear();
-                self.observer.bytes_received = 0;
-                self.observer.requests = 0;
+                self.bytes_received = 0;
+                self.observer.begin();
                 ready.send(Ok(())).ok();
             }
             if self.stage() == Stage::Stopped as u8 {
-                self.observer.judge.cut_off();
+                self.observer.cut_off();
                 break;
             }
             if self.stage() == Stage::Draining as u8
-                && drain.get_or_insert_with(|| Drain::new(now)).is_over(&mut self.observer, now)
+                && (drain.get_or_insert_with(|| Drain::new(self.settings.drain_within, now)))
+                    .is_over(&mut self.observer, now)
             {
                 break;
             }
@@ -232,14 +287,16 @@ impl Runner {
             }
         }
         self.close();
-        let Self { observer, receive_lag, connections, settings, .. } = self;
-        WatchFigures {
-            connections: connections.len() as u32,
+        let costs = WatchCosts {
+            watchers: self.settings.watchers,
+            connections: self.connections.len() as u32,
             setup: setup.unwrap_or_default(),
             cpu: clock::thread_cpu().saturating_sub(cpu_before),
-            receive_lag,
-            ..observer.conclude(settings.watchers.count)
-        }
+            bytes_received: self.bytes_received,
+            receive_lag: self.receive_lag,
+            last_loss: self.last_loss,
+        };
+        (self.observer, costs)
     }
 
     /// Waits for events, and handles those that have come.
@@ -277,15 +334,18 @@ impl Runner {
         }
     }
 
-    /// Creates all watchers of a connection that has come up.
+    /// Creates the watchers of a connection that has come up: all, or the first.
     fn create_watchers(&mut self, index: usize) {
         let watchers = std::mem::take(&mut self.connections[index].watchers);
         let resumes = self.connections[index].was_up;
-        for &watcher in &watchers {
+        let at_once = if self.settings.one_by_one { 1 } else { watchers.len() };
+        for (place, &watcher) in watchers.iter().enumerate() {
             if resumes {
-                self.observer.judge.resumed(watcher);
+                self.observer.resumed(watcher);
             }
-            self.create(index, watcher);
+            if place < at_once {
+                self.create(index, watcher);
+            }
         }
         let connection = &mut self.connections[index];
         (connection.watchers, connection.was_up) = (watchers, true);
@@ -293,16 +353,25 @@ impl Runner {
 
     fn create(&mut self, index: usize, watcher: u32) {
         self.name.clear();
-        let is_prefix = self.settings.keys.range == WatchRange::Prefix;
-        match self.settings.keys.key_of(watcher) {
-            Some(key) => self.keyed.space.write_key(key.into(), &mut self.name),
-            None => self.name.extend_from_slice(KEY_PREFIX.as_bytes()),
-        }
-        let after = self.observer.judge.known_place(watcher);
-        let previous = self.settings.watchers.previous;
+        let is_prefix = self.observer.name(watcher, &mut self.name) == WatchRange::Prefix;
+        let after = self.observer.known_place(watcher);
+        let previous = self.settings.previous;
         let request = WatcherRequest { watcher, name: &self.name, is_prefix, after, previous };
         if let Some((link, session)) = self.connections[index].link() {
             session.watch(&request, &mut link.out);
+            self.observer.requested(watcher, clock::now());
+        }
+    }
+
+    /// Notes that a watcher exists, and creates the next one of its connection if it waits.
+    fn created(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        connection.missing = connection.missing.saturating_sub(1);
+        let next = connection.watchers.len() - connection.missing;
+        if self.settings.one_by_one
+            && let Some(&watcher) = connection.watchers.get(next)
+        {
+            self.create(index, watcher);
         }
     }
 
@@ -333,7 +402,7 @@ impl Runner {
             let now = clock::now();
             self.receive_lag.record(now.saturating_duration_since(self.ready_since));
             let (observer, follow_ups) = (&mut self.observer, &mut self.follow_ups);
-            observer.bytes_received += count as u64;
+            self.bytes_received += count as u64;
             let received = session.receive(&self.buffer[..count], &mut link.out, &mut |news| {
                 let follow_up = observer.observe(news, &connection.watchers, now);
                 if follow_up != FollowUp::None {
@@ -378,10 +447,7 @@ impl Runner {
         let mut is_up = true;
         for follow_up in follow_ups.drain(..) {
             match follow_up {
-                FollowUp::Created => {
-                    let connection = &mut self.connections[index];
-                    connection.missing = connection.missing.saturating_sub(1);
-                }
+                FollowUp::Created => self.created(index),
                 FollowUp::Renew(watcher) => self.create(index, watcher),
                 FollowUp::Move(why) if is_up => {
                     is_up = false;
@@ -397,10 +463,12 @@ impl Runner {
     fn lose(&mut self, index: usize, why: &str) {
         let nodes = self.peers.len();
         let connection = &mut self.connections[index];
+        let address = &self.peers[connection.node].address;
+        let what = format!("connection {index} to {address}: {why}");
         if connection.was_up {
-            let address = &self.peers[connection.node].address;
-            self.observer.interrupted(format!("connection {index} to {address}: {why}"));
+            self.observer.interrupted(what.clone());
         }
+        self.last_loss = Some(what);
         connection.lose(nodes, clock::now());
     }
 
@@ -458,7 +526,7 @@ impl Runner {
                 self.unread.push(index);
             }
         }
-        let every = self.settings.watchers.progress;
+        let every = self.settings.progress;
         if !every.is_zero() && now >= self.progress_at + every {
             self.progress_at = now;
             for index in 0..self.connections.len() {
@@ -468,7 +536,7 @@ impl Runner {
                 }
             }
         }
-        if let Some(slow) = self.settings.watchers.slow
+        if let Some(slow) = self.settings.slow
             && now >= self.slow_at + slow.every
         {
             self.slow_at = now;

@@ -14,9 +14,7 @@ use bakeoff_core::study::{
     KeyOrder, Keys, Operation, Payload, ReadConsistency, SlowReaders, ValueSizes, Watchers,
     Workload,
 };
-use bakeoff_core::watch::{
-    Delivery, WatchFigures, WatchGuarantee, WatchRange, WatchedKeys, Watches,
-};
+use bakeoff_core::watch::{Delivery, WatchFigures, WatchGuarantee, WatchRange, Watches};
 use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 
@@ -253,7 +251,7 @@ impl Bench {
         Self { nodes, shared, keyed, versions, recorder }
     }
 
-    fn watch(&self, watchers: Watchers) -> WatchParty {
+    fn watch(&self, watchers: Watchers) -> StudyWatchers {
         self.try_to_watch(watchers, &AtomicBool::new(false)).unwrap()
     }
 
@@ -261,7 +259,7 @@ impl Bench {
         &self,
         watchers: Watchers,
         interrupted: &AtomicBool,
-    ) -> Result<WatchParty, EngineError> {
+    ) -> Result<StudyWatchers, EngineError> {
         let peer = |node: &Node| Peer { address: Address::Tcp(node.address), tls: None };
         let watches = Watches {
             form: "lines",
@@ -271,16 +269,15 @@ impl Bench {
             previous: false,
             prefix: true,
         };
-        let keys = WatchedKeys { count: KEYS, range: watchers.of };
         let shared = Arc::clone(&self.shared);
         let session = move |node| -> Box<dyn WatchSession> {
             Box::new(LineSession { node, shared: Arc::clone(&shared), partial: Vec::new() })
         };
-        WatchParty::start(
+        let (keyed, versions) = (Arc::clone(&self.keyed), Arc::clone(&self.versions));
+        StudyWatchers::start(
             self.nodes.iter().map(peer).collect(),
-            WatchSettings { watchers, keys, watches },
-            Arc::clone(&self.keyed),
-            Arc::clone(&self.versions),
+            WatchSettings::for_study(&watchers, &watches),
+            VersionObserver::new(keyed, versions, watches, &watchers),
             Box::new(session),
             interrupted,
         )
@@ -339,7 +336,7 @@ fn every_watcher_is_created_on_its_connection() {
     assert_eq!(bench.nodes[0].requests(), of(&[0, 2, 3, 5, 6, 8, 9]));
     assert_eq!(bench.nodes[1].requests(), of(&[1, 4, 7]));
     bench.write(1);
-    let figures = party.finish(false);
+    let figures = party.figures(&AtomicBool::new(false));
     assert_eq!((figures.watchers, figures.connections), (10, 3));
     assert_eq!((figures.counts.events, figures.counts.resumes), (10, 0));
     is_complete(&figures);
@@ -350,7 +347,7 @@ fn watchers_of_one_key_receive_that_key_alone() {
     let mut bench = Bench::new(1);
     let party = bench.watch(Watchers { of: WatchRange::Key, ..watchers(5, 2) });
     (0..KEYS).for_each(|key| bench.write(key));
-    let figures = party.finish(false);
+    let figures = party.figures(&AtomicBool::new(false));
     assert_eq!((figures.counts.events, figures.counts.expected), (5, 5));
     is_complete(&figures);
 }
@@ -363,7 +360,7 @@ fn each_write_is_timed_to_its_first_and_last_watcher() {
     for number in 0..20 {
         bench.write(number % KEYS);
     }
-    let figures = party.finish(false);
+    let figures = party.figures(&AtomicBool::new(false));
     let took = clock::now().saturating_duration_since(began);
     is_complete(&figures);
     assert_eq!((figures.counts.expected, figures.timed), (80, 20));
@@ -398,7 +395,7 @@ fn lost_connection_resumes_after_its_known_place_on_the_next_node() {
         wait_for("a resume", || !bench.nodes[1].requests().is_empty());
         assert_eq!(bench.nodes[1].requests(), [(0, 2)]);
         bench.write(2);
-        let figures = party.finish(false);
+        let figures = party.figures(&AtomicBool::new(false));
         assert_eq!((figures.counts.events, figures.counts.resumes), (3, 1));
         is_complete(&figures);
         let [interruption] = &figures.interruptions[..] else { panic!("{figures:?}") };
@@ -419,7 +416,7 @@ fn watcher_without_its_history_is_created_after_the_gap() {
     bench.nodes[0].go();
     wait_for("two resumes", || bench.nodes[1].requests().len() == 2);
     assert_eq!(bench.nodes[1].requests(), [(0, 1), (0, 3)]);
-    let figures = party.finish(false);
+    let figures = party.figures(&AtomicBool::new(false));
     assert_eq!((figures.counts.histories_gone, figures.counts.gone), (1, 2));
     assert!(!figures.has_failed(), "{:?}", figures.counts.examples);
 }
@@ -434,7 +431,7 @@ fn slow_connection_stops_reading_and_the_others_go_on() {
         bench.write(0);
         bench.received(1) >= bench.received(0) + 20
     });
-    let figures = party.finish(true);
+    let figures = party.figures(&AtomicBool::new(true));
     assert!(figures.counts.delivered < figures.counts.expected);
 }
 
@@ -449,7 +446,7 @@ fn slow_connection_receives_everything_after_its_pause() {
         bench.write(number % KEYS);
         std::thread::sleep(Duration::from_millis(2));
     }
-    let figures = party.finish(false);
+    let figures = party.figures(&AtomicBool::new(false));
     assert_eq!(figures.counts.expected, 180);
     is_complete(&figures);
 }

@@ -5,7 +5,7 @@
 //! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), CPU affinity (`machines::affinity`).
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use bakeoff_core::schedule::{self, LoadShare};
 use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::start_barrier::{StartBarrier, StartGate};
-use bakeoff_engine::watch::{WatchControl, WatchDisturbance, WatchParty};
+use bakeoff_engine::watch::{StudyWatchers, WatchControl, WatchDisturbance};
 use bakeoff_engine::works::keyed::{Findings, KeyedState, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, LoadProgress, Seconds};
 use bakeoff_systems::KvLoad;
@@ -141,7 +141,7 @@ impl LocalGenerator {
         let nodes = of.reads_to.unwrap_or(of.to.nodes);
         let watched = system.watch(nodes, watchers, &self.keyed, &versions, stop);
         let driven = watched.map_err(GeneratorError::from).and_then(|party| {
-            *self.watching() = party.as_ref().map(WatchParty::control);
+            *self.watching() = party.as_ref().map(StudyWatchers::control);
             let warmup = drive.warmup;
             let measured = Box::new(move || {
                 let start = gate()?;
@@ -149,7 +149,7 @@ impl LocalGenerator {
                 Some(start)
             });
             let driven = self.drive_keyed(of, &drive, measured, stop, progress);
-            let figures = party.map(|party| party.finish(stop.load(Ordering::Relaxed)));
+            let figures = party.map(|party| party.figures(stop));
             let (measurement, next_ticket) = driven?;
             Ok((Measurement { watch: figures.map(Box::new), ..measurement }, next_ticket))
         });

@@ -31,14 +31,17 @@ pub(super) struct EtcdWatchSession {
 
 impl EtcdWatchSession {
     pub(super) fn new(node: &Access) -> Self {
-        let settings = Settings { max_streams: 1, max_body: RESPONSE_MAX, ..Settings::default() };
-        let tls = node.target.tls.is_some();
         let token = node.memory.get::<ClientToken>();
-        // A node without a leader then ends the call, as for clients of Kubernetes.
-        let metadata = [("hasleader", "true")];
         let token = token.as_deref().map(messages::metadata);
-        let metadata: Vec<_> = metadata.into_iter().chain(token).collect();
-        let mut client = Client::with_settings(&node.authority, tls, &metadata, settings);
+        let metadata: Vec<_> = token.into_iter().collect();
+        Self::with_metadata(&node.authority, node.target.tls.is_some(), &metadata)
+    }
+
+    fn with_metadata(authority: &str, is_tls: bool, metadata: &[(&str, &str)]) -> Self {
+        let settings = Settings { max_streams: 1, max_body: RESPONSE_MAX, ..Settings::default() };
+        // A node without a leader then ends the call, as for clients of Kubernetes.
+        let metadata: Vec<_> = [("hasleader", "true")].iter().chain(metadata).copied().collect();
+        let mut client = Client::with_settings(authority, is_tls, &metadata, settings);
         let watch = client.method(messages::WATCH);
         Self { client, watch, call: None, numbers: Vec::new(), message: Vec::new(), ended: None }
     }
@@ -56,6 +59,17 @@ impl EtcdWatchSession {
             self.ended = Some("the call of the watchers has ended".to_owned());
         }
     }
+}
+
+/// Returns a watch session with the etcd node `authority`, whose calls have this metadata.
+pub fn etcd_watch_session(
+    authority: &str,
+    is_tls: bool,
+    metadata: &[(String, String)],
+) -> Box<dyn WatchSession> {
+    let metadata: Vec<_> =
+        metadata.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Box::new(EtcdWatchSession::with_metadata(authority, is_tls, &metadata))
 }
 
 impl Session for EtcdWatchSession {

@@ -74,7 +74,6 @@ fn invalid_command_lines_are_refused_before_anything_is_sent() {
     for (words, part) in [
         ("mvcc put", "etcd's storage library"),
         ("stm --stm-locker=lock-rpc", "locks around transactions are not built yet"),
-        ("watch-latency", "watchers that stand next to the load"),
         (
             "put --keysize=8",
             "unknown flag `--keysize`; `etcd-benchmark put --help` lists the flags",
