@@ -251,8 +251,12 @@ fn stream<'a>(
     }
 }
 
+/// Returns true if the error only means that nothing has arrived yet.
 fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 fn say_timeout(error: io::Error) -> io::Error {

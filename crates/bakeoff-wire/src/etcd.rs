@@ -26,6 +26,8 @@ pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 /// Path of the call that ends a lease.
 pub const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+/// Path of the call that lists leases.
+pub const LEASE_LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 /// Path of a stream of requests and responses. If the client ends its side, the server continues.
 pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
 /// Path of the call that gives a node's unused space back.
@@ -293,6 +295,30 @@ pub fn read_succeeded(message: &[u8]) -> Result<bool, ProtocolError> {
 /// Writes a `LeaseGrantRequest`: time to live in seconds, 1.
 pub fn write_grant(seconds: u64, out: &mut Vec<u8>) {
     put_uint(out, 1, seconds);
+}
+
+/// Writes a `LeaseGrantRequest` for a lease of this number: `TTL` 1, `ID` 2.
+pub fn write_grant_of(lease: u64, seconds: u64, out: &mut Vec<u8>) {
+    put_uint(out, 1, seconds);
+    put_uint(out, 2, lease);
+}
+
+/// Writes a `LeaseRevokeRequest`: `ID` 1.
+pub fn write_revoke(lease: u64, out: &mut Vec<u8>) {
+    put_uint(out, 1, lease);
+}
+
+/// Calls `on` with each lease of a `LeaseLeasesResponse`: `leases` 2 (in it `ID` 1).
+pub fn read_leases(message: &[u8], mut on: impl FnMut(u64)) -> Result<(), ProtocolError> {
+    for field in Fields::new(message) {
+        let (2, lease) = field? else { continue };
+        for field in Fields::new(lease.as_bytes()) {
+            if let (1, id) = field? {
+                on(id.as_uint());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes a `LeaseKeepAliveRequest`: lease 1.

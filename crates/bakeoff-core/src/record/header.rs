@@ -235,7 +235,7 @@ pub struct RunMachine {
     /// CPUs for servers and the generator, ascending; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Folder below which servers keep their data; `None` for a machine without servers.
+    /// Folder below which servers keep their data; `None` for a network namespace, whose data is in the run's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// Half of the shortest round trip from the coordinator, in microseconds.

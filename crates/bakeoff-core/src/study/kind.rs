@@ -181,6 +181,9 @@ pub struct KindOption {
     pub meaning: &'static str,
 }
 
+/// Name of the parameter of a workload with the number of leases that exist before the load.
+pub const LEASES: &str = "leases";
+
 /// Selects the form of an option's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionForm {

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::watch::Watches;
 
 use super::{
-    CredentialForm, Kind, KindOption, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
-    ReadConsistency, Role, Tier,
+    CredentialForm, Kind, KindOption, LEASES, MaintenanceOffer, MaintenanceScope, Operation,
+    OptionForm, ReadConsistency, Role, Tier,
 };
 
 /// Kinds as the registry declares them.
@@ -33,7 +33,9 @@ fn change(kind: &mut Kind) {
     const fn words(name: &'static str, words: &'static [&'static str]) -> KindOption {
         KindOption { name, form: OptionForm::Word(words), meaning: "" }
     }
-    const KV: &[KindOption] = &[words("kv", &["v1", "v2"])];
+    const LEASES_BEFORE: KindOption =
+        KindOption { name: LEASES, form: OptionForm::Number, meaning: "" };
+    const KV: &[KindOption] = &[words("kv", &["v1", "v2"]), LEASES_BEFORE];
     const SECRETS: &[KindOption] = &[
         words("kv", &["v1", "v2"]),
         words("certificate-key", &["rsa-2048"]),
@@ -41,6 +43,7 @@ fn change(kind: &mut Kind) {
         words("lease", &["yes", "no"]),
         words("key-type", &["rsa-2048", "ec-p256", "ed25519"]),
         words("stored", &["yes", "no"]),
+        LEASES_BEFORE,
     ];
     match kind.name {
         // A single study with every field uses these.

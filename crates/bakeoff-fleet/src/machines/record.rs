@@ -43,7 +43,9 @@ impl Machines {
                 servers: place.servers != ServerSelection::Nothing,
                 generator: place.generator,
                 cpus: place.cpus.clone(),
-                data: Some(place.data.clone().unwrap_or_else(|| DATA.to_owned())),
+                // That of a namespace is within the run's folder, whose path is nobody's business.
+                data: (place.reach != Reach::Namespace)
+                    .then(|| place.data.clone().unwrap_or_else(|| DATA.to_owned())),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
                 tunnel: self.tunnels.leads_to(self.home_of(number)),
                 same_kernel_as: self
@@ -62,8 +64,8 @@ impl Machines {
     /// Measures the disk and loopback of all machines at once, in the folders that data will use. Adds the result to
     /// each machine's description, and returns the rates of the fastest disk.
     ///
+    /// # Errors
     /// When a machine is lost, or the user interrupts.
-    /// When a machine is lost, or the user wants the end.
     pub(crate) fn measure_baselines(
         &self,
         order: &BaselineOrder,
@@ -108,8 +110,8 @@ impl Machines {
 
     /// Measures the servers' disks again between two rounds, and returns the rates of the fastest.
     ///
+    /// # Errors
     /// When a machine is lost, or the user interrupts.
-    /// When a machine is lost, or the user wants the end.
     pub(crate) fn measure_disks(
         &self,
         first: Option<&MachineBaseline>,

@@ -5,6 +5,7 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::grpc`), timing (`engine`).
 
+mod leases;
 mod maintenance;
 mod messages;
 pub(crate) mod recipe;
@@ -21,11 +22,13 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+    self, CredentialForm, Kill, Kind, KindOption, LEASES, Operation, OptionForm, ReadConsistency,
+    Workload,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::KeyedState;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_wire::ProtocolError;
@@ -33,6 +36,7 @@ use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
 use self::watch_session::EtcdWatchSession;
+pub use self::watch_session::etcd_watch_session;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, ON, Origin};
 use super::exchange::{PATIENCE, Patience, Receiver, exchange};
 use super::{
@@ -85,11 +89,18 @@ const OPERATIONS: &[Operation] = &[
     Operation::Watch,
 ];
 
-const PARAMETERS: &[KindOption] = &[KindOption {
-    name: "scan",
-    form: OptionForm::Number,
-    meaning: "number of keys that a `scan` reads; 100 by default",
-}];
+const PARAMETERS: &[KindOption] = &[
+    KindOption {
+        name: "scan",
+        form: OptionForm::Number,
+        meaning: "number of keys that a `scan` reads; 100 by default",
+    },
+    KindOption {
+        name: LEASES,
+        form: OptionForm::Number,
+        meaning: "number of leases that are granted before the load; 0 by default",
+    },
+];
 
 /// Watches as etcd's API guarantees describe them.
 const WATCHES: Watches = Watches {
@@ -221,6 +232,19 @@ impl System for Etcd {
         }
     }
 
+    fn prepare(
+        &self,
+        first: &Access,
+        _: &[Access],
+        workload: &Workload,
+        _: &KeyedState,
+    ) -> Result<(), SystemError> {
+        match workload.with.get(LEASES).and_then(|count| count.parse().ok()) {
+            Some(count) if count > 0 => leases::grant(first, count),
+            _ => Ok(()),
+        }
+    }
+
     fn removal(&self, node: &Access) -> Option<String> {
         let (scheme, trusts) = match node.target.tls {
             Some(_) => ("https", " --cacert=FILE"),
@@ -237,7 +261,8 @@ impl System for Etcd {
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let mut message = Vec::new();
         messages::write_delete_all(&mut message);
-        call(node, messages::DELETE_RANGE, &message).map(drop)
+        call(node, messages::DELETE_RANGE, &message)?;
+        leases::revoke(node)
     }
 
     fn may_use(&self, node: &Access) -> Result<(), NotReady> {

@@ -14,6 +14,7 @@ pub(super) const MADE_BY: &str = "made by bakeoff, and removed by it";
 pub(super) const KV: &str = "bakeoff-kv";
 pub(super) const USERPASS: &str = "bakeoff-userpass";
 pub(super) const APPROLE: &str = "bakeoff-approle";
+pub(super) const LEASES: &str = "bakeoff-leases";
 pub(super) const TRANSIT: &str = "bakeoff-transit";
 pub(super) const PKI: &str = "bakeoff-pki";
 pub(super) const PKI_ROOT: &str = "bakeoff-pki-root";

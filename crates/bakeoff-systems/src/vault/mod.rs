@@ -10,6 +10,7 @@
 
 mod api;
 pub(super) mod config;
+mod leases;
 pub(crate) mod load_secrets;
 pub(crate) mod maintenance;
 mod open;

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::study::{KindOption, Operation, OptionForm, ReadConsistency, Workload};
+use bakeoff_core::study::{self, KindOption, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::works::keyed::{Answer, Compare, KeyedState, Request};
 use base64::Engine as _;
@@ -18,9 +18,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::api::SecretApi;
+use super::leases;
 use super::load_secrets::{
-    APPROLE, DATABASE, DOMAIN, KV, LoadSecrets, MADE_BY, PKI, PKI_CLIENT, PKI_ROOT, POLICY, PREFIX,
-    ROLE, TRANSIT, USERPASS, user_name,
+    APPROLE, DATABASE, DOMAIN, KV, LEASES, LoadSecrets, MADE_BY, PKI, PKI_CLIENT, PKI_ROOT, POLICY,
+    PREFIX, ROLE, TRANSIT, USERPASS, user_name,
 };
 use super::open::{TOKEN_HEADER, token};
 use crate::http_session::{Question, question, try_mapping};
@@ -63,6 +64,11 @@ pub(super) const PARAMETERS: &[KindOption] = &[
         &["ed25519", "ecdsa-p256", "ecdsa-p384", "rsa-2048", "rsa-4096"],
         "key type of `sign`; ed25519 when absent",
     ),
+    KindOption {
+        name: study::LEASES,
+        form: OptionForm::Number,
+        meaning: "number of leases that exist before the load, one for each login; 0 when absent",
+    },
 ];
 
 /// Most users, roles, policies or texts created before a load. Each takes one or more requests.
@@ -150,6 +156,12 @@ pub(crate) fn prepare(
             make.post(&format!("sys/policies/acl/{POLICY}-{policy}"), &json!({ "policy": rules }))?;
         }
     }
+    let leases = workload.with.get(study::LEASES).and_then(|count| count.parse().ok());
+    if let Some(count) = leases.filter(|count| *count > 0) {
+        make.mount("auth", LEASES, json!({"type": "approle"}))?;
+        let login = make.approle_at(LEASES, 0, json!({"token_ttl": "24h"}))?;
+        leases::create(first, &login, count)?;
+    }
     first.memory.keep(prepared);
     wait_for_all(nodes, workload)
 }
@@ -233,10 +245,15 @@ impl Make<'_> {
         Ok(())
     }
 
-    /// Creates a role. Returns the body of its login.
+    /// Creates a role for the operation of logins. Returns the body of its login.
     fn approle(&self, number: u64) -> Result<String, SystemError> {
-        let role = format!("auth/{APPROLE}/role/role-{number}");
-        self.post(&role, &json!({"token_policies": "default"}))?;
+        self.approle_at(APPROLE, number, json!({"token_policies": "default"}))
+    }
+
+    /// Creates a role at a mount. Returns the body of its login.
+    fn approle_at(&self, mount: &str, number: u64, body: Value) -> Result<String, SystemError> {
+        let role = format!("auth/{mount}/role/role-{number}");
+        self.post(&role, &body)?;
         let id = self.ask("GET", &format!("{role}/role-id"), None)?;
         let secret = self.post(&format!("{role}/secret-id"), &json!({}))?;
         let body = json!({

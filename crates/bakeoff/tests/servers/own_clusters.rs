@@ -24,13 +24,14 @@ const ZOOKEEPER: Case = case("zookeeper", "3.9", 1);
 
 pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
     type Test = fn(&Case);
-    let all: [(&str, Case, Test); 9] = [
+    let all: [(&str, Case, Test); 10] = [
         (
             "a_system_that_runs_already_is_loaded_and_left_as_it_was",
             ETCD_ALONE,
             endpoints_are_left_alone,
         ),
         ("an_interrupted_load_leaves_no_key_behind", ETCD_ALONE, an_interrupted_load_leaves_no_key),
+        ("leases_are_granted_before_a_load_and_revoked_after_it", ETCD_ALONE, leases_are_revoked),
         ("metrics_of_a_system_that_runs_already_are_read", ETCD_ALONE, metrics_are_read),
         ("a_system_behind_tls_is_verified", ETCD_ALONE, tls_is_verified),
         ("final_answers_end_a_run_at_once", ETCD_ALONE, final_answers_are_final),
@@ -224,6 +225,29 @@ fn an_interrupted_load_leaves_no_key(_: &Case) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
     assert_eq!(etcd.keys(), ["mine"]);
+}
+
+fn leases_are_revoked(_: &Case) {
+    let etcd = Etcd::start(&[]);
+    let leases = || {
+        let answer = etcd.try_ask("/v3/lease/leases", &json!({})).expect("etcd answers");
+        answer["leases"].as_array().map_or(0, Vec::len)
+    };
+    etcd.try_ask("/v3/lease/grant", &json!({"TTL": 600, "ID": 77})).expect("etcd answers");
+    let system =
+        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
+    let workload = "w: {mix: {put: 1}, keys: {count: 100}, with: {leases: 3000}}";
+    let bench =
+        bench(&system, &[workload], &["long: {clients: 4, warmup: 0s, stop: {after: 60s}}"]);
+    let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut bakeoff = quiet.unwrap();
+    crate::support::wait_for("all leases", Duration::from_secs(30), || leases() == 3001);
+    crate::support::wait_for("the load", Duration::from_secs(30), || etcd.keys().len() > 50);
+    assert_eq!(leases(), 3001);
+    let pid = rustix::process::Pid::from_child(&bakeoff);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
+    assert_eq!(leases(), 1, "only the foreign one stays");
 }
 
 fn tls_is_verified(_: &Case) {

@@ -23,7 +23,7 @@ const RIGHT: f64 = 1136.0;
 /// Size of marks compared with the page.
 const SCALE: f64 = 1.8;
 /// Most systems in the picture.
-const SYSTEMS: usize = 4;
+const SYSTEMS: usize = 6;
 /// Top and bottom of the rows.
 const ROWS: (f64, f64) = (334.0, 500.0);
 /// Sizes of text: names and titles, supporting sentences, notes.
@@ -135,7 +135,8 @@ fn note(picture: &Picture, report: &Report) -> String {
         leader.map(|(name, _)| format!("bar: 95 % interval against {name}'s median, the line")),
     );
     if more > 0 {
-        parts.push(format!("{more} more systems in the report"));
+        let systems = if more == 1 { "system" } else { "systems" };
+        parts.push(format!("{more} more {systems} in the report"));
     }
     format!("{}.", parts.join("; "))
 }

@@ -14,18 +14,15 @@ use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
-use super::frame::Frame;
-use super::page::{escape, figure, grid};
-use super::scale::{Axis, Unit};
-use super::svg::{legend, stroke, swatch};
+use super::line_chart::{LineChart, Spot, SystemLine};
+use super::page::escape;
+use super::scale::Unit;
 
-const FRAME: Frame = Frame { width: 480.0, left: 70.0, right: 464.0, top: 12.0 };
-const BOTTOM: f64 = 210.0;
 /// Fewest loads of a curve: two points are a line.
 const LOADS: usize = 3;
 
 /// One load on a system's curve.
-struct Spot {
+struct ClientLoad {
     /// `64 clients`, `steady: 1,000/s`.
     load: String,
     /// Verified operations per second.
@@ -38,7 +35,7 @@ struct Spot {
 const POINTS: [Point; 4] = [Point::P99, Point::P95, Point::P90, Point::P50];
 
 /// A system's place in the study, its name, and its loads.
-type SystemCurve<'a> = (usize, &'a str, Vec<Spot>);
+type SystemCurve<'a> = (usize, &'a str, Vec<ClientLoad>);
 
 /// Returns the curves of the deciding workload; empty unless each of its systems has one.
 pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
@@ -62,57 +59,50 @@ pub(super) fn curve(report: &Report, deciding: &Comparison) -> String {
         return String::new();
     };
     let name_of_point = point.name();
-    let all = || systems.iter().flat_map(|(.., spots)| spots);
-    let rates: Vec<f64> = all().map(|spot| spot.rate).collect();
-    let latencies: Vec<f64> = all().map(|spot| spot.latency).collect();
-    let x = FRAME.across(Axis::fitting(Unit::Count, &rates, 5));
-    let y = Axis::fitting(Unit::Latency, &latencies, 5).between(BOTTOM, FRAME.top);
-    let log = if x.is_log() { " (logarithmic)" } else { "" };
-    let mut svg = FRAME.with_axes(&x, &y, BOTTOM, &format!("verified operations per second{log}"));
-    let (mut rows, mut summaries) = (Vec::new(), Vec::new());
-    for (look, name, spots) in &systems {
-        svg.path(&stroke(*look), spots.iter().map(|spot| (x.at(spot.rate), y.at(spot.latency))));
-        for spot in spots {
-            let latency = Quantity::Response(point).text(Figure::Value(spot.latency));
-            let rate = figure_text(spot.rate);
-            let says = format!("{name}, {}: {rate}/s, {name_of_point} {latency}", spot.load);
-            svg.mark(*look, "", x.at(spot.rate), y.at(spot.latency), &says);
-            rows.push(vec![(*name).to_owned(), spot.load.clone(), rate, latency]);
-        }
-        if let Some(last) = spots.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)) {
-            let latency = Quantity::Response(point).text(Figure::Value(last.latency));
-            let most = figure_text(last.rate);
-            summaries
-                .push(format!("{name}: most {most} per second, with {name_of_point} {latency}"));
-        }
-    }
-    let entries = systems.iter().map(|(look, name, _)| {
-        let swatch = swatch(|svg| {
-            svg.path(&stroke(*look), [(1.0, 7.0), (29.0, 7.0)].into_iter());
-            svg.mark(*look, "", 15.0, 7.0, "");
+    let line = |(look, name, spots): SystemCurve<'_>| {
+        let latency_text = |of: f64| Quantity::Response(point).text(Figure::Value(of));
+        let most = spots.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+        let summary = most.map_or_else(String::new, |most| {
+            let (rate, latency) = (figure_text(most.rate), latency_text(most.latency));
+            format!("{name}: most {rate} per second, with {name_of_point} {latency}")
         });
-        (swatch, (*name).to_owned())
-    });
-    let title = format!("{workload}: throughput against {name_of_point} response time");
-    let how = "A mark is a load: the medians of its valid trials. Right and low is better. Lines join \
-               the loads from light to heavy.";
-    let head = ["system", "load", "operations per second", name_of_point].map(str::to_owned);
-    let drawn = figure(
-        &format!("{name_of_point} response time at each load"),
-        &legend(&entries.collect::<Vec<_>>()),
-        &svg.finish(&title, &summaries.join("; ")),
-        how,
-        &grid(&title, &head, &rows),
-    );
+        let spot = |one: ClientLoad| {
+            let (rate, latency) = (figure_text(one.rate), latency_text(one.latency));
+            Spot {
+                x: one.rate,
+                y: one.latency,
+                says: format!("{name}, {}: {rate}/s, {name_of_point} {latency}", one.load),
+                row: vec![name.to_owned(), one.load, rate, latency],
+            }
+        };
+        SystemLine {
+            look,
+            name: name.to_owned(),
+            spots: spots.into_iter().map(spot).collect(),
+            summary,
+        }
+    };
+    let lines: Vec<SystemLine> = systems.into_iter().map(line).collect();
+    let drawn = LineChart {
+        caption: &format!("{name_of_point} response time at each load"),
+        title: &format!("{workload}: throughput against {name_of_point} response time"),
+        across: ("verified operations per second", Unit::Count),
+        up: Unit::Latency,
+        how: "A mark is a load: the medians of its valid trials. Right and low is better. Lines join \
+              the loads from light to heavy.",
+        head: &["system", "load", "operations per second", name_of_point],
+        lines: &lines,
+    };
     format!(
         "<h2 class=\"place\">{} <span>what each load costs in latency</span></h2><div class=\"curve\">\
-         {drawn}</div>",
-        escape(workload)
+         {}</div>",
+        escape(workload),
+        drawn.html()
     )
 }
 
 /// Returns a system's loads with a throughput and this percentile, from light to heavy.
-fn spots(run: &[&Comparison], look: usize, point: Point) -> Vec<Spot> {
+fn spots(run: &[&Comparison], look: usize, point: Point) -> Vec<ClientLoad> {
     let mut found = Vec::new();
     for of in run {
         let Some(one) = of.contenders.iter().find(|one| one.look == look) else { continue };
@@ -131,7 +121,7 @@ fn spots(run: &[&Comparison], look: usize, point: Point) -> Vec<Spot> {
                     format!("{name}, {}", bakeoff_core::units::plural((*clients).into(), "client")),
                 ),
             };
-            found.push((of.is_open(), weight, Spot { load, rate, latency }));
+            found.push((of.is_open(), weight, ClientLoad { load, rate, latency }));
         }
     }
     // Closed loads by their clients, then open loads by their rates.

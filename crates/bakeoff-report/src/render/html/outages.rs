@@ -11,6 +11,7 @@ use bakeoff_core::stats::middle;
 use bakeoff_core::units::capitalized;
 
 use super::frame::Frame;
+use super::leases;
 use super::page::{escape, figure, table};
 use super::place;
 use super::scale::{Axis, Unit};
@@ -44,7 +45,8 @@ const CHARTS: [Chart; 3] = [
 
 pub(super) fn section(report: &Report) -> String {
     let with_faults = report.comparisons.iter().filter(|one| !one.outages.is_empty());
-    with_faults.map(load).collect()
+    let each: String = with_faults.map(load).collect();
+    leases::charts(report) + &each
 }
 
 fn load(of: &Comparison) -> String {

@@ -15,6 +15,7 @@ use crate::document::watches;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity, WatchQuantity};
 
+use super::fan_out;
 use super::page::{escape, list, paragraph, table};
 use super::place;
 use super::scale::{Axis, Unit};
@@ -51,8 +52,9 @@ pub(super) fn section(report: &Report) -> String {
                first and the last watcher count only writes that all watchers observed: read them next to the share of \
                versions. All times begin when the write was sent, unless they say otherwise. Each figure is the median \
                of the valid trials; counts are sums.";
+    let curves = fan_out::charts(report, &watched);
     let each = watched.into_iter().map(comparison);
-    format!("{}{}", paragraph("how", how), each.collect::<String>())
+    format!("{}{curves}{}", paragraph("how", how), each.collect::<String>())
 }
 
 fn comparison(of: &Comparison) -> String {
