@@ -22,10 +22,41 @@ use std::time::Duration;
 
 use bakeoff_install::place;
 use rustix::thread::CpuSet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::{Failure, cargo, root};
 
 const DOCUMENT: &str = "docs/performance.md";
+/// Folder of the runs behind the document.
+const RECORDS: &str = "docs/evidence/peers";
+
+/// Runs of a comparison. Its section of the document follows from them.
+trait Comparison: Serialize + DeserializeOwned {
+    /// Name of the comparison, of its file, and of its section: `kv`.
+    const NAME: &'static str;
+
+    /// Returns the section.
+    fn section(&self) -> String;
+
+    /// Keeps the runs, and writes the section.
+    fn publish(&self) -> Result<(), Failure> {
+        let path = record(Self::NAME);
+        make_dir(path.parent().unwrap_or(&path))?;
+        let text = serde_json::to_string(self).map_err(|error| format!("no JSON: {error}"))?;
+        std::fs::write(&path, text + "\n")
+            .map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
+        write(&section_name(Self::NAME), &self.section())
+    }
+}
+
+fn record(name: &str) -> PathBuf {
+    root().join(RECORDS).join(name).with_extension("json")
+}
+
+fn section_name(name: &str) -> String {
+    format!("peers {name}")
+}
 
 /// Returns bakeoff's cache folder.
 fn cache() -> Result<PathBuf, Failure> {
@@ -146,4 +177,25 @@ fn write(name: &str, section: &str) -> Result<(), Failure> {
         std::fs::read_to_string(&path).unwrap_or_else(|_| "# What bakeoff itself costs\n".into());
     std::fs::write(&path, summary::replace_section(&document, name, section))
         .map_err(|error| format!("cannot write {DOCUMENT}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asserts that the document shows what follows from the runs of a comparison.
+    fn is_published<C: Comparison>() {
+        let text = std::fs::read_to_string(record(C::NAME)).expect("its runs are kept");
+        let measured: C = serde_json::from_str(&text).expect("its runs can be read");
+        let document = std::fs::read_to_string(root().join(DOCUMENT)).expect("the document");
+        let again =
+            summary::replace_section(&document, &section_name(C::NAME), &measured.section());
+        assert_eq!(again, document, "`cargo xtask peers {}` writes it", C::NAME);
+    }
+
+    #[test]
+    fn sections_follow_from_the_runs_that_are_kept() {
+        is_published::<kv::KvRuns>();
+        is_published::<http::HttpRuns>();
+    }
 }

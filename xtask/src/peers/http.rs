@@ -13,7 +13,7 @@
 mod bounds;
 mod document;
 pub(crate) mod nginx;
-mod soak;
+pub(super) mod soak;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -22,9 +22,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::{Deserialize, Serialize};
 
 use self::nginx::Nginx;
 use self::tools::{Job, Tool, ToolFigures};
+use super::Comparison;
 use super::fetch::{Debian, Program};
 use super::measure::{self, Place, ResourceUse};
 use super::summary::Spread;
@@ -116,7 +118,7 @@ impl Options {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Case {
     Plain16,
     Plain64,
@@ -174,7 +176,7 @@ impl Case {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Run {
     used: ResourceUse,
     reported: ToolFigures,
@@ -199,7 +201,7 @@ impl Run {
 }
 
 /// Runs of a case by tool, one per round, in the order of the rounds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Results {
     runs: BTreeMap<Tool, Vec<Run>>,
     /// Tools without figures, with the reason.
@@ -219,6 +221,25 @@ impl Results {
     fn spread(&self, tool: Tool, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
         let runs = self.runs.get(&tool).filter(|runs| !runs.is_empty())?;
         Some(Spread::measure(runs.iter().map(figure)))
+    }
+}
+
+/// Runs of the comparison.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HttpRuns {
+    machine: String,
+    rounds: usize,
+    /// Seconds of a run.
+    seconds: u32,
+    realtime: bool,
+    cases: BTreeMap<Case, Results>,
+}
+
+impl Comparison for HttpRuns {
+    const NAME: &'static str = "http";
+
+    fn section(&self) -> String {
+        document::section(self, &bounds::check(&self.cases))
     }
 }
 
@@ -248,12 +269,18 @@ pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
     for case in cases {
         all.insert(case, stand.rounds(case, &options)?);
     }
-    let findings = bounds::check(&all);
-    let section = document::section(&stand, &options, &all, &findings)?;
-    println!("\n{section}");
+    let measured = HttpRuns {
+        machine: document::machine(&stand)?,
+        rounds: options.rounds,
+        seconds: options.seconds,
+        realtime: options.realtime,
+        cases: all,
+    };
+    println!("\n{}", measured.section());
     if options.writes() {
-        super::write("peers http", &section)?;
+        measured.publish()?;
     }
+    let findings = bounds::check(&measured.cases);
     let missed: Vec<String> = findings.iter().filter_map(bounds::Finding::complaint).collect();
     if missed.is_empty() { Ok(()) } else { Err(missed.join("\n  ")) }
 }

@@ -1,11 +1,11 @@
-//! Runs `cargo xtask peers kv`: compares etcd's own benchmark tool with bakeoff, put for put.
+//! Runs `cargo xtask peers kv`: compares etcd's own benchmark tool with bakeoff, put for put and event for event.
 //!
 //! bakeoff takes part twice: as a study (`bakeoff run`), and with the command line of etcd's tool (`bakeoff
 //! etcd-benchmark`).
 //!
 //! Compares the cost of the generator: user and system CPU time of the whole process per put of a 256-byte key and a 1
 //! KiB value, over 64 clients. Requests per second are shown too, but depend more on etcd and its disk than on either
-//! tool.
+//! tool. A second part compares the CPU time per event of 1,000 watchers, with the command line of etcd's tool.
 //!
 //! Each run has a new etcd of one node, so that no run inherits data. The tools alternate, and so does the order
 //! within a round. With two CPUs, etcd has one and the generator the other. Go and bakeoff both adapt their threads to
@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use bakeoff_core::record;
 use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::{Deserialize, Serialize};
 
 use super::etcd::{self, BENCHMARK_VERSION, Etcd};
 use super::measure::{self, Place, ResourceUse};
-use super::summary::{Spread, table};
-use super::{output_of, when_and_where};
+use super::summary::{Spread, mib, table};
+use super::{Comparison, output_of, when_and_where};
 use crate::Failure;
 
 /// Largest accepted CPU time per put, relative to the other tool.
@@ -33,6 +34,11 @@ const CLIENTS_MANY: u32 = 1000;
 const KEY_SIZE: u32 = 256;
 const VALUE_SIZE: u32 = 1024;
 const ROUNDS_MIN: usize = 5;
+/// Streams of watchers, each with a hundred.
+const STREAMS: u32 = 10;
+const WATCHERS_OF_A_STREAM: u32 = 100;
+const WATCHED_PUTS: u64 = 300;
+const WATCHED_PUTS_PER_SECOND: u32 = 50;
 
 struct Options {
     operations: u64,
@@ -71,6 +77,9 @@ enum Tool {
     DropIn,
 }
 
+/// Tools that take part with watchers.
+const WATCHING: [Tool; 2] = [Tool::Theirs, Tool::DropIn];
+
 impl Tool {
     const ALL: [Self; 3] = [Self::Theirs, Self::Ours, Self::DropIn];
 
@@ -83,19 +92,33 @@ impl Tool {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Run {
     used: ResourceUse,
-    puts: u64,
+    /// Number of puts, or of events.
+    count: u64,
     per_second: f64,
     /// CPU time during the load, without start and end. Only bakeoff reports it.
     load_cpu: Option<Duration>,
 }
 
 impl Run {
-    fn cpu_us_per_put(&self) -> f64 {
-        self.used.cpu().as_secs_f64() * 1e6 / self.puts as f64
+    /// Returns the CPU time per put or event in microseconds.
+    fn cpu_us(&self) -> f64 {
+        self.used.cpu().as_secs_f64() * 1e6 / self.count as f64
     }
+}
+
+/// Runs of the comparison.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KvRuns {
+    machine: String,
+    /// Runs of [`Tool::ALL`] with 64 clients, one for each round.
+    puts: [Vec<Run>; 3],
+    /// One run of each tool with 1,000 clients.
+    many: [Run; 3],
+    /// Runs of etcd's tool and of bakeoff with its command line, with 1,000 watchers.
+    events: [Vec<Run>; 2],
 }
 
 /// Programs and settings for all runs.
@@ -122,54 +145,87 @@ pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
     let operations = options.operations;
     let stand = Stand { benchmark, bakeoff, etcd, scratch, allowed, cpus, operations };
 
-    let mut all = [Vec::new(), Vec::new(), Vec::new()];
+    let mut puts = [const { Vec::new() }; 3];
+    let mut events = [const { Vec::new() }; 2];
     for round in 0..options.rounds {
+        let name = format!("round {}", round + 1);
         for turn in 0..Tool::ALL.len() {
             let tool = Tool::ALL[(round + turn) % Tool::ALL.len()];
             let run = stand.run(tool, CLIENTS)?;
-            say(&format!("round {}", round + 1), tool, &run);
-            all[tool as usize].push(run);
+            say(&name, tool, "put", &run);
+            puts[tool as usize].push(run);
+        }
+        for turn in 0..events.len() {
+            let place = (round + turn) % events.len();
+            let tool = WATCHING[place];
+            let run = stand.run_watchers(tool)?;
+            say(&name, tool, "event", &run);
+            events[place].push(run);
         }
     }
-    let mut many = Vec::new();
-    for tool in Tool::ALL {
+    let many = Tool::ALL.map(|tool| {
         let run = stand.run(tool, CLIENTS_MANY)?;
-        say("1000 clients", tool, &run);
-        many.push(run);
-    }
-    let [theirs, ours, drop_in] = &all;
-    let ratios = [ratio(theirs, ours), ratio(theirs, drop_in)];
-    let section =
-        [machine(&stand, &etcd_version)?, results(&all, ratios), memory(&many[0], &many[1..])];
-    let section = section.join("\n\n");
-    println!("\n{section}");
+        say("1000 clients", tool, "put", &run);
+        Ok::<Run, Failure>(run)
+    });
+    let [theirs, ours, drop_in] = many;
+    let many = [theirs?, ours?, drop_in?];
+    let measured = KvRuns { machine: machine(&stand, &etcd_version)?, puts, many, events };
+    println!("\n{}", measured.section());
     if !options.dry {
-        super::write("peers kv", &section)?;
+        measured.publish()?;
     }
-    let mut missed = Vec::new();
-    for (tool, (ratio, run)) in Tool::ALL[1..].iter().zip(ratios.iter().zip(&many[1..])) {
-        let (name, rss) = (tool.name(), run.used.rss_bytes_max);
-        if ratio.median > CPU_RATIO_MAX {
-            missed.push(format!(
-                "{name}: CPU per put is {:.2} of etcd's tool; the bound is {CPU_RATIO_MAX}",
-                ratio.median
-            ));
-        }
-        if rss >= RSS_BYTES_MAX {
-            missed.push(format!(
-                "{name}: memory with {CLIENTS_MANY} clients is {} MiB; the bound is 64 MiB",
-                rss >> 20
-            ));
-        }
-    }
+    let missed = measured.missed();
     if missed.is_empty() { Ok(()) } else { Err(missed.join("\n  ")) }
 }
 
-fn say(what: &str, tool: Tool, run: &Run) {
+impl Comparison for KvRuns {
+    const NAME: &'static str = "kv";
+
+    fn section(&self) -> String {
+        let Self { machine, puts, many, events } = self;
+        let [theirs, ours @ ..] = many;
+        let results = results(puts, self.ratios());
+        [machine.clone(), results, memory(theirs, ours), watching(events)].join("\n\n")
+    }
+}
+
+impl KvRuns {
+    /// Returns the CPU time per put of each tool of bakeoff, relative to etcd's tool.
+    fn ratios(&self) -> [Spread; 2] {
+        let [theirs, ours, drop_in] = &self.puts;
+        [ratio(theirs, ours), ratio(theirs, drop_in)]
+    }
+
+    /// Describes the bounds that are missed.
+    fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        for (tool, (ratio, run)) in
+            Tool::ALL[1..].iter().zip(self.ratios().iter().zip(&self.many[1..]))
+        {
+            let (name, rss) = (tool.name(), run.used.rss_bytes_max);
+            if ratio.median > CPU_RATIO_MAX {
+                missed.push(format!(
+                    "{name}: CPU per put is {:.2} of etcd's tool; the bound is {CPU_RATIO_MAX}",
+                    ratio.median
+                ));
+            }
+            if rss >= RSS_BYTES_MAX {
+                missed.push(format!(
+                    "{name}: memory with {CLIENTS_MANY} clients is {} MiB; the bound is 64 MiB",
+                    rss >> 20
+                ));
+            }
+        }
+        missed
+    }
+}
+
+fn say(what: &str, tool: Tool, unit: &str, run: &Run) {
     println!(
-        "{what}: {}: {:.1} us of CPU per put, {:.0} puts/s, {} MiB",
+        "{what}: {}: {:.1} us of CPU per {unit}, {:.0} {unit}s/s, {} MiB",
         tool.name(),
-        run.cpu_us_per_put(),
+        run.cpu_us(),
         run.per_second,
         run.used.rss_bytes_max >> 20,
     );
@@ -177,35 +233,73 @@ fn say(what: &str, tool: Tool, run: &Run) {
 
 /// Returns the ratio of CPU per put, ours to theirs: of the medians, with the range over single rounds.
 fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
-    let of = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us_per_put));
-    let rounds = theirs.iter().zip(ours).map(|(t, o)| o.cpu_us_per_put() / t.cpu_us_per_put());
+    let of = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us));
+    let rounds = theirs.iter().zip(ours).map(|(t, o)| o.cpu_us() / t.cpu_us());
     Spread { median: of(ours).median / of(theirs).median, ..Spread::measure(rounds) }
 }
 
 impl Stand {
-    /// Runs a tool against a new etcd. Fails unless the tool and etcd both counted the requested puts.
-    fn run(&self, tool: Tool, clients: u32) -> Result<Run, Failure> {
+    /// Runs a tool against a new etcd. Fails unless etcd counted `puts`.
+    fn counted(
+        &self,
+        puts: u64,
+        run: impl FnOnce(&Etcd) -> Result<Run, Failure>,
+    ) -> Result<Run, Failure> {
         measure::pin(self.cpus.map(|(server, _)| server), &self.allowed)?;
         let etcd = Etcd::start(&self.etcd)?;
         let before = etcd.puts()?;
         measure::pin(None, &self.allowed)?;
-        let run = match tool {
-            Tool::Theirs => self.run_tool(Command::new(&self.benchmark), &etcd, clients),
-            Tool::DropIn => {
-                let mut command = Command::new(&self.bakeoff);
-                command.arg("etcd-benchmark");
-                self.run_tool(command, &etcd, clients)
-            }
-            Tool::Ours => self.run_ours(&etcd, clients),
-        }?;
+        let run = run(&etcd)?;
         let counted = etcd.puts()? - before;
-        if run.puts != self.operations || counted != self.operations {
+        if counted == puts {
+            return Ok(run);
+        }
+        Err(format!("{puts} puts were requested, but etcd counted {counted}"))
+    }
+
+    /// Runs a tool against a new etcd. Fails unless the tool and etcd both counted the requested puts.
+    fn run(&self, tool: Tool, clients: u32) -> Result<Run, Failure> {
+        let run = self.counted(self.operations, |etcd| match self.command(tool) {
+            Some(command) => self.run_tool(command, etcd, clients),
+            None => self.run_ours(etcd, clients),
+        })?;
+        if run.count != self.operations {
             return Err(format!(
-                "{} puts were requested, but {tool:?} counted {} and etcd {counted}",
-                self.operations, run.puts
+                "{} puts were requested, but {tool:?} counted {}",
+                self.operations, run.count
             ));
         }
         Ok(run)
+    }
+
+    /// Runs watchers with a tool against a new etcd. Fails unless each watcher had an event for each put.
+    fn run_watchers(&self, tool: Tool) -> Result<Run, Failure> {
+        let command = self.command(tool).ok_or("a study does not take part")?;
+        let run = self.counted(WATCHED_PUTS, |etcd| {
+            let log = self.scratch.path().join("watchers.log");
+            let (used, output) = self.place().run(watching_of(command, etcd), &log)?;
+            let events = output.split("Watch events received summary:").nth(1);
+            let (count, per_second) = read_theirs(events.ok_or("the tool reported no events")?)?;
+            Ok(Run { used, count, per_second, load_cpu: None })
+        })?;
+        let expected = u64::from(STREAMS * WATCHERS_OF_A_STREAM) * WATCHED_PUTS;
+        if run.count != expected {
+            return Err(format!("{tool:?} counted {} events, not {expected}", run.count));
+        }
+        Ok(run)
+    }
+
+    /// Returns the command of etcd's tool, or of bakeoff with its command line; `None` for a study.
+    fn command(&self, tool: Tool) -> Option<Command> {
+        match tool {
+            Tool::Theirs => Some(Command::new(&self.benchmark)),
+            Tool::DropIn => {
+                let mut command = Command::new(&self.bakeoff);
+                command.arg("etcd-benchmark");
+                Some(command)
+            }
+            Tool::Ours => None,
+        }
     }
 
     fn place(&self) -> Place<'_> {
@@ -229,8 +323,8 @@ impl Stand {
             .arg(format!("--key-space-size={}", self.operations))
             .arg("--sequential-keys");
         let (used, output) = self.place().run(command, &self.scratch.path().join("theirs.log"))?;
-        let (puts, per_second) = read_theirs(&output)?;
-        Ok(Run { used, puts, per_second, load_cpu: None })
+        let (count, per_second) = read_theirs(&output)?;
+        Ok(Run { used, count, per_second, load_cpu: None })
     }
 
     fn run_ours(&self, etcd: &Etcd, clients: u32) -> Result<Run, Failure> {
@@ -256,7 +350,21 @@ impl Stand {
     }
 }
 
-/// Returns the number of answered puts and their rate from the output of etcd's tool.
+/// Adds the arguments of a load with watchers.
+fn watching_of(mut command: Command, etcd: &Etcd) -> Command {
+    command
+        .arg(format!("--endpoints={}", etcd.client))
+        .arg(format!("--clients={STREAMS}"))
+        .arg(format!("--conns={STREAMS}"))
+        .arg("watch")
+        .arg(format!("--streams={STREAMS}"))
+        .arg(format!("--watch-per-stream={WATCHERS_OF_A_STREAM}"))
+        .arg(format!("--put-total={WATCHED_PUTS}"))
+        .arg(format!("--put-rate={WATCHED_PUTS_PER_SECOND}"));
+    command
+}
+
+/// Returns the number of answered puts or of events, and their rate, from the output of etcd's tool.
 fn read_theirs(output: &str) -> Result<(u64, f64), Failure> {
     let unclear = |what: &str| format!("etcd's tool reported no {what}\n{output}");
     if output.contains("Error distribution:") {
@@ -288,21 +396,19 @@ fn read_ours(runs: &Path, used: ResourceUse) -> Result<Run, Failure> {
     let measurement = trial.measurement().ok_or("bakeoff measured nothing")?;
     Ok(Run {
         used,
-        puts: measurement.verified(),
+        count: measurement.verified(),
         per_second: measurement.throughput().ok_or("bakeoff's window is empty")?,
         load_cpu: Some(measurement.generator_cpu),
     })
 }
 
 fn results([theirs, ours, drop_in]: &[Vec<Run>; 3], ratios: [Spread; 2]) -> String {
-    let us = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us_per_put)).text(1);
+    let us = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us)).text(1);
     let rate = |runs: &[Run]| Spread::measure(runs.iter().map(|run| run.per_second)).text(0);
-    let mib = |runs: &[Run]| {
-        Spread::measure(runs.iter().map(|run| run.used.rss_bytes_max as f64 / f64::from(1 << 20)))
-            .text(1)
-    };
+    let memory =
+        |runs: &[Run]| Spread::measure(runs.iter().map(|run| mib(run.used.rss_bytes_max))).text(1);
     let load =
-        ours.iter().filter_map(|run| Some(run.load_cpu?.as_secs_f64() * 1e6 / run.puts as f64));
+        ours.iter().filter_map(|run| Some(run.load_cpu?.as_secs_f64() * 1e6 / run.count as f64));
     let rows = [
         vec!["CPU per put, whole process, µs".into(), us(theirs), us(ours), us(drop_in)],
         vec![
@@ -312,7 +418,7 @@ fn results([theirs, ours, drop_in]: &[Vec<Run>; 3], ratios: [Spread; 2]) -> Stri
             "not reported".into(),
         ],
         vec!["puts per second".into(), rate(theirs), rate(ours), rate(drop_in)],
-        vec!["most memory, MiB".into(), mib(theirs), mib(ours), mib(drop_in)],
+        vec!["most memory, MiB".into(), memory(theirs), memory(ours), memory(drop_in)],
     ];
     let [first, second, third] = Tool::ALL.map(Tool::name);
     let verdicts = Tool::ALL[1..].iter().zip(ratios).map(|(tool, ratio)| {
@@ -328,7 +434,7 @@ fn results([theirs, ours, drop_in]: &[Vec<Run>; 3], ratios: [Spread; 2]) -> Stri
     });
     format!(
         "{CLIENTS} clients, {} puts a run, {} runs of each, median (least–most):\n\n{}\n\n{}",
-        theirs[0].puts,
+        theirs[0].count,
         theirs.len(),
         table(&["", first, second, third], &rows),
         verdicts.collect::<Vec<_>>().join("\n\n"),
@@ -336,10 +442,8 @@ fn results([theirs, ours, drop_in]: &[Vec<Run>; 3], ratios: [Spread; 2]) -> Stri
 }
 
 fn memory(theirs: &Run, ours: &[Run]) -> String {
-    let of = |run: &Run| {
-        let mib = run.used.rss_bytes_max as f64 / f64::from(1 << 20);
-        format!("{mib:.1} MiB and {:.1} µs", run.cpu_us_per_put())
-    };
+    let of =
+        |run: &Run| format!("{:.1} MiB and {:.1} µs", mib(run.used.rss_bytes_max), run.cpu_us());
     let own = Tool::ALL[1..].iter().zip(ours).map(|(tool, run)| {
         let verdict = if run.used.rss_bytes_max < RSS_BYTES_MAX { "kept" } else { "**missed**" };
         format!("`{}` took {}, so the bound of 64 MiB is {verdict}", tool.name(), of(run))
@@ -348,6 +452,33 @@ fn memory(theirs: &Run, ours: &[Run]) -> String {
         "Memory and CPU time per put with {CLIENTS_MANY} clients, one run each: {}. etcd's benchmark tool took {}.",
         own.collect::<Vec<_>>().join("; "),
         of(theirs),
+    )
+}
+
+fn watching([theirs, ours]: &[Vec<Run>; 2]) -> String {
+    let us = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us)).text(2);
+    let most = |runs: &[Run]| {
+        let bytes = runs.iter().map(|run| mib(run.used.rss_bytes_max));
+        Spread::measure(bytes).text(1)
+    };
+    let rows = [
+        vec!["CPU per event, whole process, µs".into(), us(theirs), us(ours)],
+        vec!["most memory, MiB".into(), most(theirs), most(ours)],
+    ];
+    let [first, second] = WATCHING.map(Tool::name);
+    let ratio = ratio(theirs, ours);
+    format!(
+        "{} watchers of one key on {STREAMS} streams, {WATCHED_PUTS_PER_SECOND} puts per second, {} events a run, {} runs \
+         of each, median (least–most):\n\n{}\n\nThe CPU time per event of `{second}` is **{:.2}** of etcd's benchmark \
+         tool's (in single rounds {:.2} to {:.2}). It includes the creation of the watchers. etcd's tool does not read \
+         the events; bakeoff verifies each.",
+        STREAMS * WATCHERS_OF_A_STREAM,
+        theirs[0].count,
+        theirs.len(),
+        table(&["", first, second], &rows),
+        ratio.median,
+        ratio.min,
+        ratio.max,
     )
 }
 
@@ -396,7 +527,7 @@ mod tests {
     fn ratio_is_of_medians_with_the_range_of_rounds() {
         let run = |us: u64| Run {
             used: ResourceUse { user: Duration::from_micros(us), ..ResourceUse::default() },
-            puts: 1,
+            count: 1,
             per_second: 1.0,
             load_cpu: None,
         };

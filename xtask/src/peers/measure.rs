@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct ResourceUse {
     /// CPU time of all threads.
     pub(super) user: Duration,

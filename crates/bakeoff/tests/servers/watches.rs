@@ -34,7 +34,7 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             let run = contract::run(&case.in_study(), &[WORKLOAD], &[LOAD]);
             let trial = trial(&run.bench);
             let verdict = check(&trial, "watches");
-            assert_eq!(text(verdict), "passed", "{verdict}");
+            assert_eq!(text(&verdict["verdict"]), "passed", "{verdict}");
         }),
     ]
 }

@@ -1,21 +1,14 @@
 //! Writes the section of `docs/performance.md` for a comparison.
 
-use std::collections::BTreeMap;
-
 use super::super::summary::{Spread, mib, table};
 use super::super::{output_of, when_and_where};
 use super::bounds::{Finding, subject};
 use super::tools::Tool;
-use super::{Case, Options, Results, Run, Stand};
+use super::{Case, HttpRuns, Results, Run, Stand};
 use crate::Failure;
 
-pub(super) fn section(
-    stand: &Stand,
-    options: &Options,
-    all: &BTreeMap<Case, Results>,
-    findings: &[Finding],
-) -> Result<String, Failure> {
-    let mut parts = vec![machine(stand)?, conditions(stand, options, all)];
+pub(super) fn section(measured: &HttpRuns, findings: &[Finding]) -> String {
+    let mut parts = vec![measured.machine.clone(), conditions(measured)];
     let rows: Vec<Vec<String>> = findings
         .iter()
         .map(|finding| {
@@ -23,12 +16,12 @@ pub(super) fn section(
         })
         .collect();
     parts.push(table(&["bound", "seen: median (least–most of the rounds)", ""], &rows));
-    for (&case, results) in all {
+    for (&case, results) in &measured.cases {
         parts.push(format!("### {}", title(case)));
         parts.push(if case == Case::Open { open(results) } else { costs(case, results) });
         parts.extend(left_out(results));
     }
-    Ok(parts.join("\n\n"))
+    parts.join("\n\n")
 }
 
 fn title(case: Case) -> &'static str {
@@ -66,9 +59,9 @@ pub(super) fn machine(stand: &Stand) -> Result<String, Failure> {
     ))
 }
 
-fn conditions(stand: &Stand, options: &Options, all: &BTreeMap<Case, Results>) -> String {
-    let mut shares: Vec<f64> =
-        all.values().filter(|results| !results.runs.is_empty()).map(|r| r.others * 100.0).collect();
+fn conditions(measured: &HttpRuns) -> String {
+    let run = measured.cases.values().filter(|results| !results.runs.is_empty());
+    let mut shares: Vec<f64> = run.map(|results| results.others * 100.0).collect();
     shares.sort_by(f64::total_cmp);
     let others = match (shares.first(), shares.last()) {
         (Some(least), Some(most)) if *most >= 1.0 => format!(
@@ -77,14 +70,15 @@ fn conditions(stand: &Stand, options: &Options, all: &BTreeMap<Case, Results>) -
         ),
         _ => String::new(),
     };
-    let realtime = if stand.before.is_empty() {
-        ""
-    } else {
-        " NGINX and the generators had a real-time priority, so that no other process took their CPUs."
+    let realtime = match measured.realtime {
+        true => {
+            " NGINX and the generators had a real-time priority, so that no other process took their CPUs."
+        }
+        false => "",
     };
     format!(
         "{} rounds, {} s per run; figures are medians (least–most).{realtime}{others}",
-        options.rounds, options.seconds
+        measured.rounds, measured.seconds
     )
 }
 

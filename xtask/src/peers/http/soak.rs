@@ -7,10 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::measure;
+use serde::{Deserialize, Serialize};
+
+use super::super::Comparison;
+use super::super::measure::{self, ResourceUse};
 use super::super::summary::{mib, table};
 use super::document::machine;
-use super::tools::{self, Tool};
+use super::tools::{self, Tool, ToolFigures};
 use super::{Case, Stand, honest};
 use crate::Failure;
 
@@ -46,31 +49,57 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     let reported = tools::read(tool, program, &output, dir)?;
     honest(tool, &reported, nginx.requests()? - before - 1, CONNECTIONS)?;
 
-    let minutes: Vec<f64> = minutes.into_iter().map(mib).collect();
-    let growth = growth(&minutes).ok_or("the run was shorter than two minutes")?;
-    let rows: Vec<Vec<String>> = (1..)
-        .zip(&minutes)
-        .map(|(minute, most): (u32, _)| vec![minute.to_string(), format!("{most:.1}")])
-        .collect();
-    let kept = growth <= GROWTH_MIB_MAX;
-    let section = format!(
-        "{}\n\n{} for {} minutes at full speed, {CONNECTIONS} connections: {} requests, {:.0} per second, \
-         {:.2} µs of CPU each.\n\n{}\n\nGrowth after the second minute: **{growth:.1} MiB**. The bound of \
-         {GROWTH_MIB_MAX} MiB is {}.",
-        machine(stand)?,
-        tool.name(),
-        length.as_secs() / 60,
-        reported.requests,
-        reported.per_second,
-        used.cpu().as_secs_f64() * 1e6 / reported.requests as f64,
-        table(&["minute", "most memory, MiB"], &rows),
-        if kept { "kept" } else { "**missed**" },
-    );
-    println!("\n{section}");
+    let measured = SoakRun {
+        machine: machine(stand)?,
+        tool: tool.name().to_owned(),
+        seconds: length.as_secs(),
+        used,
+        reported,
+        minutes: minutes.into_iter().map(mib).collect(),
+    };
+    let growth = growth(&measured.minutes).ok_or("the run was shorter than two minutes")?;
+    println!("\n{}", measured.section());
     if !dry {
-        super::super::write("peers http soak", &section)?;
+        measured.publish()?;
     }
+    let kept = growth <= GROWTH_MIB_MAX;
     if kept { Ok(()) } else { Err(format!("memory grew by {growth:.1} MiB")) }
+}
+
+/// A run at full speed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct SoakRun {
+    machine: String,
+    tool: String,
+    seconds: u64,
+    used: ResourceUse,
+    reported: ToolFigures,
+    /// Most memory of each minute, in MiB.
+    minutes: Vec<f64>,
+}
+
+impl Comparison for SoakRun {
+    const NAME: &'static str = "http-soak";
+
+    fn section(&self) -> String {
+        let Self { machine, tool, seconds, used, reported, minutes } = self;
+        let growth = growth(minutes).unwrap_or_default();
+        let rows: Vec<Vec<String>> = (1..)
+            .zip(minutes)
+            .map(|(minute, most): (u32, _)| vec![minute.to_string(), format!("{most:.1}")])
+            .collect();
+        format!(
+            "{machine}\n\n{tool} for {} minutes at full speed, {CONNECTIONS} connections: {} requests, {:.0} per second, \
+             {:.2} µs of CPU each.\n\n{}\n\nGrowth after the second minute: **{growth:.1} MiB**. The bound of \
+             {GROWTH_MIB_MAX} MiB is {}.",
+            seconds / 60,
+            reported.requests,
+            reported.per_second,
+            used.cpu().as_secs_f64() * 1e6 / reported.requests as f64,
+            table(&["minute", "most memory, MiB"], &rows),
+            if growth <= GROWTH_MIB_MAX { "kept" } else { "**missed**" },
+        )
+    }
 }
 
 /// Returns the growth from the second minute's maximum to the largest later one.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::fetch::{self, Debian, Program};
@@ -18,7 +19,7 @@ const K6: &str = "1.8.1";
 const FORTIO: &str = "1.66.0";
 const OHA: &str = "1.16.0";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Tool {
     /// The bare loop: `crates/bakeoff/examples/http_baseline.rs`.
     Baseline,
@@ -127,7 +128,7 @@ pub(super) struct Job {
 }
 
 /// Figures that a tool reports.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ToolFigures {
     pub(super) requests: u64,
     pub(super) errors: u64,
