@@ -52,6 +52,11 @@ fn capitalized(word: &str) -> String {
     format!("{first}{}", rest.to_ascii_lowercase())
 }
 
+/// Returns the failure of a call that the server refused.
+pub(super) fn refused(status: &Status<'_>) -> Failure {
+    Failure::new(ErrorKind::Status, status_text(status))
+}
+
 pub(super) fn wrong(what: impl Display) -> Failure {
     Failure::new(ErrorKind::WrongValue, format!("wrong answer: {what}"))
 }
@@ -391,7 +396,7 @@ impl CallSource for Calls {
         match (reply, read, write) {
             (CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)), ..) => {
                 reading.remove(&slot);
-                NextStep::End(Err(Failure::new(ErrorKind::Status, status_text(&status))))
+                NextStep::End(Err(refused(&status)))
             }
             (CallReply::Answer(Ok(answer)), _, Some(write)) => {
                 NextStep::End(write.judge(answer).map(|()| Success::default()))

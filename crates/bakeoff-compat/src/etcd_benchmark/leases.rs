@@ -14,7 +14,7 @@ use bakeoff_engine::works::grpc::{
 };
 use bakeoff_wire::etcd;
 
-use super::calls::status_text;
+use super::calls::refused;
 use super::seconds::SecondSink;
 
 /// Time to live of a lease in seconds, as in etcd's benchmark.
@@ -131,9 +131,7 @@ fn lease(reply: CallReply<'_>) -> Result<u64, Failure> {
                 Err(error) => failed(ErrorKind::Protocol, &error.to_string()),
             }
         }
-        CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)) => {
-            failed(ErrorKind::Status, &status_text(&status))
-        }
+        CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)) => Err(refused(&status)),
         CallReply::Ended(Ok(())) => failed(ErrorKind::Reset, "the server ended the stream"),
     }
 }

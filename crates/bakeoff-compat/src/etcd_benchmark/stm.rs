@@ -11,7 +11,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bakeoff_core::measurement::ErrorKind;
 use bakeoff_engine::work::{Failure, NotIssued, Success};
 use bakeoff_engine::works::grpc::{
     Call, CallReply, CallSlot, CallSource, FirstCall, NextStep, TimingSink,
@@ -19,7 +18,7 @@ use bakeoff_engine::works::grpc::{
 use bakeoff_wire::etcd::{self, Branch, RangeQuery, Relation, TxnAnswer};
 use bakeoff_wire::protobuf::put_varint;
 
-use super::calls::{broken, status_text, wrong};
+use super::calls::{broken, refused, wrong};
 use super::keys::{random_share, scattered};
 use super::options::{Isolation, Transactions};
 use super::seconds::SecondSink;
@@ -236,7 +235,7 @@ impl CallSource for StmCalls {
         let (answer, transaction) = match (reply, self.running.get_mut(&slot)) {
             (CallReply::Answer(Ok(answer)), Some(transaction)) => (answer, transaction),
             (CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)), _) => {
-                return NextStep::End(Err(Failure::new(ErrorKind::Status, status_text(&status))));
+                return NextStep::End(Err(refused(&status)));
             }
             _ => return NextStep::End(Err(wrong("a reply to no call of a transaction"))),
         };

@@ -6,14 +6,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bakeoff_core::measurement::ErrorKind;
 use bakeoff_engine::work::{Failure, NotIssued, OperationTiming, Success};
 use bakeoff_engine::works::grpc::{
     Call, CallReply, CallSlot, CallSource, FirstCall, NextStep, TimingSink,
 };
 use bakeoff_wire::etcd;
 
-use super::calls::{broken, status_text, wrong};
+use super::calls::{broken, refused, wrong};
 use super::seconds::SecondSink;
 
 /// Times of a put that was acknowledged.
@@ -114,9 +113,7 @@ impl PutCalls {
                 self.acknowledged.push_back((key, revision));
                 Ok(Success::default())
             }
-            CallReply::Answer(Err(status)) => {
-                Err(Failure::new(ErrorKind::Status, status_text(&status)))
-            }
+            CallReply::Answer(Err(status)) => Err(refused(&status)),
             CallReply::Message(_) | CallReply::Ended(_) => {
                 Err(wrong("a stream in answer to a unary call"))
             }

@@ -43,7 +43,7 @@ impl Machines {
                 servers: place.servers != ServerSelection::Nothing,
                 generator: place.generator,
                 cpus: place.cpus.clone(),
-                // That of a namespace is within the run's folder, whose path is nobody's business.
+                // A namespace keeps its data in the run's folder. Records name no path of this machine.
                 data: (place.reach != Reach::Namespace)
                     .then(|| place.data.clone().unwrap_or_else(|| DATA.to_owned())),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
