@@ -20,7 +20,7 @@ use bakeoff_engine::works::grpc::TimingSink as _;
 use super::seconds::SecondSink;
 use super::watched_puts::{PutLog, WatchedPuts};
 
-/// Maximum number of described faults and of described interruptions.
+/// Maximum number of described faults.
 const EXAMPLES_MAX: usize = 5;
 /// Revisions without a known put after which the log is read again.
 const WAITING_MAX: usize = 256;
@@ -66,7 +66,6 @@ pub(super) struct EventObserver {
     counts: WatchCounts,
     /// True if the watchers ended while events still came.
     is_cut_off: bool,
-    interruptions: Vec<String>,
 }
 
 impl EventObserver {
@@ -99,7 +98,6 @@ impl EventObserver {
             last_event: None,
             counts: WatchCounts::default(),
             is_cut_off: false,
-            interruptions: Vec::new(),
         }
     }
 
@@ -235,7 +233,6 @@ impl EventObserver {
             known: self.from_sent.clone(),
             timed: self.from_sent.count(),
             before_acknowledgement: self.before_acknowledgement,
-            interruptions: std::mem::take(&mut self.interruptions),
             ..costs.figures()
         }
     }
@@ -282,12 +279,6 @@ impl WatchObserver for EventObserver {
                 FollowUp::Move(format!("watcher {watcher} ended: {why}"))
             }
             WatchNews::Progress { .. } | WatchNews::Asked => FollowUp::None,
-        }
-    }
-
-    fn interrupted(&mut self, what: String) {
-        if self.interruptions.len() < EXAMPLES_MAX {
-            self.interruptions.push(what);
         }
     }
 
@@ -358,6 +349,7 @@ mod tests {
                 cpu: Duration::ZERO,
                 bytes_received: 0,
                 receive_lag: Latencies::default(),
+                interruptions: Vec::new(),
                 last_loss: None,
             })
         }

@@ -41,9 +41,6 @@ pub trait WatchObserver: Send + 'static {
     /// Judges news that were read at `now` from the connection of `watchers`.
     fn observe(&mut self, news: WatchNews<'_>, watchers: &[u32], now: Instant) -> FollowUp;
 
-    /// Notes a lost connection or an ended watch.
-    fn interrupted(&mut self, what: String);
-
     /// Returns the time of the last event.
     fn last_event(&self) -> Option<Instant>;
 

@@ -32,6 +32,8 @@ const READ_BUFFER_SIZE: usize = 256 << 10;
 /// Bytes that a connection may have ready before others get their turn.
 const TURN_BYTES: usize = 1 << 20;
 
+/// Maximum number of described interruptions.
+const INTERRUPTIONS_MAX: usize = 10;
 /// Longest wait for the last events of a study's load while events still come.
 const DRAIN_WITHIN: Duration = Duration::from_secs(60);
 
@@ -84,6 +86,8 @@ pub struct WatchCosts {
     pub bytes_received: u64,
     /// Time that bytes may have been ready before the watchers' thread read them, for each read.
     pub receive_lag: Latencies,
+    /// Lost connections and ended watches, first few in words.
+    pub interruptions: Vec<String>,
     /// Last lost or failed connection, in words.
     pub last_loss: Option<String>,
 }
@@ -92,6 +96,7 @@ impl WatchCosts {
     /// Returns figures with these costs and without any event.
     pub fn figures(self) -> WatchFigures {
         let Self { watchers, connections, setup, cpu, bytes_received, receive_lag, .. } = self;
+        let interruptions = self.interruptions;
         WatchFigures {
             watchers,
             connections,
@@ -99,6 +104,7 @@ impl WatchCosts {
             cpu,
             bytes_received,
             receive_lag,
+            interruptions,
             ..WatchFigures::default()
         }
     }
@@ -205,6 +211,7 @@ struct Runner<O> {
     name: Vec<u8>,
     receive_lag: Latencies,
     bytes_received: u64,
+    interruptions: Vec<String>,
     last_loss: Option<String>,
     /// Time since which bytes read now may have been ready.
     ready_since: Instant,
@@ -241,6 +248,7 @@ impl<O: WatchObserver> Runner<O> {
             name: Vec::new(),
             receive_lag: Latencies::default(),
             bytes_received: 0,
+            interruptions: Vec::new(),
             last_loss: None,
             ready_since: now,
             began: now,
@@ -294,6 +302,7 @@ impl<O: WatchObserver> Runner<O> {
             cpu: clock::thread_cpu().saturating_sub(cpu_before),
             bytes_received: self.bytes_received,
             receive_lag: self.receive_lag,
+            interruptions: self.interruptions,
             last_loss: self.last_loss,
         };
         (self.observer, costs)
@@ -465,8 +474,8 @@ impl<O: WatchObserver> Runner<O> {
         let connection = &mut self.connections[index];
         let address = &self.peers[connection.node].address;
         let what = format!("connection {index} to {address}: {why}");
-        if connection.was_up {
-            self.observer.interrupted(what.clone());
+        if connection.was_up && self.interruptions.len() < INTERRUPTIONS_MAX {
+            self.interruptions.push(what.clone());
         }
         self.last_loss = Some(what);
         connection.lose(nodes, clock::now());

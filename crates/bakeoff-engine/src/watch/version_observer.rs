@@ -17,9 +17,6 @@ use super::party::{WatchCosts, WatchParty};
 use super::session::WatchNews;
 use crate::works::keyed::KeyedState;
 
-/// Maximum number of described interruptions.
-const INTERRUPTIONS_MAX: usize = 10;
-
 /// Holds when watchers observed one version.
 #[derive(Debug, Clone, Copy, Default)]
 struct SeenTimes {
@@ -41,7 +38,6 @@ pub struct VersionObserver {
     known: Latencies,
     last_event: Option<Instant>,
     longest_silence: Duration,
-    interruptions: Vec<String>,
     requests: u64,
 }
 
@@ -77,7 +73,6 @@ impl VersionObserver {
             known: Latencies::default(),
             last_event: None,
             longest_silence: Duration::ZERO,
-            interruptions: Vec::new(),
             requests: 0,
         }
     }
@@ -155,7 +150,6 @@ impl VersionObserver {
         let mut figures = WatchFigures {
             known: self.known,
             longest_silence: self.longest_silence,
-            interruptions: self.interruptions,
             requests: self.requests,
             ..costs.figures()
         };
@@ -236,12 +230,6 @@ impl WatchObserver for VersionObserver {
             WatchNews::Asked => self.requests += 1,
         }
         FollowUp::None
-    }
-
-    fn interrupted(&mut self, what: String) {
-        if self.interruptions.len() < INTERRUPTIONS_MAX {
-            self.interruptions.push(what);
-        }
     }
 
     fn is_complete(&mut self) -> bool {
