@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use self::archive::PackageFile;
 use self::wheel::{TARGETS, Target, Tools};
 use crate::oci::sha256;
-use crate::peers::built_with;
+use crate::peers::built_for_tests;
 use crate::{Failure, root};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -98,8 +98,8 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     let out = &base.join(if options.is_release { "dist" } else { "dist-dev" });
     fs::create_dir_all(out).map_err(|error| format!("cannot make `{}`: {error}", out.display()))?;
     let tools = Tools::fetch(&base.join("dist-tools"))?;
-    // As tests build it: it prints its pages on this machine.
-    let pages = pages::pages(&built_with(&[], ["--bin", "bakeoff"])?)?;
+    // It prints its pages on this machine.
+    let pages = pages::pages(&built_for_tests()?)?;
     wheel::write_project(out, &pages)?;
     let mut built = Vec::new();
     for target in &options.targets {

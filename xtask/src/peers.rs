@@ -71,16 +71,20 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 
 /// Builds a program of this checkout for release, given as `["--bin", "bakeoff"]` or `["--example", "http_baseline"]`.
 pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
-    built_with(&["--release"], target)
+    let [kind, name] = target;
+    built_by(&["build", "-p", "bakeoff", "--release", kind, name], name)
 }
 
-/// Builds a program of this checkout with these options of `cargo build`, and returns its path.
-pub(crate) fn built_with(options: &[&str], target: [&str; 2]) -> Result<PathBuf, Failure> {
-    let name = target[1];
+/// Builds bakeoff as the tests do: other arguments would build its dependencies again, with fewer features.
+pub(crate) fn built_for_tests() -> Result<PathBuf, Failure> {
+    built_by(&["test", "--workspace", "--no-run"], "bakeoff")
+}
+
+/// Runs cargo with these arguments. Returns the path of the program that this built.
+fn built_by(arguments: &[&str], name: &str) -> Result<PathBuf, Failure> {
     println!("building {name}");
     let mut build = cargo();
-    build.args(["build", "-p", "bakeoff"]).args(options).args(target);
-    build.args(["--message-format", "json-render-diagnostics"]);
+    build.args(arguments).args(["--message-format", "json-render-diagnostics"]);
     let output = build
         .stderr(Stdio::inherit())
         .output()
@@ -91,7 +95,8 @@ pub(crate) fn built_with(options: &[&str], target: [&str; 2]) -> Result<PathBuf,
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut programs = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_it = message.pointer("/target/name")? == name;
+        let is_it = message.pointer("/target/name")? == name
+            && message.pointer("/profile/test")?.as_bool() == Some(false);
         is_it.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     });
     programs.next_back().ok_or_else(|| format!("cargo reported no path of {name}"))

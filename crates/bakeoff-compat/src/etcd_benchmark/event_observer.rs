@@ -215,13 +215,9 @@ impl EventObserver {
             }
         }
         let counts = &self.counts;
-        let outcome = |guarantee, broken| {
-            let state = match broken {
-                0 if counts.expected == 0 => GuaranteeState::NotReached,
-                0 => GuaranteeState::Kept,
-                broken => GuaranteeState::Broken(broken),
-            };
-            GuaranteeOutcome { guarantee, state }
+        let outcome = |guarantee, broken| GuaranteeOutcome {
+            guarantee,
+            state: GuaranteeState::of_promised(counts.expected, broken),
         };
         WatchFigures {
             guarantees: vec![

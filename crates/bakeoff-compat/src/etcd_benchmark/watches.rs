@@ -205,6 +205,7 @@ fn start(
         previous: task.previous,
         one_by_one: true,
         progress: Duration::ZERO,
+        churn: Duration::ZERO,
         slow: None,
         drain_within: DRAIN_WITHIN,
     };

@@ -10,7 +10,7 @@ use crate::units;
 use crate::watch::WatchRange;
 
 /// Describes the watchers of a workload. They are created before the warm-up, and kept until the load has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watchers {
     /// Number of watchers.
@@ -26,6 +26,10 @@ pub struct Watchers {
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
     pub progress: Duration,
+    /// Interval at which one connection after another is closed, and opened again; zero for never.
+    #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
+    pub churn: Duration,
     /// Connections that stop reading at times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowReaders>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{System, Watchers};
+use super::{LEASES, System, Watchers};
 use crate::statuses::Statuses;
 use crate::workload::{Keys, Operation, ValueSizes};
 
@@ -201,6 +201,11 @@ impl Workload {
     /// Returns true if clients write, so that an audit is possible.
     pub fn writes(&self) -> bool {
         self.mix.keys().any(|operation| operation.writes())
+    }
+
+    /// Returns the number of leases that exist before the load.
+    pub fn leases(&self) -> u64 {
+        self.with.get(LEASES).and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
     /// Returns true if nothing of it remains in a system: leases expire by themselves.

@@ -89,6 +89,15 @@ pub struct GuaranteeOutcome {
 }
 
 impl GuaranteeState {
+    /// Returns the state of a promised guarantee that was violated `broken` times, in `tested` tests.
+    pub fn of_promised(tested: u64, broken: u64) -> Self {
+        match (tested, broken) {
+            (0, 0) => Self::NotReached,
+            (_, 0) => Self::Kept,
+            _ => Self::Broken(broken),
+        }
+    }
+
     /// Returns the worse of two states of one guarantee, with the number of times of both.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -126,9 +135,7 @@ impl Watches {
     ) -> GuaranteeOutcome {
         let state = match self.guarantees.contains(&guarantee) {
             false => GuaranteeState::NotPromised(broken),
-            true if broken > 0 => GuaranteeState::Broken(broken),
-            true if tested > 0 => GuaranteeState::Kept,
-            true => GuaranteeState::NotReached,
+            true => GuaranteeState::of_promised(tested, broken),
         };
         GuaranteeOutcome { guarantee, state }
     }

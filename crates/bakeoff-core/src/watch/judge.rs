@@ -23,11 +23,12 @@ const HOLES_MAX: usize = 1 << 20;
 const EXAMPLES_MAX: usize = 5;
 
 /// Selects the keys of a watcher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WatchRange {
     /// One key. Watchers take the workload's keys in turn.
+    #[default]
     Key,
     /// All keys of the workload.
     Prefix,

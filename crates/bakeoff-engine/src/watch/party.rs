@@ -32,6 +32,7 @@ const READ_BUFFER_SIZE: usize = 256 << 10;
 /// Bytes that a connection may have ready before others get their turn.
 const TURN_BYTES: usize = 1 << 20;
 
+pub(super) const CLOSED_BY_US: &str = "bakeoff closed it";
 /// Maximum number of described interruptions.
 const INTERRUPTIONS_MAX: usize = 10;
 /// Longest wait for the last events of a study's load while events still come.
@@ -50,6 +51,8 @@ pub struct WatchSettings {
     pub one_by_one: bool,
     /// Interval between requests for a report of progress; zero for none.
     pub progress: Duration,
+    /// Interval at which one connection after another is closed; zero for never.
+    pub churn: Duration,
     /// Connections that read slowly.
     pub slow: Option<SlowReaders>,
     /// Longest wait for the last events while events still come.
@@ -65,6 +68,7 @@ impl WatchSettings {
             previous: watchers.previous,
             one_by_one: false,
             progress: watchers.progress,
+            churn: watchers.churn,
             slow: watchers.slow,
             drain_within: DRAIN_WITHIN,
         }
@@ -95,8 +99,16 @@ pub struct WatchCosts {
 impl WatchCosts {
     /// Returns figures with these costs and without any event.
     pub fn figures(self) -> WatchFigures {
-        let Self { watchers, connections, setup, cpu, bytes_received, receive_lag, .. } = self;
-        let interruptions = self.interruptions;
+        let Self {
+            watchers,
+            connections,
+            setup,
+            cpu,
+            bytes_received,
+            receive_lag,
+            interruptions,
+            last_loss: _,
+        } = self;
         WatchFigures {
             watchers,
             connections,
@@ -217,6 +229,9 @@ struct Runner<O> {
     ready_since: Instant,
     began: Instant,
     progress_at: Instant,
+    churn_at: Instant,
+    /// Connection to close next.
+    churn_next: usize,
     slow_at: Instant,
 }
 
@@ -253,6 +268,8 @@ impl<O: WatchObserver> Runner<O> {
             ready_since: now,
             began: now,
             progress_at: now,
+            churn_at: now,
+            churn_next: 0,
             slow_at: now,
             settings,
         })
@@ -274,6 +291,7 @@ impl<O: WatchObserver> Runner<O> {
                 cpu_before = clock::thread_cpu();
                 self.receive_lag.clear();
                 self.bytes_received = 0;
+                self.churn_at = now;
                 self.observer.begin();
                 ready.send(Ok(())).ok();
             }
@@ -289,6 +307,9 @@ impl<O: WatchObserver> Runner<O> {
             }
             self.look_at_orders(now);
             self.look_at_timers(now);
+            if setup.is_some() && self.stage() == Stage::Watching as u8 {
+                self.churn(now);
+            }
             if let Err(error) = self.turn(&mut events) {
                 ready.send(Err(EngineError::Io(error))).ok();
                 break;
@@ -493,7 +514,7 @@ impl<O: WatchObserver> Runner<O> {
             };
             for index in 0..count {
                 match disturbance.lasts.is_zero() {
-                    true => self.lose(index, "bakeoff closed it"),
+                    true => self.lose(index, CLOSED_BY_US),
                     false => {
                         self.connections[index].paused_until = Some(now + disturbance.lasts);
                     }
@@ -554,6 +575,19 @@ impl<O: WatchObserver> Runner<O> {
             let reads = |index: &usize| self.unread.contains(index);
             for (_, connection) in (0..).zip(connections).filter(|(index, _)| !reads(index)) {
                 connection.paused_until = Some(now + slow.pause);
+            }
+        }
+    }
+
+    /// Closes the connections whose turn has come.
+    fn churn(&mut self, now: Instant) {
+        let every = self.settings.churn;
+        while !every.is_zero() && now >= self.churn_at + every {
+            self.churn_at += every;
+            let index = self.churn_next;
+            self.churn_next = (index + 1) % self.connections.len();
+            if matches!(self.connections[index].connection, Connection::Up { .. }) {
+                self.lose(index, CLOSED_BY_US);
             }
         }
     }

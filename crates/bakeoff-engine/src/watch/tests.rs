@@ -18,6 +18,7 @@ use bakeoff_core::watch::{Delivery, WatchFigures, WatchGuarantee, WatchRange, Wa
 use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 
+use super::party::CLOSED_BY_US;
 use super::*;
 use crate::address::Address;
 use crate::peer::Peer;
@@ -306,8 +307,7 @@ impl Bench {
 }
 
 fn watchers(count: u32, connections: u32) -> Watchers {
-    let (of, previous, progress, slow) = (WatchRange::Prefix, false, Duration::ZERO, None);
-    Watchers { count, of, connections, previous, progress, slow }
+    Watchers { count, of: WatchRange::Prefix, connections, ..Watchers::default() }
 }
 
 #[track_caller]
@@ -449,6 +449,27 @@ fn slow_connection_receives_everything_after_its_pause() {
     let figures = party.figures(&AtomicBool::new(false));
     assert_eq!(figures.counts.expected, 180);
     is_complete(&figures);
+}
+
+#[test]
+fn churn_closes_one_connection_after_another_and_loses_nothing() {
+    let mut bench = Bench::new(2);
+    let churn = Duration::from_millis(20);
+    let party = bench.watch(Watchers { churn, ..watchers(4, 2) });
+    let mut number = 0;
+    wait_for("each watcher on each node", || {
+        bench.write(number % KEYS);
+        number += 1;
+        bench.nodes.iter().all(|node| {
+            let requests = node.requests();
+            (0..4).all(|watcher| requests.iter().any(|&(resumed, _)| resumed == watcher))
+        })
+    });
+    let figures = party.figures(&AtomicBool::new(false));
+    assert!(figures.counts.resumes >= 4, "{figures:?}");
+    assert_eq!(figures.counts.delivered, figures.counts.expected);
+    is_complete(&figures);
+    assert!(figures.interruptions.iter().all(|why| why.ends_with(CLOSED_BY_US)), "{figures:?}");
 }
 
 #[test]

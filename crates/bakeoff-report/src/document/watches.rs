@@ -241,6 +241,9 @@ pub(crate) fn text(of: &Watchers) -> String {
     if !of.progress.is_zero() {
         text += &format!(", progress requested every {}", duration_text(of.progress));
     }
+    if !of.churn.is_zero() {
+        text += &format!(", one connection closed every {}", duration_text(of.churn));
+    }
     if let Some(slow) = of.slow {
         let (every, pause) = (duration_text(slow.every), duration_text(slow.pause));
         let connections = plural(slow.connections.into(), "connection");

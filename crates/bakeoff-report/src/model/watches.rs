@@ -165,7 +165,7 @@ impl JudgedWatches {
         self.broken().next().is_some() || self.counts.phantoms > 0
     }
 
-    /// Returns what the system did against its guarantees, as a clause behind its name: `broke a promise of its watches:
+    /// Returns what the system did against its guarantees, as a clause behind its name: `broke a guarantee of its watches:
     /// 212 of 1,200,000 events were lost (reliable)`. `None` if it kept all.
     pub(crate) fn failure(&self) -> Option<String> {
         let broken: Vec<String> = self
@@ -174,7 +174,7 @@ impl JudgedWatches {
             .collect();
         let guarantees = match broken.len() {
             0 => None,
-            1 => Some(format!("broke a promise of its watches: {}", broken[0])),
+            1 => Some(format!("broke a guarantee of its watches: {}", broken[0])),
             several => {
                 Some(format!("broke {several} guarantees of its watches: {}", broken.join(", ")))
             }
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn broken_promise_is_a_clause_and_an_unpromised_one_is_not() {
         let lost = judged(WatchGuarantee::Reliable, GuaranteeState::Broken(212));
-        let clause = "broke a promise of its watches: 212 of 1,200,000 events were lost (reliable)";
+        let clause =
+            "broke a guarantee of its watches: 212 of 1,200,000 events were lost (reliable)";
         assert_eq!(lost.failure().as_deref(), Some(clause));
         let again = judged(WatchGuarantee::Unique, GuaranteeState::NotPromised(9));
         assert_eq!(again.failure(), None);

@@ -35,9 +35,7 @@ fn record_of(systems: &[(&str, u64, f64, &[WatchGuarantee])]) -> Record {
         count: 1000,
         of: WatchRange::Prefix,
         connections: 30,
-        previous: false,
-        progress: Duration::ZERO,
-        slow: None,
+        ..Watchers::default()
     }));
     let names: Vec<&str> = systems.iter().map(|of| of.0).collect();
     let mut record = building::record(study(&names, work, load, 5));
@@ -151,7 +149,7 @@ fn broken_promise_leads_every_form_and_is_never_ranked() {
     let record = broken();
     let report = Report::new(&record);
     let broken =
-        "etcd broke a promise of its watches: 212 of 7,500,000 events were lost (reliable)";
+        "etcd broke a guarantee of its watches: 212 of 7,500,000 events were lost (reliable)";
     let forms = [
         ("glance", terminal(&report, &NARROW, Extent::Glance)),
         ("terminal", full(&report, &NARROW)),

@@ -239,9 +239,9 @@ impl System for Etcd {
         workload: &Workload,
         _: &KeyedState,
     ) -> Result<(), SystemError> {
-        match workload.with.get(LEASES).and_then(|count| count.parse().ok()) {
-            Some(count) if count > 0 => leases::grant(first, count),
-            _ => Ok(()),
+        match workload.leases() {
+            0 => Ok(()),
+            count => leases::grant(first, count),
         }
     }
 

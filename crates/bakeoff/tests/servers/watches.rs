@@ -27,7 +27,7 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             let why = run.invalid_because();
             assert!(why.contains("not bookmarkable"), "{why}\n{}", run.ran.stderr);
             let heading = &run.ran.stdout;
-            assert!(heading.contains("broke a promise of its watches"), "{heading}");
+            assert!(heading.contains("broke a guarantee of its watches"), "{heading}");
             nothing_runs_in(run.bench.path());
         }),
         with("etcd_keeps_the_guarantees_of_its_watches", NEW, skipped, |case: &Case| {

@@ -37,6 +37,13 @@ pub(in crate::study) static WATCHERS: Table = Table {
             "1s",
             "Interval between requests for a report of progress, for systems that have one; `0s` for none.",
         ),
+        default(
+            "churn",
+            Form::Duration { zero: true, max: INTERVAL_MAX },
+            "0s",
+            "Interval at which one connection after another is closed; its watchers continue at the next node. `0s` for \
+             never.",
+        ),
         maybe(
             "slow",
             Form::Table(&SLOW),

@@ -34,6 +34,7 @@ pub(super) fn watchers(
     };
     let previous = of.flag(sink, "previous");
     let progress = of.duration(sink, "progress");
+    let churn = of.duration(sink, "churn");
     let slow = slow(sink, &of, connections);
     let mix = mix?;
     if !mix.keys().any(|operation| operation.writes()) {
@@ -68,6 +69,7 @@ pub(super) fn watchers(
         connections: connections?,
         previous: previous?,
         progress: progress?,
+        churn: churn?,
         slow: slow?,
     })))
 }

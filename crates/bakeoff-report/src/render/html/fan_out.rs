@@ -5,19 +5,16 @@
 //! Not here: the way of one write (`watches`).
 
 use bakeoff_core::stats::Figure;
-use bakeoff_core::units::plural;
 use bakeoff_core::watch::WatchRange;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
 use crate::model::quantity::{Point, Quantity, WatchQuantity};
 
-use super::line_chart::{LineChart, Spot, SystemLine};
+use super::line_chart::{LineChart, NumberedFigure, SystemLine};
 use super::page::escape;
 use super::scale::Unit;
 
-/// Fewest numbers of watchers of a line: two points are one by chance.
-const COUNTS: usize = 3;
 const KNOWN: Quantity = Quantity::Watch(WatchQuantity::Known(Point::P99));
 
 /// Returns a chart for each load and kind of range; empty without any.
@@ -38,26 +35,7 @@ fn chart(report: &Report, (load, range): (&str, WatchRange), all: &[&Comparison]
     let systems = report.header.study.systems.iter().enumerate();
     let lines: Vec<SystemLine> = systems
         .filter_map(|(look, system)| {
-            let times = times(all, look);
-            let (count, time) = times.last().filter(|_| times.len() >= COUNTS)?;
-            let name = &system.name;
-            let text = |time: f64| KNOWN.text(Figure::Value(time));
-            let spot = |(count, time): &(u32, f64)| {
-                let (watchers, time_text) = (plural((*count).into(), "watcher"), text(*time));
-                Spot {
-                    x: f64::from(*count),
-                    y: *time,
-                    says: format!("{name}, {watchers}: {time_text}"),
-                    row: vec![name.clone(), watchers, time_text],
-                }
-            };
-            let watchers = plural((*count).into(), "watcher");
-            Some(SystemLine {
-                look,
-                name: name.clone(),
-                spots: times.iter().map(spot).collect(),
-                summary: format!("{name}: {} with {watchers}", text(*time)),
-            })
+            SystemLine::over_numbers((look, &system.name), "watcher", times(all, look))
         })
         .collect();
     if lines.is_empty() {
@@ -80,16 +58,14 @@ fn chart(report: &Report, (load, range): (&str, WatchRange), all: &[&Comparison]
     format!("<h3>{}</h3><div class=\"curve\">{}</div>", escape(&title), drawn.html())
 }
 
-/// Returns a system's numbers of watchers with a time each, ascending.
-fn times(all: &[&Comparison], look: usize) -> Vec<(u32, f64)> {
+/// Returns a system's times by the number of watchers.
+fn times(all: &[&Comparison], look: usize) -> Vec<NumberedFigure> {
     let time = |of: &&Comparison| {
-        let count = of.workload.watchers.as_deref()?.count;
+        let number = of.workload.watchers.as_deref()?.count.into();
         let one = of.contenders.iter().find(|one| one.look == look)?;
-        let time = one.shown(KNOWN).value().filter(|time| time.is_finite())?;
-        (one.valid_count() > 0).then_some((count, time))
+        let figure = one.shown(KNOWN).value().filter(|time| time.is_finite())?;
+        let text = KNOWN.text(Figure::Value(figure));
+        (one.valid_count() > 0).then_some(NumberedFigure { number, figure, text })
     };
-    let mut times: Vec<(u32, f64)> = all.iter().filter_map(time).collect();
-    times.sort_by_key(|(count, _)| *count);
-    times.dedup_by_key(|(count, _)| *count);
-    times
+    all.iter().filter_map(time).collect()
 }

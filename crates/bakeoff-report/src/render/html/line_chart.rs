@@ -2,6 +2,8 @@
 //!
 //! Not here: what is drawn (`curve`, `fan_out`, `leases`).
 
+use bakeoff_core::units::plural;
+
 use super::frame::Frame;
 use super::page::{figure, grid};
 use super::scale::{Axis, Unit};
@@ -28,6 +30,41 @@ pub(super) struct SystemLine {
     pub(super) spots: Vec<Spot>,
     /// Sentence for readers who do not see the drawing.
     pub(super) summary: String,
+}
+
+/// Fewest numbers of a line: two are a line by chance.
+const NUMBERS_MIN: usize = 3;
+
+/// A system's figure at a number of something.
+pub(super) struct NumberedFigure {
+    pub(super) number: u64,
+    pub(super) figure: f64,
+    pub(super) text: String,
+}
+
+impl SystemLine {
+    /// Returns the line of a system over the numbers of `noun`; `None` with too few numbers.
+    pub(super) fn over_numbers(
+        (look, name): (usize, &str),
+        noun: &str,
+        mut figures: Vec<NumberedFigure>,
+    ) -> Option<Self> {
+        figures.sort_by_key(|of| of.number);
+        figures.dedup_by_key(|of| of.number);
+        let last = figures.last().filter(|_| figures.len() >= NUMBERS_MIN)?;
+        let summary = format!("{name}: {} with {}", last.text, plural(last.number, noun));
+        let spot = |NumberedFigure { number, figure, text }| {
+            let count = plural(number, noun);
+            Spot {
+                x: number as f64,
+                y: figure,
+                says: format!("{name}, {count}: {text}"),
+                row: vec![name.to_owned(), count, text],
+            }
+        };
+        let spots = figures.into_iter().map(spot).collect();
+        Some(Self { look, name: name.to_owned(), spots, summary })
+    }
 }
 
 /// A chart of lines.

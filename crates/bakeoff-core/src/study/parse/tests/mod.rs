@@ -211,6 +211,7 @@ fn every_field_is_parsed() {
     let watchers = watched.watchers.as_deref().expect("watchers");
     assert_eq!((watchers.count, watchers.connections, watchers.previous), (90, 9, true));
     assert_eq!(watchers.progress, Duration::from_secs(2));
+    assert_eq!(watchers.churn, Duration::from_millis(500));
     assert_eq!(watchers.slow.map(|slow| slow.pause), Some(Duration::from_secs(1)));
     assert_eq!(hot.keys.order, KeyOrder::Hotspot { keys: 0.1, operations: 0.9 });
     assert_eq!(late.keys.order, KeyOrder::Latest { exponent: 1.5 });
@@ -343,7 +344,7 @@ workloads:
   watched:
     mix: {put: 1}
     keys: {count: 9}
-    watchers: {count: 90, of: prefix, connections: 9, previous: true, progress: 2s, slow: {connections: 1, every: 2s, for: 1s}}
+    watchers: {count: 90, of: prefix, connections: 9, previous: true, progress: 2s, churn: 500ms, slow: {connections: 1, every: 2s, for: 1s}}
     systems: [one]
     loads: [open]
   pages:
