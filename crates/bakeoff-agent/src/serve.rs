@@ -81,6 +81,10 @@ fn end_when_silent(agent: &AgentState, heard: &Mutex<Instant>, duties: &impl Dut
     }
 }
 
+/// Interval of signs of life while data arrives. Requests for the time wait behind that data, on a slow connection for
+/// longer than the coordinator waits.
+const SIGN_EVERY: Duration = Duration::from_secs(2);
+
 /// Channels of the open requests, by number.
 type OpenRequests = Arc<Mutex<HashMap<u32, mpsc::Sender<IncomingFrame>>>>;
 
@@ -92,10 +96,15 @@ fn read_on<D: Duties>(
     heard: &Mutex<Instant>,
 ) -> io::Result<()> {
     let waiting: OpenRequests = Arc::default();
+    let mut signed = clock::now();
     while let Some(frame) = Frame::read(&mut from)? {
         *heard.lock().unwrap_or_else(PoisonError::into_inner) = clock::now();
         let number = frame.number;
         if frame.kind != Kind::Ask {
+            if signed.elapsed() >= SIGN_EVERY {
+                signed = clock::now();
+                send(to, &Frame { kind: Kind::Note, number: 0, body: Vec::new() })?;
+            }
             let hears =
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
             // A frame for a finished request is dropped.
@@ -140,4 +149,87 @@ fn answer(to: &Outlet, number: u32, done: Result<Value, AgentRefusal>) -> io::Re
         Err(refusal) => (Kind::Refusal, serde_json::to_vec(&refusal)?),
     };
     send(to, &Frame { kind, number, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::message::PROTOCOL;
+    use super::*;
+
+    struct NoDuties;
+
+    impl Duties for NoDuties {
+        type Order = Value;
+
+        fn perform(&self, _: Value, _: &AgentState, _: &Line) -> Result<Value, AgentRefusal> {
+            Err(AgentRefusal::new("no duties".to_owned()))
+        }
+    }
+
+    /// Frames of a coordinator, each after a pause.
+    struct SlowPipe {
+        frames: Vec<(Duration, Frame)>,
+        ready: io::Cursor<Vec<u8>>,
+    }
+
+    impl Read for SlowPipe {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let count = self.ready.read(to)?;
+            if count > 0 || self.frames.is_empty() {
+                return Ok(count);
+            }
+            let (pause, frame) = self.frames.remove(0);
+            std::thread::sleep(pause);
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes)?;
+            self.ready = io::Cursor::new(bytes);
+            self.ready.read(to)
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns the number of notes of request 0 after the hello.
+    fn signs(pause: Duration) -> usize {
+        let data = Frame { kind: Kind::Data, number: 7, body: vec![1; 100] };
+        let frames = (0..2).map(|_| (pause, data.clone())).collect();
+        let written = Written::default();
+        let hello = Hello {
+            protocol: PROTOCOL,
+            version: String::new(),
+            sha256: String::new(),
+            program: PathBuf::new(),
+            host: String::new(),
+            machine: String::new(),
+            cache: PathBuf::new(),
+            root: false,
+            cpus: 1,
+            kernel: None,
+        };
+        let pipe = SlowPipe { frames, ready: io::Cursor::default() };
+        serve(&hello, Arc::new(NoDuties), pipe, written.clone()).unwrap();
+        let bytes = written.0.lock().unwrap();
+        let mut rest = &bytes[PREAMBLE.len()..];
+        let frames = std::iter::from_fn(|| Frame::read(&mut rest).unwrap());
+        frames.filter(|frame| (frame.kind, frame.number) == (Kind::Note, 0)).count() - 1
+    }
+
+    #[test]
+    fn agent_gives_signs_of_life_while_data_arrives_slowly() {
+        assert_eq!(signs(SIGN_EVERY), 2);
+        assert_eq!(signs(Duration::ZERO), 0);
+    }
 }

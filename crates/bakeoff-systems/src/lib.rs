@@ -17,6 +17,7 @@
 mod access;
 pub mod carried_access;
 pub mod cleanup;
+mod client_lease;
 #[cfg(test)]
 mod consistency;
 pub mod declaration;

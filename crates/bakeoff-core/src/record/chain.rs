@@ -36,7 +36,11 @@ impl Chain {
 
     /// Formats the next line with its newline, linked to the previous one.
     pub fn link(&mut self, line: &RecordLine) -> String {
-        let mut text = write_line(line);
+        self.link_text(write_line(line))
+    }
+
+    /// Links a line that [`write_line`] formatted.
+    pub fn link_text(&mut self, mut text: String) -> String {
         text.truncate(text.trim_end().len());
         if let Some(previous) = &self.last {
             // A line is an object with at least one field.

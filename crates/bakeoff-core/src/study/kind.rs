@@ -184,6 +184,13 @@ pub struct KindOption {
 /// Name of the parameter of a workload with the number of leases that exist before the load.
 pub const LEASES: &str = "leases";
 
+/// Parameter of a workload with the time to live of the leases that its clients grant and keep.
+pub const LEASE_TTL: KindOption = KindOption {
+    name: "lease-ttl",
+    form: OptionForm::Number,
+    meaning: "time to live of the leases of `grant-lease` and `keep-lease`, in seconds; 60 by default",
+};
+
 /// Selects the form of an option's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionForm {

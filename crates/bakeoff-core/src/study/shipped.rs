@@ -17,6 +17,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("durability", include_str!("../../../../studies/durability.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("vault-failover", include_str!("../../../../studies/vault-failover.yaml")),
+        ("kv-leases", include_str!("../../../../studies/kv-leases.yaml")),
         ("failover-leases", include_str!("../../../../studies/failover-leases.yaml")),
         (
             "access-gateway-failover",

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::watch::Watches;
 
 use super::{
-    CredentialForm, Kind, KindOption, LEASES, MaintenanceOffer, MaintenanceScope, Operation,
-    OptionForm, ReadConsistency, Role, Tier,
+    CredentialForm, Kind, KindOption, LEASE_TTL, LEASES, MaintenanceOffer, MaintenanceScope,
+    Operation, OptionForm, ReadConsistency, Role, Tier,
 };
 
 /// Kinds as the registry declares them.
@@ -35,7 +35,7 @@ fn change(kind: &mut Kind) {
     }
     const LEASES_BEFORE: KindOption =
         KindOption { name: LEASES, form: OptionForm::Number, meaning: "" };
-    const KV: &[KindOption] = &[words("kv", &["v1", "v2"]), LEASES_BEFORE];
+    const KV: &[KindOption] = &[words("kv", &["v1", "v2"]), LEASES_BEFORE, LEASE_TTL];
     const SECRETS: &[KindOption] = &[
         words("kv", &["v1", "v2"]),
         words("certificate-key", &["rsa-2048"]),
@@ -44,6 +44,7 @@ fn change(kind: &mut Kind) {
         words("key-type", &["rsa-2048", "ec-p256", "ed25519"]),
         words("stored", &["yes", "no"]),
         LEASES_BEFORE,
+        LEASE_TTL,
     ];
     match kind.name {
         // A single study with every field uses these.

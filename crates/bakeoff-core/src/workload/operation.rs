@@ -128,6 +128,8 @@ impl Operation {
         Self::ReadPolicy,
         Self::ReadMount,
         Self::ReadModifyWrite,
+        Self::GrantLease,
+        Self::KeepLease,
     ];
 
     /// Returns true if it changes what is stored under a key.

@@ -1,6 +1,6 @@
 //! Simulates injections of faults that share a cluster: coverage of the interval of one system, and false claims between
 //! two alike ones, if each injection counts as independent and if each cluster counts once. Does the same for outages
-//! that the load's end cuts off, as lengths and as bounds. The tables are in `docs/evidence/outages.md`.
+//! that the load's end cuts off, as lengths and as bounds. The tables are in `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::clusters::{self, BoundedFigure};
 use bakeoff_core::stats::judge::{Finding, Scale, TestResult, Trials, alone, interval_alone};
@@ -86,7 +86,7 @@ impl Errors {
 #[test]
 fn one_figure_a_cluster_restores_coverage_and_false_claims() {
     let mut table = Table::on(
-        "outages.md",
+        "statistics.md",
         "clusters",
         &[
             "variance between clusters",
@@ -126,7 +126,7 @@ fn outages_cut_by_the_end_of_the_load_are_bounds() {
         "wrong intervals, as bounds",
         "false claims, as bounds",
     ];
-    let mut table = Table::on("outages.md", "bounds", &columns);
+    let mut table = Table::on("statistics.md", "bounds", &columns);
     // Quantiles of the standard normal distribution.
     for (seed, (cut_off, quantile)) in
         (11..).zip([(0.1, 1.282), (0.3, 0.524), (0.5, 0.0), (0.8, -0.842)])

@@ -6,36 +6,35 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`engine`).
 
+mod kv_api;
 mod mesh;
 pub(crate) mod recipe;
 mod watch_session;
 
 use std::sync::Arc;
 
-use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope,
-    Operation, OptionForm, ReadConsistency,
+    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer,
+    MaintenanceScope, Operation, OptionForm, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::{Answer, Compare, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
+use self::kv_api::KvApi;
 use self::watch_session::ConsulWatchSession;
 use super::declaration::{
     Clients, ConnectionLimit, Declaration, GuaranteeRules, Hooks, InKubernetes, KubernetesRole,
     Origin, Plane, never_offered,
 };
 use super::exchange::Patience;
-use super::http_session::{HttpSession, Mapping, Question, question, snapshot};
+use super::http_session::{HttpSession, Question, question, snapshot};
 use super::mesh::CONTROL_PLANE;
 use super::{
     ASKED, Access, ClientToken, ClusterStatus, DescribeContext, Description, KvLoad, Memory,
@@ -53,6 +52,18 @@ const OPTIONS: &[KindOption] = &[KindOption {
     form: OptionForm::Number,
     meaning: "multiplier of Raft's timeouts; HashiCorp advises 1 for production, the default is 5",
 }];
+
+/// A lease is a session.
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::CompareAndSet,
+    Operation::GrantLease,
+    Operation::KeepLease,
+];
 
 const OFFERS: &[MaintenanceOffer] =
     &[MaintenanceOffer::new(Maintenance::Snapshot, MaintenanceScope::System)];
@@ -85,7 +96,8 @@ impl System for Consul {
             announces: true,
             ..Declaration::new(
                 Kind {
-                    operations: Operation::CONDITIONAL,
+                    operations: OPERATIONS,
+                    parameters: &[LEASE_TTL],
                     watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
@@ -242,7 +254,8 @@ impl System for Consul {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(|node| HttpSession::new(node, KvApi::new(node)))
+        let lease_seconds = load.keyed.lease_seconds;
+        load.over(move |node| HttpSession::new(node, KvApi::new(node, lease_seconds)))
     }
 }
 
@@ -337,98 +350,3 @@ fn connections_max() -> u64 {
 
 /// Files reserved for the server itself.
 const FILES_OF_ITS_OWN: u64 = 500;
-
-/// Passes on the answer to either half of a compare-and-set: a word, or the key with its `ModifyIndex` and its value
-/// in base64.
-fn compared(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Entry {
-        modify_index: u64,
-        value: Option<String>,
-    }
-    match body.trim_ascii() {
-        b"true" => return on(Answer::Done),
-        b"false" => return on(Answer::Conflict),
-        _ => {}
-    }
-    let broken = |what: String| Answer::Failed(ErrorKind::Protocol, what);
-    match serde_json::from_slice::<[Entry; 1]>(body) {
-        Ok([entry]) => match STANDARD.decode(entry.value.unwrap_or_default()) {
-            Ok(value) => on(Answer::Versioned(&value, entry.modify_index)),
-            Err(error) => on(broken(error.to_string())),
-        },
-        Err(error) => on(broken(error.to_string())),
-    }
-}
-
-/// Mapping of operations onto Consul's key-value API, `/v1/kv`.
-struct KvApi {
-    /// Token of the clients, if there is one.
-    token: Option<Arc<ClientToken>>,
-}
-
-impl KvApi {
-    fn new(node: &Access) -> Self {
-        Self { token: node.memory.get() }
-    }
-}
-
-impl Mapping for KvApi {
-    fn write_headers(&self, out: &mut Vec<u8>) {
-        if let Some(token) = &self.token {
-            out.extend_from_slice(format!("{TOKEN}: {}\r\n", token.0).as_bytes());
-        }
-    }
-
-    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
-        let (method, question) = match request.operation {
-            Operation::Put => ("PUT", ""),
-            Operation::Delete => ("DELETE", ""),
-            Operation::Get => ("GET", "?raw"),
-            Operation::List => ("GET", "?keys"),
-            Operation::CompareAndSet => match request.compare {
-                Compare::Read => ("GET", "?"),
-                Compare::Replace(_) => ("PUT", "?cas="),
-            },
-            operation => super::never_planned(operation),
-        };
-        let consistency = match (request.operation, request.reads) {
-            (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
-            (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
-            (_, ReadConsistency::Stale) => "&stale",
-            (_, ReadConsistency::Linearizable | ReadConsistency::Freshest) => "&consistent",
-        };
-        out.extend_from_slice(method.as_bytes());
-        out.extend_from_slice(b" /v1/kv/");
-        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
-        out.extend_from_slice(question.as_bytes());
-        if let Compare::Replace(index) = request.compare {
-            out.extend_from_slice(index.to_string().as_bytes());
-        }
-        out.extend_from_slice(consistency.as_bytes());
-    }
-
-    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(request.value);
-        request.operation == Operation::Put || request.compare != Compare::Read
-    }
-
-    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-        match (operation, status) {
-            (Operation::Get, 200) => on(Answer::Value(body)),
-            (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
-                on(Answer::Missing);
-            }
-            (Operation::CompareAndSet, 200) => compared(body, on),
-            (Operation::Put | Operation::Delete, 200) if body.trim_ascii() == b"true" => {
-                on(Answer::Done);
-            }
-            (Operation::List, 200) => match serde_json::from_slice::<Vec<String>>(body) {
-                Ok(names) => on(Answer::Names(&mut names.iter().map(String::as_bytes))),
-                Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
-            },
-            _ => on(Answer::Failed(ErrorKind::Status, http_status_text(status, body))),
-        }
-    }
-}

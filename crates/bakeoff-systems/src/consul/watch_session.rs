@@ -22,9 +22,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::KvApi;
-use crate::Access;
-use crate::http_session::{Mapping as _, http_status_text, rest_of_head};
+use super::kv_api::write_token;
+use crate::http_session::{http_status_text, rest_of_head};
+use crate::{Access, ClientToken};
 
 /// Time after which the server answers without a change. It adds up to a sixteenth. A server that is silent for much
 /// longer is dead.
@@ -85,7 +85,7 @@ struct Pair<'a> {
 impl ConsulWatchSession {
     pub(super) fn new(node: &Access) -> Self {
         let mut rest_of_head = rest_of_head(&node.authority);
-        KvApi::new(node).write_headers(&mut rest_of_head);
+        write_token(node.memory.get::<ClientToken>().as_deref(), &mut rest_of_head);
         rest_of_head.extend_from_slice(b"\r\n");
         let limits = Limits { max_body: ANSWER_MAX, kept_body: ANSWER_MAX, ..Limits::default() };
         Self {

@@ -22,8 +22,8 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, LEASES, Operation, OptionForm, ReadConsistency,
-    Workload,
+    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, LEASES, Operation, OptionForm,
+    ReadConsistency, Workload,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -95,6 +95,7 @@ const PARAMETERS: &[KindOption] = &[
         form: OptionForm::Number,
         meaning: "number of keys that a `scan` reads; 100 by default",
     },
+    LEASE_TTL,
     KindOption {
         name: LEASES,
         form: OptionForm::Number,
@@ -272,8 +273,8 @@ impl System for Etcd {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        let in_flight = load.drive.in_flight;
-        load.over(move |node| EtcdSession::new(node, in_flight))
+        let (in_flight, lease_seconds) = (load.drive.in_flight, load.keyed.lease_seconds);
+        load.over(move |node| EtcdSession::new(node, in_flight, lease_seconds))
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct EtcdSession {
     watch: MethodId,
     /// Lease of this client, once granted.
     lease: Option<u64>,
+    /// Time to live of its leases.
+    lease_seconds: u64,
     /// User of this client, if the study names one.
     user: Option<Box<User>>,
 }
@@ -67,12 +69,9 @@ fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     })
 }
 
-/// Time to live of leases in seconds. Leases that are not kept alive expire soon after a load.
-const LEASE_SECONDS: u64 = 60;
-
 impl EtcdSession {
-    /// Opens a session with at most `in_flight` calls, and allocates memory for each.
-    pub(super) fn new(node: &Access, in_flight: u32) -> Self {
+    /// Opens a session with at most `in_flight` calls, and allocates memory for each. Its leases live `lease_seconds`.
+    pub(super) fn new(node: &Access, in_flight: u32, lease_seconds: u64) -> Self {
         // One more stream for the watch, which stays open.
         let max_streams = in_flight.saturating_add(1);
         let settings = Settings { max_streams, ..Settings::default() };
@@ -95,6 +94,7 @@ impl EtcdSession {
             client,
             calls: SmallVec::new(),
             lease: None,
+            lease_seconds,
             watcher: None,
             stranded: Vec::new(),
             user,
@@ -163,7 +163,7 @@ impl EtcdSession {
                 self.lease_keep_alive
             }
             Operation::GrantLease | Operation::KeepLease => {
-                messages::write_grant(LEASE_SECONDS, message);
+                messages::write_grant(self.lease_seconds, message);
                 if request.operation == Operation::KeepLease {
                     asked = CallPurpose::FirstLease;
                 }
@@ -307,6 +307,7 @@ impl KvSession for EtcdSession {
             return user.receive(&mut self.client, input, out);
         }
         let Self { client, calls, lease, watcher, user, .. } = self;
+        let seconds = self.lease_seconds;
         let mut first = SmallVec::<[Tag; 1]>::new();
         let mut watch_end = None;
         let received = client.receive_replies(input, out, &mut |call, reply| {
@@ -368,12 +369,16 @@ impl KvSession for EtcdSession {
                 (Err(error), _) => on(tag, broken(error)),
                 (Ok((1.., 0)), CallPurpose::Operation(Operation::KeepLease)) => {
                     *lease = None;
-                    on(tag, Answer::LeaseExpired(Duration::from_secs(LEASE_SECONDS)));
+                    on(tag, Answer::LeaseExpired(Duration::from_secs(seconds)));
                 }
                 (Ok((0, _) | (_, 0)), _) => {
                     *lease = None;
                     let what = "the lease is invalid".to_owned();
                     on(tag, Answer::Failed(ErrorKind::WrongValue, what));
+                }
+                (Ok((_, granted)), _) if granted != seconds => {
+                    let what = format!("etcd granted {granted} s in place of {seconds} s");
+                    on(tag, Answer::Failed(ErrorKind::Status, what));
                 }
                 (Ok((id, _)), CallPurpose::FirstLease) => {
                     *lease = Some(id);

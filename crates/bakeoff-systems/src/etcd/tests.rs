@@ -26,7 +26,7 @@ impl Desk {
             target: Target { address: ([127, 0, 0, 1], 1).into(), tls: None },
             memory: Memory::default(),
         };
-        let mut session = EtcdSession::new(&node, 4);
+        let mut session = EtcdSession::new(&node, 4, 60);
         session.open(&mut Vec::new());
         let mut desk = Self { session, server: Vec::new() };
         desk.frame(4, 0, 0, &[]);

@@ -26,7 +26,8 @@ use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, PRODUCT, ReadConsistency,
+    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, Operation, OptionForm, PRODUCT,
+    ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -54,6 +55,16 @@ pub(crate) const SYSTEM: &dyn System = &Redis;
 
 #[derive(Debug)]
 pub(crate) struct Redis;
+
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::GrantLease,
+    Operation::KeepLease,
+];
 
 /// Products with the same protocol and configuration.
 const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
@@ -150,7 +161,8 @@ impl System for Redis {
             unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
             ..Declaration::new(
                 Kind {
-                    operations: Operation::KEY_VALUE,
+                    operations: OPERATIONS,
+                    parameters: &[LEASE_TTL],
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
                     maintenance: maintenance::OFFERS,
@@ -268,10 +280,11 @@ impl System for Redis {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(|node| {
+        let lease_seconds = load.keyed.lease_seconds;
+        load.over(move |node| {
             let replicas = node.memory.get::<Replicas>();
             let replicas = replicas.map_or_else(Replicas::default, |replicas| *replicas);
-            RedisSession::new(&replicas, node.memory.get::<Login>())
+            RedisSession::new(&replicas, node.memory.get::<Login>(), lease_seconds)
         })
     }
 }

@@ -4,6 +4,8 @@
 //! replicas that have all writes of the connection. A `list` runs `SCAN` over all keys until the server reports the
 //! end, because Redis has no index of names. All commands of a list count as one operation.
 //!
+//! A lease is a key that expires (`SET … EX`), and is renewed by `EXPIRE`.
+//!
 //! With credentials, a session signs in first (`AUTH`), and opens once that is answered.
 
 use std::collections::VecDeque;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
+use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
@@ -18,6 +21,7 @@ use bakeoff_wire::resp::{self, Reply};
 
 use super::Replicas;
 use crate::Login;
+use crate::client_lease::ClientLease;
 
 /// Timeout of a `WAIT` in milliseconds: longer than a typical operation timeout.
 const WAIT_MS: &[u8] = b"60000";
@@ -34,6 +38,10 @@ pub(crate) struct RedisSession {
     /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
+    /// Key that it keeps alive.
+    lease: ClientLease,
+    /// Keys that are being set, oldest first.
+    leases_asked: VecDeque<(Operation, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +56,8 @@ enum Step {
     Ignored,
     Get,
     List,
+    GrantLease,
+    RenewLease,
 }
 
 /// A `list` in progress.
@@ -59,11 +69,19 @@ struct List {
 }
 
 impl RedisSession {
-    /// Returns a session. Its writes wait for the configured replicas.
-    pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>) -> Self {
+    /// Returns a session. Its writes wait for the configured replicas, and its leases live `lease_seconds`.
+    pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>, lease_seconds: u64) -> Self {
         let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
         let session = resp::Session::default();
-        Self { session, login, wait, steps: VecDeque::new(), lists: Vec::new() }
+        Self {
+            session,
+            login,
+            wait,
+            steps: VecDeque::new(),
+            lists: Vec::new(),
+            lease: ClientLease::new(lease_seconds),
+            leases_asked: VecDeque::new(),
+        }
     }
 
     /// Sends a command. The caller has checked that there is room for it.
@@ -79,6 +97,19 @@ impl RedisSession {
         };
         self.send(tag, Step::WriteAndWait, words, out);
         self.send(tag, Step::Wait, &[b"WAIT", replicas.as_bytes(), WAIT_MS], out);
+    }
+
+    /// Renews the connection's lease, or sets one.
+    fn keep_lease(&mut self, tag: Tag, operation: Operation, out: &mut Vec<u8>) {
+        let seconds = self.lease.seconds.to_string();
+        if let Some(key) = self.lease.renewed_by(operation) {
+            let words: [&[u8]; 3] = [b"EXPIRE", key.as_bytes(), seconds.as_bytes()];
+            return self.send(tag, Step::RenewLease, &words, out);
+        }
+        let key = format!("{KEY_PREFIX}leases/{:032x}", rand::random::<u128>());
+        let words: [&[u8]; 5] = [b"SET", key.as_bytes(), b"", b"EX", seconds.as_bytes()];
+        self.send(tag, Step::GrantLease, &words, out);
+        self.leases_asked.push_back((operation, key));
     }
 }
 
@@ -103,6 +134,9 @@ impl KvSession for RedisSession {
             Operation::Put => self.write(tag, &[b"SET", request.key, request.value], out),
             Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
+            operation @ (Operation::GrantLease | Operation::KeepLease) => {
+                self.keep_lease(tag, operation, out);
+            }
             Operation::List => {
                 // bakeoff's keys hold no pattern characters.
                 let pattern = [request.key, b"*"].concat();
@@ -120,11 +154,12 @@ impl KvSession for RedisSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, login, wait, steps, lists } = self;
+        let Self { session, login, wait, steps, lists, lease, leases_asked } = self;
         let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();
         let mut refused = None;
         let received = session.receive(input, &mut |reply| {
             let Some((tag, step)) = steps.pop_front() else { return };
+            let asked = if step == Step::GrantLease { leases_asked.pop_front() } else { None };
             match (step, reply) {
                 (Step::Ignored, _) => {}
                 (Step::SignIn, Reply::Error(error)) => {
@@ -145,7 +180,15 @@ impl KvSession for RedisSession {
                     }
                     on(tag, failed(error));
                 }
-                (Step::Write, Reply::Status(_) | Reply::Integer(_)) => on(tag, Answer::Done),
+                (Step::Write, Reply::Status(_) | Reply::Integer(_))
+                | (Step::RenewLease, Reply::Integer(1)) => on(tag, Answer::Done),
+                (Step::RenewLease, Reply::Integer(0)) => on(tag, lease.gone()),
+                (Step::GrantLease, Reply::Status(_)) => on(
+                    tag,
+                    asked.map_or_else(unexpected, |(operation, key)| {
+                        lease.granted(operation, &key, None)
+                    }),
+                ),
                 (Step::Wait, Reply::Integer(have)) => on(tag, waited(have, wait.as_deref())),
                 (Step::Get, Reply::Bulk(value)) => on(tag, Answer::Value(value)),
                 (Step::Get, Reply::Nil) => on(tag, Answer::Missing),
@@ -229,7 +272,7 @@ mod tests {
 
     fn with_credentials() -> (RedisSession, String) {
         let login = Login { user: "me".into(), password: "s3 cret".into() };
-        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)));
+        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)), 60);
         let mut out = Vec::new();
         session.open(&mut out);
         (session, String::from_utf8(out).unwrap())
@@ -273,7 +316,7 @@ mod tests {
 
     #[test]
     fn session_without_credentials_is_open_at_once() {
-        let mut session = RedisSession::new(&Replicas::default(), None);
+        let mut session = RedisSession::new(&Replicas::default(), None, 60);
         let mut out = Vec::new();
         session.open(&mut out);
         assert!(out.is_empty() && session.is_open());

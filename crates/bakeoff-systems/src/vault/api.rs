@@ -23,6 +23,7 @@ use serde::Deserialize;
 use super::load_secrets::{
     APPROLE, DATABASE, DOMAIN, KV, LoadSecrets, PKI, POLICY, ROLE, TRANSIT, USERPASS, user_name,
 };
+use crate::client_lease::ClientLease;
 use crate::http_session::{HttpSession, Mapping};
 use crate::{Access, KvLoad, http_status_text};
 
@@ -30,13 +31,22 @@ pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     load.over(|node| HttpSession::new(node, SecretApi::new(node)))
 }
 
-/// API requests for one prepared cluster.
+/// API requests of a client of a prepared cluster.
 #[derive(Clone)]
-pub(super) struct SecretApi(Arc<LoadSecrets>);
+pub(super) struct SecretApi {
+    prepared: Arc<LoadSecrets>,
+    /// Token that it keeps alive.
+    lease: ClientLease,
+}
 
 impl SecretApi {
     pub(super) fn new(node: &Access) -> Self {
-        Self(node.memory.get().expect("a workload is prepared before it is loaded"))
+        Self::with(node.memory.get().expect("a workload is prepared before it is loaded"))
+    }
+
+    fn with(prepared: Arc<LoadSecrets>) -> Self {
+        let lease = ClientLease::new(prepared.lease_seconds);
+        Self { prepared, lease }
     }
 }
 
@@ -61,18 +71,22 @@ impl Mapping for SecretApi {
             Operation::IssueCredentials => write!(out, "GET /v1/{DATABASE}/creds/{ROLE}"),
             Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
             Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
+            operation @ (Operation::GrantLease | Operation::KeepLease) => {
+                let is_renewal = self.lease.renewed_by(operation).is_some();
+                write!(out, "POST /v1/auth/token/{}", if is_renewal { "renew" } else { "create" })
+            }
             operation => super::super::never_planned(operation),
         };
     }
 
     fn write_headers(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"X-Vault-Token: ");
-        out.extend_from_slice(self.0.token.as_bytes());
+        out.extend_from_slice(self.prepared.token.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
 
     fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        let prepared = &*self.0;
+        let prepared = &*self.prepared;
         // Values and names are bakeoff's own and need no escaping.
         let mut wrap = |start: &str, value: &[u8], end: &str| {
             out.extend_from_slice(start.as_bytes());
@@ -103,6 +117,16 @@ impl Mapping for SecretApi {
                 wrap(&prepared.request, b"", "");
                 let _ = write!(out, ",\"common_name\":\"n{}.{DOMAIN}\"}}", request.number);
             }
+            operation @ (Operation::GrantLease | Operation::KeepLease) => {
+                let seconds = self.lease.seconds;
+                // Writing to memory cannot fail.
+                let _ = match self.lease.renewed_by(operation) {
+                    Some(token) => {
+                        write!(out, "{{\"token\":\"{token}\",\"increment\":\"{seconds}s\"}}")
+                    }
+                    None => write!(out, "{{\"ttl\":\"{seconds}s\",\"policies\":[\"default\"]}}"),
+                };
+            }
             _ => return false,
         }
         true
@@ -119,6 +143,9 @@ impl Mapping for SecretApi {
             (Operation::Decrypt, 200) => return decrypted(body, on),
             (Operation::Put | Operation::Get | Operation::Delete | Operation::List, _) => {
                 refused(status, body)
+            }
+            (Operation::GrantLease | Operation::KeepLease, _) => {
+                self.read_lease(operation, status, body)
             }
             (_, 200) => match lacks(operation, body) {
                 None => Answer::Done,
@@ -142,7 +169,7 @@ impl SecretApi {
     /// Writes method and target of an operation on a key or a directory of keys.
     fn write_key(&self, method: &str, request: &Request<'_>, out: &mut Vec<u8>) {
         let list = request.operation == Operation::List;
-        let part = match (self.0.versioned, list) {
+        let part = match (self.prepared.versioned, list) {
             (false, _) => "",
             (true, true) => "metadata/",
             (true, false) => "data/",
@@ -154,8 +181,24 @@ impl SecretApi {
         }
     }
 
+    fn read_lease(&self, operation: Operation, status: u16, body: &[u8]) -> Answer<'static> {
+        let is_renewal = self.lease.renewed_by(operation).is_some();
+        if status != 200 {
+            return match is_renewal && says_gone(status, body) {
+                true => self.lease.gone(),
+                false => refused(status, body),
+            };
+        }
+        match serde_json::from_slice::<TokenEnvelope<'_>>(body) {
+            Ok(TokenEnvelope { auth }) => {
+                self.lease.granted(operation, &auth.client_token, Some(auth.lease_duration))
+            }
+            Err(error) => broken(&error),
+        }
+    }
+
     fn value(&self, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-        let value = if self.0.versioned {
+        let value = if self.prepared.versioned {
             serde_json::from_slice::<DataEnvelope<DataEnvelope<Secret<'_>>>>(body)
                 .map(|reply| reply.data.data)
         } else {
@@ -207,13 +250,37 @@ fn decrypted(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
     }
 }
 
+#[derive(Deserialize)]
+struct Errors<'a> {
+    #[serde(borrow, default)]
+    errors: Vec<Cow<'a, str>>,
+}
+
 fn says_no_error(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Errors<'a> {
-        #[serde(borrow, default)]
-        errors: Vec<Cow<'a, str>>,
-    }
     serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| reply.errors.is_empty())
+}
+
+/// Returns true for the answer to the renewal of a token that has expired.
+fn says_gone(status: u16, body: &[u8]) -> bool {
+    let words = ["token not found", "bad token", "lease not found", "invalid lease"];
+    matches!(status, 400 | 403)
+        && serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| {
+            reply.errors.iter().any(|error| words.iter().any(|words| error.contains(words)))
+        })
+}
+
+/// Answer to the creation or renewal of a token.
+#[derive(Deserialize)]
+struct TokenEnvelope<'a> {
+    #[serde(borrow)]
+    auth: LeasedToken<'a>,
+}
+
+#[derive(Deserialize)]
+struct LeasedToken<'a> {
+    #[serde(borrow)]
+    client_token: Cow<'a, str>,
+    lease_duration: u64,
 }
 
 /// Returns the name of a missing field in an operation's answer.

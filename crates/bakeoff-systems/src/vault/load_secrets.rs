@@ -40,6 +40,8 @@ pub(crate) struct LoadSecrets {
     pub(super) ciphertexts: Vec<String>,
     /// Start of the body of a certificate request; the name completes it.
     pub(super) request: String,
+    /// Time to live of tokens that clients create and renew.
+    pub(super) lease_seconds: u64,
 }
 
 pub(super) fn user_name(number: u64) -> String {

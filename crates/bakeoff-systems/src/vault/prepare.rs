@@ -41,6 +41,7 @@ const fn word(
 
 /// Parameters of operations.
 pub(super) const PARAMETERS: &[KindOption] = &[
+    study::LEASE_TTL,
     word("kv", &["v1", "v2"], "version of the key-value engine; v2 when absent"),
     word(
         "certificate-key",
@@ -126,6 +127,7 @@ fn create(first: &Access, workload: &Workload, keyed: &KeyedState) -> Result<(),
         approles: Vec::new(),
         ciphertexts: Vec::new(),
         request: String::new(),
+        lease_seconds: keyed.lease_seconds,
     };
     let make = Make { node: first, token: prepared.token.clone() };
     let has =

@@ -16,6 +16,7 @@ use bakeoff_report::verify::{self, Outcome};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use serde_json::Value;
 
 use super::origin;
 use crate::event::{Event, Reporter};
@@ -110,16 +111,24 @@ impl RunFolder {
         Ok((Self { path, record: record_file, chain, begun: true }, record))
     }
 
-    /// Appends a line and syncs the record.
+    /// Appends a line and syncs the record. Paths of files in the run's folder become relative to it, as records leave
+    /// their machine.
     ///
     /// # Errors
     /// If the line cannot be written or synced.
     pub fn push(&mut self, line: &RecordLine) -> Result<(), FleetError> {
-        let text = self.chain.link(line);
+        let text = self.chain.link_text(relative_paths(record::write_line(line), &self.path));
         let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
         self.begun |= written.is_ok();
         written.map_err(|error| FleetError::file("write", &self.path.join(RECORD), &error))
     }
+}
+
+/// Returns a line of a record whose paths in a folder are relative to it.
+fn relative_paths(line: String, folder: &Path) -> String {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let prefix = Value::from(format!("{}/", absolute.display())).to_string();
+    line.replace(&prefix[1..prefix.len() - 1], "")
 }
 
 impl Drop for RunFolder {
@@ -334,4 +343,21 @@ fn parse(file: &Path, text: &[u8]) -> Result<(Record, Vec<Complaint>), FleetErro
     record::read(text).map_err(|complaint| {
         FleetError::input(format!("`{}`: {complaint}", file.display()), RUN_HINT)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_the_runs_folder_become_relative() {
+        let relative =
+            |line: &str, folder: &str| relative_paths(line.to_owned(), Path::new(folder));
+        let line = r#"{"log":"/runs/a \"b\"/trials/1.log","data":"/runs/c"}"#;
+        let expected = r#"{"log":"trials/1.log","data":"/runs/c"}"#;
+        assert_eq!(relative(line, r#"/runs/a "b""#), expected);
+        let here = std::env::current_dir().unwrap();
+        let line = format!(r#"{{"log":"{}/runs/a/trials/1.log"}}"#, here.display());
+        assert_eq!(relative(&line, "runs/a"), r#"{"log":"trials/1.log"}"#);
+    }
 }

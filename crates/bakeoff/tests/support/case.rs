@@ -70,6 +70,8 @@ pub(crate) enum ExtraTest {
     CompareAndSet,
     /// Watchers observe all writes, or the latest ones.
     Watches,
+    /// Leases that are kept last, and others expire.
+    Leases,
     /// Access checks, refusals, inserts and handshakes.
     SessionsAndInserts,
 }

@@ -263,10 +263,14 @@ impl Bench {
         Run { report, ran, bench: self }
     }
 
-    /// Checks that `bakeoff verify` accepts the runs in this folder.
+    /// Checks that `bakeoff verify` accepts the runs in this folder, and that their records name no path of theirs.
     #[track_caller]
     pub(crate) fn verifies(&self) {
         for run in self.runs() {
+            let text = std::fs::read_to_string(run.join("record.jsonl")).unwrap_or_default();
+            let path = format!("{}/", run.display());
+            let named = text.lines().find(|line| line.contains(&path));
+            assert!(named.is_none(), "a record names its own path: {named:?}");
             let verified = CommandOutput::run(bakeoff().arg("verify").arg(&run));
             assert_eq!(verified.code, Some(0), "{}\n{}", verified.stdout, verified.stderr);
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::ledger::KeyHistory;
 use bakeoff_core::ledger::audit_keys::AcknowledgedKey;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{ValueSizes, Workload};
+use bakeoff_core::study::{LEASE_TTL, ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
 use super::history::HistoryCollector;
@@ -144,6 +144,8 @@ pub struct KeyedState {
     pub ledger: Ledger,
     /// Number of keys of a `scan`.
     pub scan: u32,
+    /// Time to live of leases that clients grant, in seconds.
+    pub lease_seconds: u64,
     pub(super) replaced: ReplacedWrites,
     /// History of its keys; `None` if it is not recorded.
     pub(super) history: Option<Arc<HistoryCollector>>,
@@ -153,17 +155,21 @@ pub struct KeyedState {
 
 /// Default number of keys of a `scan`.
 const SCAN: u32 = 100;
+/// Default time to live of leases, in seconds. Leases that are not kept alive expire soon after a load.
+const LEASE_SECONDS: u64 = 60;
 
 impl KeyedState {
     /// Starts with the keys of a workload, none of them written.
     pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         let sizes = workload.value_sizes().cloned();
         let sizes = sizes.unwrap_or(ValueSizes::Fixed(PROOF_SIZE as u64));
+        let number = |name: &str| workload.with.get(name).and_then(|text| text.parse::<u64>().ok());
         Self {
             space: KeySpace::new(&workload.keys),
             values: Values::new(sizes, seed),
             ledger: Ledger::new(workload.keys.count, seed, staleness),
-            scan: workload.with.get("scan").and_then(|text| text.parse().ok()).unwrap_or(SCAN),
+            scan: number("scan").and_then(|scan| scan.try_into().ok()).unwrap_or(SCAN),
+            lease_seconds: number(LEASE_TTL.name).unwrap_or(LEASE_SECONDS),
             replaced: ReplacedWrites::default(),
             history: None,
             versions: Mutex::default(),

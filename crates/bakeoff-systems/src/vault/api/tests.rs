@@ -15,13 +15,14 @@ use super::*;
 use crate::{Memory, kinds};
 
 fn api(versioned: bool) -> SecretApi {
-    SecretApi(Arc::new(LoadSecrets {
+    SecretApi::with(Arc::new(LoadSecrets {
         token: "a-token".into(),
         versioned,
         password: "a-password".into(),
         approles: vec!["{\"role_id\":\"r0\"}".into(), "{\"role_id\":\"r1\"}".into()],
         ciphertexts: vec!["{\"ciphertext\":\"c0\"}".into()],
         request: "{\"csr\":\"a-csr\"".into(),
+        lease_seconds: 10,
     }))
 }
 
@@ -57,6 +58,41 @@ fn fails(operation: Operation, status: u16, body: &str, parts: &[&str]) {
             assert!(seen.contains(part), "no `{part}` in `{seen}` for {operation} {status} {body}");
         }
     }
+}
+
+#[test]
+fn token_is_created_then_renewed_until_it_is_gone() {
+    let api = api(true);
+    let request = crate::replay::request(Operation::KeepLease, b"k", b"");
+    let asked = || {
+        let (mut target, mut body) = (Vec::new(), Vec::new());
+        api.write_target(&request, &mut target);
+        assert!(api.write_body(&request, &mut body));
+        format!("{} {}", String::from_utf8(target).unwrap(), String::from_utf8(body).unwrap())
+    };
+    let answered = |status, body: &str| {
+        let mut seen = None;
+        api.read(Operation::KeepLease, status, body.as_bytes(), &mut |answer| {
+            seen = Some(match answer {
+                Answer::Done => "done".to_owned(),
+                Answer::LeaseExpired(lasts) => format!("gone, of {lasts:?}"),
+                Answer::Failed(_, what) => what,
+                _ => "another".to_owned(),
+            });
+        });
+        seen.unwrap()
+    };
+    let create = "POST /v1/auth/token/create {\"ttl\":\"10s\",\"policies\":[\"default\"]}";
+    assert_eq!(asked(), create);
+    let granted =
+        |seconds| format!("{{\"auth\":{{\"client_token\":\"t1\",\"lease_duration\":{seconds}}}}}");
+    assert_eq!(answered(200, &granted(5)), "the system granted 5 s in place of 10 s");
+    assert_eq!(answered(200, &granted(10)), "done");
+    assert_eq!(asked(), "POST /v1/auth/token/renew {\"token\":\"t1\",\"increment\":\"10s\"}");
+    assert_eq!(answered(200, &granted(10)), "done");
+    assert!(answered(503, "").starts_with("503"), "no leader is no lost lease");
+    assert_eq!(answered(403, "{\"errors\":[\"bad token\"]}"), "gone, of 10s");
+    assert_eq!(asked(), create);
 }
 
 #[test]
@@ -287,6 +323,7 @@ fn wrong_decrypted_text_is_a_wrong_value() {
         approles: Vec::new(),
         ciphertexts: vec!["{\"ciphertext\":\"c0\"}".into()],
         request: String::new(),
+        lease_seconds: 60,
     });
     let node = Access {
         name: "v".into(),

@@ -1,0 +1,156 @@
+//! Maps operations onto Consul's HTTP API: `/v1/kv`, and `/v1/session` for leases.
+//!
+//! Not here: the wire format (`bakeoff_wire::http1`).
+
+use std::sync::Arc;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::works::keyed::{Answer, Compare, Request};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::TOKEN;
+use crate::client_lease::ClientLease;
+use crate::http_session::Mapping;
+use crate::{Access, ClientToken, http_status_text};
+
+/// Passes on the answer to either half of a compare-and-set: a word, or the key with its `ModifyIndex` and its value
+/// in base64.
+fn compared(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Entry {
+        modify_index: u64,
+        value: Option<String>,
+    }
+    match body.trim_ascii() {
+        b"true" => return on(Answer::Done),
+        b"false" => return on(Answer::Conflict),
+        _ => {}
+    }
+    let broken = |what: String| Answer::Failed(ErrorKind::Protocol, what);
+    match serde_json::from_slice::<[Entry; 1]>(body) {
+        Ok([entry]) => match STANDARD.decode(entry.value.unwrap_or_default()) {
+            Ok(value) => on(Answer::Versioned(&value, entry.modify_index)),
+            Err(error) => on(broken(error.to_string())),
+        },
+        Err(error) => on(broken(error.to_string())),
+    }
+}
+
+/// Appends the header line with a client's token, if there is one.
+pub(super) fn write_token(token: Option<&ClientToken>, out: &mut Vec<u8>) {
+    if let Some(token) = token {
+        out.extend_from_slice(format!("{TOKEN}: {}\r\n", token.0).as_bytes());
+    }
+}
+
+/// Mapping of a connection's operations.
+pub(super) struct KvApi {
+    /// Token of the clients, if there is one.
+    token: Option<Arc<ClientToken>>,
+    /// Session that it keeps alive.
+    lease: ClientLease,
+}
+
+impl KvApi {
+    pub(super) fn new(node: &Access, lease_seconds: u64) -> Self {
+        Self { token: node.memory.get(), lease: ClientLease::new(lease_seconds) }
+    }
+
+    fn read_lease(&self, operation: Operation, status: u16, body: &[u8]) -> Answer<'static> {
+        match (status, self.lease.renewed_by(operation)) {
+            (200, Some(_)) => Answer::Done,
+            (404, Some(_)) => self.lease.gone(),
+            (200, None) => match serde_json::from_slice::<CreatedSession>(body) {
+                Ok(created) => self.lease.granted(operation, &created.id, None),
+                Err(error) => Answer::Failed(ErrorKind::Protocol, error.to_string()),
+            },
+            _ => Answer::Failed(ErrorKind::Status, http_status_text(status, body)),
+        }
+    }
+}
+
+/// Answer to the creation of a session.
+#[derive(Deserialize)]
+struct CreatedSession {
+    #[serde(rename = "ID")]
+    id: String,
+}
+
+impl Mapping for KvApi {
+    fn write_headers(&self, out: &mut Vec<u8>) {
+        write_token(self.token.as_deref(), out);
+    }
+
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        if ClientLease::serves(request.operation) {
+            let target = match self.lease.renewed_by(request.operation) {
+                Some(lease) => format!("PUT /v1/session/renew/{lease}"),
+                None => "PUT /v1/session/create".to_owned(),
+            };
+            return out.extend_from_slice(target.as_bytes());
+        }
+        let (method, question) = match request.operation {
+            Operation::Put => ("PUT", ""),
+            Operation::Delete => ("DELETE", ""),
+            Operation::Get => ("GET", "?raw"),
+            Operation::List => ("GET", "?keys"),
+            Operation::CompareAndSet => match request.compare {
+                Compare::Read => ("GET", "?"),
+                Compare::Replace(_) => ("PUT", "?cas="),
+            },
+            operation => crate::never_planned(operation),
+        };
+        let consistency = match (request.operation, request.reads) {
+            (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
+            (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
+            (_, ReadConsistency::Stale) => "&stale",
+            (_, ReadConsistency::Linearizable | ReadConsistency::Freshest) => "&consistent",
+        };
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(b" /v1/kv/");
+        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
+        out.extend_from_slice(question.as_bytes());
+        if let Compare::Replace(index) = request.compare {
+            out.extend_from_slice(index.to_string().as_bytes());
+        }
+        out.extend_from_slice(consistency.as_bytes());
+    }
+
+    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if ClientLease::serves(request.operation) {
+            // A renewal needs none, and may have it.
+            let seconds = self.lease.seconds;
+            out.extend_from_slice(
+                format!("{{\"TTL\":\"{seconds}s\",\"LockDelay\":\"0s\"}}").as_bytes(),
+            );
+            return true;
+        }
+        out.extend_from_slice(request.value);
+        request.operation == Operation::Put || request.compare != Compare::Read
+    }
+
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        match (operation, status) {
+            (Operation::GrantLease | Operation::KeepLease, _) => {
+                on(self.read_lease(operation, status, body));
+            }
+            (Operation::Get, 200) => on(Answer::Value(body)),
+            (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
+                on(Answer::Missing);
+            }
+            (Operation::CompareAndSet, 200) => compared(body, on),
+            (Operation::Put | Operation::Delete, 200) if body.trim_ascii() == b"true" => {
+                on(Answer::Done);
+            }
+            (Operation::List, 200) => match serde_json::from_slice::<Vec<String>>(body) {
+                Ok(names) => on(Answer::Names(&mut names.iter().map(String::as_bytes))),
+                Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
+            },
+            _ => on(Answer::Failed(ErrorKind::Status, http_status_text(status, body))),
+        }
+    }
+}
