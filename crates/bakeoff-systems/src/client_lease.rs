@@ -23,11 +23,6 @@ impl ClientLease {
         Self { seconds, id: RefCell::default() }
     }
 
-    /// Returns true for operations on leases.
-    pub(crate) fn serves(operation: Operation) -> bool {
-        matches!(operation, Operation::GrantLease | Operation::KeepLease)
-    }
-
     /// Returns the lease that an operation renews; `None` if it has to be granted first.
     pub(crate) fn renewed_by(&self, operation: Operation) -> Option<String> {
         self.id.borrow().clone().filter(|_| operation == Operation::KeepLease)

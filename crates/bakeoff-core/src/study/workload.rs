@@ -210,9 +210,7 @@ impl Workload {
 
     /// Returns true if nothing of it remains in a system: leases expire by themselves.
     pub fn leaves_nothing(&self) -> bool {
-        let is_lease =
-            |one: &Operation| matches!(one, Operation::GrantLease | Operation::KeepLease);
-        !self.fill && self.mix.keys().all(is_lease)
+        !self.fill && self.mix.keys().all(|operation| operation.is_of_leases())
     }
 
     /// Returns true if some operations write keys and others do not, so that a load can drive them separately.

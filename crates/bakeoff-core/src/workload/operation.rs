@@ -132,6 +132,11 @@ impl Operation {
         Self::KeepLease,
     ];
 
+    /// Returns true for operations on leases.
+    pub fn is_of_leases(self) -> bool {
+        matches!(self, Self::GrantLease | Self::KeepLease)
+    }
+
     /// Returns true if it changes what is stored under a key.
     pub fn writes(self) -> bool {
         matches!(

@@ -99,24 +99,14 @@ pub struct WatchCosts {
 impl WatchCosts {
     /// Returns figures with these costs and without any event.
     pub fn figures(self) -> WatchFigures {
-        let Self {
-            watchers,
-            connections,
-            setup,
-            cpu,
-            bytes_received,
-            receive_lag,
-            interruptions,
-            last_loss: _,
-        } = self;
         WatchFigures {
-            watchers,
-            connections,
-            setup,
-            cpu,
-            bytes_received,
-            receive_lag,
-            interruptions,
+            watchers: self.watchers,
+            connections: self.connections,
+            setup: self.setup,
+            cpu: self.cpu,
+            bytes_received: self.bytes_received,
+            receive_lag: self.receive_lag,
+            interruptions: self.interruptions,
             ..WatchFigures::default()
         }
     }

@@ -86,7 +86,7 @@ impl Mapping for KvApi {
     }
 
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
-        if ClientLease::serves(request.operation) {
+        if request.operation.is_of_leases() {
             let target = match self.lease.renewed_by(request.operation) {
                 Some(lease) => format!("PUT /v1/session/renew/{lease}"),
                 None => "PUT /v1/session/create".to_owned(),
@@ -121,7 +121,7 @@ impl Mapping for KvApi {
     }
 
     fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        if ClientLease::serves(request.operation) {
+        if request.operation.is_of_leases() {
             // A renewal needs none, and may have it.
             let seconds = self.lease.seconds;
             out.extend_from_slice(
@@ -135,9 +135,7 @@ impl Mapping for KvApi {
 
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
-            (Operation::GrantLease | Operation::KeepLease, _) => {
-                on(self.read_lease(operation, status, body));
-            }
+            _ if operation.is_of_leases() => on(self.read_lease(operation, status, body)),
             (Operation::Get, 200) => on(Answer::Value(body)),
             (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
                 on(Answer::Missing);

@@ -134,9 +134,7 @@ impl KvSession for RedisSession {
             Operation::Put => self.write(tag, &[b"SET", request.key, request.value], out),
             Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
-            operation @ (Operation::GrantLease | Operation::KeepLease) => {
-                self.keep_lease(tag, operation, out);
-            }
+            operation if operation.is_of_leases() => self.keep_lease(tag, operation, out),
             Operation::List => {
                 // bakeoff's keys hold no pattern characters.
                 let pattern = [request.key, b"*"].concat();

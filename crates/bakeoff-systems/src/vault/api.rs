@@ -71,7 +71,7 @@ impl Mapping for SecretApi {
             Operation::IssueCredentials => write!(out, "GET /v1/{DATABASE}/creds/{ROLE}"),
             Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
             Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
-            operation @ (Operation::GrantLease | Operation::KeepLease) => {
+            operation if operation.is_of_leases() => {
                 let is_renewal = self.lease.renewed_by(operation).is_some();
                 write!(out, "POST /v1/auth/token/{}", if is_renewal { "renew" } else { "create" })
             }
@@ -117,7 +117,7 @@ impl Mapping for SecretApi {
                 wrap(&prepared.request, b"", "");
                 let _ = write!(out, ",\"common_name\":\"n{}.{DOMAIN}\"}}", request.number);
             }
-            operation @ (Operation::GrantLease | Operation::KeepLease) => {
+            operation if operation.is_of_leases() => {
                 let seconds = self.lease.seconds;
                 // Writing to memory cannot fail.
                 let _ = match self.lease.renewed_by(operation) {
@@ -144,9 +144,7 @@ impl Mapping for SecretApi {
             (Operation::Put | Operation::Get | Operation::Delete | Operation::List, _) => {
                 refused(status, body)
             }
-            (Operation::GrantLease | Operation::KeepLease, _) => {
-                self.read_lease(operation, status, body)
-            }
+            _ if operation.is_of_leases() => self.read_lease(operation, status, body),
             (_, 200) => match lacks(operation, body) {
                 None => Answer::Done,
                 Some(what) => Answer::Failed(
