@@ -17,9 +17,9 @@
 mod access;
 pub mod carried_access;
 pub mod cleanup;
-mod client_lease;
 #[cfg(test)]
 mod consistency;
+mod coordination;
 pub mod declaration;
 mod describe_context;
 mod description;

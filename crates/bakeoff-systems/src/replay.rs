@@ -13,7 +13,7 @@ use std::path::Path;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::routes;
 use bakeoff_engine::work::Tag;
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
 
 use super::exchange::PATIENCE;
 use super::{Access, System, running_system, testing};
@@ -27,6 +27,8 @@ pub(crate) fn request<'a>(operation: Operation, key: &'a [u8], value: &'a [u8]) 
         reads: ReadConsistency::Default,
         creates: false,
         compare: Compare::Read,
+        lock: LockStep::Acquire,
+        lease: "",
         limit: 0,
     }
 }
@@ -114,6 +116,10 @@ fn text(answer: Answer<'_>) -> String {
         Answer::Unprocessed(why) => format!("unprocessed: {why}"),
         Answer::Refused(_, why) => format!("refused: {why}"),
         Answer::Failed(_, why) => format!("failed: {why}"),
+        Answer::Granted(name) => format!("granted {name}"),
+        Answer::Again => "again".to_owned(),
+        Answer::Held { token, .. } => format!("held with token {token}"),
+        Answer::NotHeld { at_grant } => debug("not held, at the grant:", at_grant),
         Answer::LeaseExpired(lasts) => format!("the lease of {lasts:?} expired"),
     }
 }

@@ -30,6 +30,10 @@ pub const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 pub const LEASE_LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 /// Path of a stream of requests and responses. If the client ends its side, the server continues.
 pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
+/// Path of the call that waits until it has a lock.
+pub const LOCK: &str = "/v3lockpb.Lock/Lock";
+/// Path of the call that releases a lock.
+pub const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
 /// Path of the call that gives a node's unused space back.
 pub const DEFRAGMENT: &str = "/etcdserverpb.Maintenance/Defragment";
 /// Path of a stream of responses.
@@ -211,6 +215,8 @@ pub fn write_txn_range(branch: Branch, query: &RangeQuery<'_>, out: &mut Vec<u8>
 pub enum Relation {
     /// The revision is this one.
     Equal = 0,
+    /// The revision is higher.
+    Greater = 1,
     /// The revision is lower.
     Less = 2,
 }
@@ -279,6 +285,39 @@ pub fn read_txn<'a>(
 pub fn write_replace(key: &[u8], value: &[u8], revision: u64, out: &mut Vec<u8>) {
     write_compare_revision(key, Relation::Equal, revision, out);
     write_txn_put(Branch::Then, key, value, out);
+}
+
+/// Writes a `TxnRequest` that puts a value if another key exists.
+pub fn write_put_if_exists(other: &[u8], key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    write_compare_revision(other, Relation::Greater, 0, out);
+    write_txn_put(Branch::Then, key, value, out);
+}
+
+/// Writes a `LockRequest`: name 1, lease 2.
+pub fn write_lock(name: &[u8], lease: u64, out: &mut Vec<u8>) {
+    put_bytes(out, 1, name);
+    put_uint(out, 2, lease);
+}
+
+/// Returns the revision of a `LockResponse` (header 1), and the key that exists while its holder has the lock (2).
+pub fn read_lock(message: &[u8]) -> Result<(u64, &[u8]), ProtocolError> {
+    let (mut revision, mut key) = (0, &[][..]);
+    for field in Fields::new(message) {
+        match field? {
+            (1, header) => revision = header_revision(header.as_bytes())?,
+            (2, content) => key = content.as_bytes(),
+            _ => {}
+        }
+    }
+    match key {
+        [] => Err("a lock without a key".into()),
+        key => Ok((revision, key)),
+    }
+}
+
+/// Writes an `UnlockRequest`: key 1.
+pub fn write_unlock(key: &[u8], out: &mut Vec<u8>) {
+    put_bytes(out, 1, key);
 }
 
 /// Returns true if the comparison of a `TxnResponse` held (`succeeded` 2).

@@ -6,10 +6,10 @@
 //! Sources: `zookeeper.jute` in <https://github.com/apache/zookeeper> for the records, and `ZooDefs.OpCode`,
 //! `KeeperException.Code` and `ClientCnxn` there for the numbers.
 //!
-//! Watches are persistent ones, which servers have since 3.6. They end with the connection. An event names the changed
-//! node, not its content.
+//! Watches are persistent ones, which servers have since 3.6, or for one event. They end with the connection. An event
+//! names the changed node, not its content.
 //!
-//! Not here: watches for one event, access control beyond "anyone may do anything", transactions, the choice of a
+//! Not here: access control beyond "anyone may do anything", transactions, the choice of a
 //! server, and the clock for pings (due a third of the timeout after the last request).
 
 mod error;
@@ -99,6 +99,8 @@ pub enum Request<'a> {
     Exists {
         /// Path of the node.
         path: &'a str,
+        /// True for one event when the node changes, is deleted or is created.
+        watch: bool,
     },
     /// Reads a node's content; answered by [`Reply::Data`].
     GetData {
@@ -403,7 +405,8 @@ impl Session {
         if operation == CLOSE {
             self.state = State::Over;
         }
-        self.watches |= operation == ADD_WATCH;
+        self.watches |=
+            matches!(request, Request::AddWatch { .. } | Request::Exists { watch: true, .. });
         framed(out, |out| {
             put_int(out, xid.0);
             put_int(out, operation);
@@ -418,9 +421,11 @@ impl Session {
                     put_buffer(out, path.as_bytes());
                     put_int(out, version.unwrap_or(-1));
                 }
-                Request::Exists { path }
-                | Request::GetData { path }
-                | Request::GetChildren { path } => {
+                Request::Exists { path, watch } => {
+                    put_buffer(out, path.as_bytes());
+                    out.push(watch.into());
+                }
+                Request::GetData { path } | Request::GetChildren { path } => {
                     put_buffer(out, path.as_bytes());
                     out.push(0); // no watch
                 }

@@ -188,7 +188,24 @@ pub const LEASES: &str = "leases";
 pub const LEASE_TTL: KindOption = KindOption {
     name: "lease-ttl",
     form: OptionForm::Number,
-    meaning: "time to live of the leases of `grant-lease` and `keep-lease`, in seconds; 60 by default",
+    meaning: "time to live of the leases of `grant-lease`, `keep-lease` and `lock`, in seconds; 60 by default",
+};
+
+/// Parameter of a workload with what the write of a `lock` depends on.
+pub const GUARD: KindOption = KindOption {
+    name: "guard",
+    form: OptionForm::Word(&[FENCED, "unfenced"]),
+    meaning: "`fenced`: the write of a `lock` happens only if the client still holds the lock; by default",
+};
+
+/// Default of [`GUARD`].
+pub const FENCED: &str = "fenced";
+
+/// Parameter of a workload with whether clients that wait for a lock renew their leases.
+pub const RENEWALS: KindOption = KindOption {
+    name: "renewals",
+    form: OptionForm::Word(&["on", "off"]),
+    meaning: "whether the client of a `lock` renews its lease; on by default",
 };
 
 /// Selects the form of an option's value.

@@ -18,6 +18,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("vault-failover", include_str!("../../../../studies/vault-failover.yaml")),
         ("kv-leases", include_str!("../../../../studies/kv-leases.yaml")),
+        ("kv-locks", include_str!("../../../../studies/kv-locks.yaml")),
         ("failover-leases", include_str!("../../../../studies/failover-leases.yaml")),
         (
             "access-gateway-failover",

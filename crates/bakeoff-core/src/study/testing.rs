@@ -52,7 +52,7 @@ fn change(kind: &mut Kind) {
         // Lacks an operation.
         "zookeeper" => {
             kind.parameters = KV;
-            kind.operations = &[Operation::Put, Operation::Get, Operation::Delete];
+            kind.operations = &[Operation::Put, Operation::Get, Operation::Delete, Operation::Lock];
         }
         // Lacks some reads, a second node, and maintenance.
         "canary" => {

@@ -60,10 +60,12 @@ pub enum Operation {
     Scan,
     /// Creates a lease.
     GrantLease,
-    /// Renews the client's own lease.
+    /// Renews the lease of a key, each in turn. Creates it first.
     KeepLease,
     /// Writes the client's own key, and waits for the event at its own watcher.
     Watch,
+    /// Acquires the lock of a key, reads and writes the key, and releases the lock.
+    Lock,
 }
 
 named!(Operation:
@@ -93,6 +95,7 @@ named!(Operation:
     GrantLease = "grant-lease",
     KeepLease = "keep-lease",
     Watch = "watch",
+    Lock = "lock",
 );
 
 impl Operation {
@@ -147,6 +150,7 @@ impl Operation {
                 | Self::ReadModifyWrite
                 | Self::CompareAndSet
                 | Self::Watch
+                | Self::Lock
         )
     }
 
@@ -172,7 +176,7 @@ impl Operation {
 
     /// Returns true if it reads a key before it writes it, with one request each.
     pub fn reads_first(self) -> bool {
-        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet)
+        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet | Self::Lock)
     }
 
     /// Returns true if it accesses what is stored under keys.

@@ -7,19 +7,22 @@
 
 mod watch_session;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
-    self, Kind, KindOption, Maintenance, MaintenanceOffer, MaintenanceScope, Operation, OptionForm,
-    ReadConsistency,
+    self, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer, MaintenanceScope, Operation,
+    OptionForm, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::{Answer, Request};
+use bakeoff_engine::works::keyed::{Answer, LockStep, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
 
@@ -49,6 +52,15 @@ const fn time(name: &'static str, meaning: &'static str) -> KindOption {
 
 /// Option for the length of a compaction.
 const COMPACT: &str = "compact";
+
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::Lock,
+];
 
 const OFFERS: &[MaintenanceOffer] = &[MaintenanceOffer {
     operation: Maintenance::Compact,
@@ -139,6 +151,8 @@ const OPTIONS: &[KindOption] = &[
         "stale-after-compaction",
         "share of watchers that continue after a gap in its history without a report",
     ),
+    share("grant-twice", "share of requests for a held lock that are granted"),
+    share("same-token", "share of grants of a lock with the number of the grant before"),
     KindOption {
         name: "history",
         form: OptionForm::Size,
@@ -164,7 +178,8 @@ impl System for Canary {
             announces: true,
             ..Declaration::new(
                 Kind {
-                    operations: Operation::KEY_VALUE,
+                    operations: OPERATIONS,
+                    parameters: &[LEASE_TTL],
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
@@ -257,7 +272,8 @@ impl System for Canary {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(|node| HttpSession::new(node, Paths))
+        let lease_seconds = load.keyed.lease_seconds;
+        load.over(move |node| HttpSession::new(node, Paths::new(lease_seconds)))
     }
 }
 
@@ -306,9 +322,35 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Maps operations onto `/kv/KEY` and `/list/PREFIX`.
-#[derive(Debug, Clone, Copy)]
-struct Paths;
+/// Maps operations onto `/kv/KEY` and `/list/PREFIX`, and locks onto `/lock/KEY` and `/unlock/KEY`.
+#[derive(Debug)]
+struct Paths {
+    /// Word that names the client of the connection.
+    word: String,
+    lease_seconds: u64,
+    /// Step of the `lock` in flight, and when it was sent.
+    lock: Cell<(LockStep, Instant)>,
+}
+
+impl Paths {
+    fn new(lease_seconds: u64) -> Self {
+        let word = format!("{:032x}", rand::random::<u128>());
+        Self { word, lease_seconds, lock: Cell::new((LockStep::Acquire, clock::now())) }
+    }
+
+    fn read_lock(&self, status: u16, body: &[u8]) -> Answer<'static> {
+        let (step, sent) = self.lock.get();
+        match (step, status, place(body)) {
+            (LockStep::Acquire, 200, Some(token)) => {
+                Answer::Held { token, until: sent + Duration::from_secs(self.lease_seconds) }
+            }
+            (LockStep::Acquire, 409, _) => Answer::Again,
+            (LockStep::Release, 409, _) => Answer::NotHeld { at_grant: false },
+            (LockStep::Write | LockStep::Release, 204, _) => Answer::Done,
+            _ => Answer::Failed(ErrorKind::Status, super::http_status_text(status, body)),
+        }
+    }
+}
 
 /// Returns the place among all writes that an answer has as its body.
 fn place(body: &[u8]) -> Option<u64> {
@@ -322,14 +364,32 @@ impl Mapping for Paths {
             Operation::Get => b"GET /kv/",
             Operation::Delete => b"DELETE /kv/",
             Operation::List => b"GET /list/",
+            Operation::Lock => {
+                self.lock.set((request.lock, clock::now()));
+                match request.lock {
+                    LockStep::Acquire => b"POST /lock/",
+                    LockStep::Write => b"PUT /kv/",
+                    LockStep::Release => b"POST /unlock/",
+                }
+            }
             operation => super::never_planned(operation),
         };
         out.extend_from_slice(start);
         out.extend_from_slice(request.key);
     }
 
+    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if request.operation == Operation::Lock && request.lock != LockStep::Write {
+            out.extend_from_slice(format!("{} {}", self.word, self.lease_seconds).as_bytes());
+            return true;
+        }
+        out.extend_from_slice(request.value);
+        matches!(request.operation, Operation::Put | Operation::Lock)
+    }
+
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
+            (Operation::Lock, _) => on(self.read_lock(status, body)),
             (Operation::Delete, 200) => on(place(body).map_or(Answer::Done, Answer::DoneAt)),
             (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
             (Operation::Put | Operation::Delete, 409) => {

@@ -1,8 +1,10 @@
-//! Maps operations onto Consul's HTTP API: `/v1/kv`, and `/v1/session` for leases.
+//! Maps operations onto Consul's HTTP API: `/v1/kv`, and `/v1/session` for leases and locks.
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`).
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
@@ -12,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::TOKEN;
-use crate::client_lease::ClientLease;
+use super::lock::ClientLock;
 use crate::http_session::Mapping;
 use crate::{Access, ClientToken, http_status_text};
 
@@ -51,33 +53,37 @@ pub(super) fn write_token(token: Option<&ClientToken>, out: &mut Vec<u8>) {
 pub(super) struct KvApi {
     /// Token of the clients, if there is one.
     token: Option<Arc<ClientToken>>,
-    /// Session that it keeps alive.
-    lease: ClientLease,
+    /// Time to live of sessions.
+    lease_seconds: u64,
+    lock: RefCell<ClientLock>,
 }
 
 impl KvApi {
-    pub(super) fn new(node: &Access, lease_seconds: u64) -> Self {
-        Self { token: node.memory.get(), lease: ClientLease::new(lease_seconds) }
+    /// Creates the mapping of one connection. Its leases live `lease_seconds`; `fences`: writes depend on the lock.
+    pub(super) fn new(node: &Access, lease_seconds: u64, fences: bool) -> Self {
+        let lock = RefCell::new(ClientLock::new(lease_seconds, fences));
+        Self { token: node.memory.get(), lease_seconds, lock }
     }
 
-    fn read_lease(&self, operation: Operation, status: u16, body: &[u8]) -> Answer<'static> {
-        match (status, self.lease.renewed_by(operation)) {
-            (200, Some(_)) => Answer::Done,
-            (404, Some(_)) => self.lease.gone(),
-            (200, None) => match serde_json::from_slice::<CreatedSession>(body) {
-                Ok(created) => self.lease.granted(operation, &created.id, None),
-                Err(error) => Answer::Failed(ErrorKind::Protocol, error.to_string()),
+    /// Reads the answer to a request for a session, or to a renewal, which answers a list.
+    fn read_lease(&self, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        match (status, body.first()) {
+            (200, Some(b'[')) => on(Answer::Done),
+            (200, _) => match serde_json::from_slice::<CreatedSession>(body) {
+                Ok(created) => on(Answer::Granted(&created.id)),
+                Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
             },
-            _ => Answer::Failed(ErrorKind::Status, http_status_text(status, body)),
+            (404, _) => on(Answer::LeaseExpired(Duration::from_secs(self.lease_seconds))),
+            _ => on(Answer::Failed(ErrorKind::Status, http_status_text(status, body))),
         }
     }
 }
 
 /// Answer to the creation of a session.
 #[derive(Deserialize)]
-struct CreatedSession {
+pub(super) struct CreatedSession {
     #[serde(rename = "ID")]
-    id: String,
+    pub(super) id: String,
 }
 
 impl Mapping for KvApi {
@@ -86,10 +92,14 @@ impl Mapping for KvApi {
     }
 
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        if request.operation == Operation::Lock {
+            let target = self.lock.borrow_mut().target(request);
+            return out.extend_from_slice(target.as_bytes());
+        }
         if request.operation.is_of_leases() {
-            let target = match self.lease.renewed_by(request.operation) {
-                Some(lease) => format!("PUT /v1/session/renew/{lease}"),
-                None => "PUT /v1/session/create".to_owned(),
+            let target = match request.lease {
+                "" => "PUT /v1/session/create".to_owned(),
+                lease => format!("PUT /v1/session/renew/{lease}"),
             };
             return out.extend_from_slice(target.as_bytes());
         }
@@ -121,9 +131,14 @@ impl Mapping for KvApi {
     }
 
     fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if request.operation == Operation::Lock {
+            let body = self.lock.borrow().body(request);
+            out.extend_from_slice(body.as_deref().unwrap_or_default());
+            return body.is_some();
+        }
         if request.operation.is_of_leases() {
             // A renewal needs none, and may have it.
-            let seconds = self.lease.seconds;
+            let seconds = self.lease_seconds;
             out.extend_from_slice(
                 format!("{{\"TTL\":\"{seconds}s\",\"LockDelay\":\"0s\"}}").as_bytes(),
             );
@@ -135,7 +150,12 @@ impl Mapping for KvApi {
 
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
-            _ if operation.is_of_leases() => on(self.read_lease(operation, status, body)),
+            (Operation::Lock, _) => {
+                // The next request needs the lock again.
+                let answer = self.lock.borrow_mut().read(status, body);
+                on(answer);
+            }
+            _ if operation.is_of_leases() => self.read_lease(status, body, on),
             (Operation::Get, 200) => on(Answer::Value(body)),
             (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
                 on(Answer::Missing);

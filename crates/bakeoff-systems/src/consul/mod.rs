@@ -7,6 +7,7 @@
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`engine`).
 
 mod kv_api;
+mod lock;
 mod mesh;
 pub(crate) mod recipe;
 mod watch_session;
@@ -17,7 +18,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer,
+    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer,
     MaintenanceScope, Operation, OptionForm, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
@@ -63,6 +64,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::CompareAndSet,
     Operation::GrantLease,
     Operation::KeepLease,
+    Operation::Lock,
 ];
 
 const OFFERS: &[MaintenanceOffer] =
@@ -97,7 +99,7 @@ impl System for Consul {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
-                    parameters: &[LEASE_TTL],
+                    parameters: &[LEASE_TTL, GUARD],
                     watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
@@ -254,8 +256,8 @@ impl System for Consul {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        let lease_seconds = load.keyed.lease_seconds;
-        load.over(move |node| HttpSession::new(node, KvApi::new(node, lease_seconds)))
+        let (lease_seconds, fences) = (load.keyed.lease_seconds, load.keyed.fences);
+        load.over(move |node| HttpSession::new(node, KvApi::new(node, lease_seconds, fences)))
     }
 }
 

@@ -6,6 +6,7 @@
 //! Not here: the wire format (`bakeoff_wire::grpc`), timing (`engine`).
 
 mod leases;
+mod lock;
 mod maintenance;
 mod messages;
 pub(crate) mod recipe;
@@ -22,8 +23,8 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, LEASES, Operation, OptionForm,
-    ReadConsistency, Workload,
+    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, LEASES, Operation, OptionForm,
+    RENEWALS, ReadConsistency, Workload,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -34,6 +35,7 @@ use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
+use self::lock::LockRules;
 use self::session::EtcdSession;
 use self::watch_session::EtcdWatchSession;
 pub use self::watch_session::etcd_watch_session;
@@ -87,6 +89,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::GrantLease,
     Operation::KeepLease,
     Operation::Watch,
+    Operation::Lock,
 ];
 
 const PARAMETERS: &[KindOption] = &[
@@ -96,6 +99,8 @@ const PARAMETERS: &[KindOption] = &[
         meaning: "number of keys that a `scan` reads; 100 by default",
     },
     LEASE_TTL,
+    GUARD,
+    RENEWALS,
     KindOption {
         name: LEASES,
         form: OptionForm::Number,
@@ -274,7 +279,8 @@ impl System for Etcd {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         let (in_flight, lease_seconds) = (load.drive.in_flight, load.keyed.lease_seconds);
-        load.over(move |node| EtcdSession::new(node, in_flight, lease_seconds))
+        let rules = LockRules::new(load.keyed);
+        load.over(move |node| EtcdSession::new(node, in_flight, lease_seconds, rules))
     }
 }
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, CallReply, Client, MethodId};
 use bakeoff_wire::http2::Settings;
 use smallvec::SmallVec;
 
+use super::super::coordination::{self, lock_name};
 use super::super::{Access, ClientToken};
 use super::TOKEN_GONE;
+use super::lock::{ClientLock, LockRules};
 use super::messages;
 use super::user::{SignInState, User};
 use super::watcher::{WatchEnd, Watcher};
@@ -35,12 +37,14 @@ pub(crate) struct EtcdSession {
     lease_grant: MethodId,
     lease_keep_alive: MethodId,
     watch: MethodId,
-    /// Lease of this client, once granted.
-    lease: Option<u64>,
-    /// Time to live of its leases.
+    acquire: MethodId,
+    release: MethodId,
+    /// Time to live of leases.
     lease_seconds: u64,
     /// User of this client, if the study names one.
     user: Option<Box<User>>,
+    /// Lock of this client.
+    lock: Box<ClientLock>,
 }
 
 /// Purpose of a call.
@@ -49,10 +53,29 @@ enum CallPurpose {
     Operation(Operation),
     /// Second half of a compare-and-set.
     Replace,
-    /// First lease of a client, to be kept alive at once.
-    FirstLease,
     /// Put whose event the client's watcher should see.
     WatchedPut,
+    /// Lease for locks, granted or renewed before the client waits.
+    LockLease,
+    /// Renewal of that lease meanwhile. No operation waits for it.
+    Renewal,
+    /// Write that needs the lock.
+    FencedPut,
+    /// Read of the lock's key at the grant, after such a write was refused.
+    KeyAtGrant,
+    Unlock,
+    /// Unlock of an operation that was given up.
+    Ignored,
+}
+
+impl CallPurpose {
+    /// Returns true for calls of an operation that may hold a lock.
+    fn is_of_lock(self) -> bool {
+        matches!(
+            self,
+            Self::Operation(Operation::Lock) | Self::FencedPut | Self::KeyAtGrant | Self::Unlock
+        )
+    }
 }
 
 thread_local! {
@@ -71,7 +94,7 @@ fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 impl EtcdSession {
     /// Opens a session with at most `in_flight` calls, and allocates memory for each. Its leases live `lease_seconds`.
-    pub(super) fn new(node: &Access, in_flight: u32, lease_seconds: u64) -> Self {
+    pub(super) fn new(node: &Access, in_flight: u32, lease_seconds: u64, rules: LockRules) -> Self {
         // One more stream for the watch, which stays open.
         let max_streams = in_flight.saturating_add(1);
         let settings = Settings { max_streams, ..Settings::default() };
@@ -91,13 +114,15 @@ impl EtcdSession {
             lease_grant: client.method(messages::LEASE_GRANT),
             lease_keep_alive: client.method(messages::LEASE_KEEP_ALIVE),
             watch: client.method(messages::WATCH),
+            acquire: client.method(messages::LOCK),
+            release: client.method(messages::UNLOCK),
             client,
             calls: SmallVec::new(),
-            lease: None,
             lease_seconds,
             watcher: None,
             stranded: Vec::new(),
             user,
+            lock: Box::new(ClientLock::new(rules, lease_seconds)),
         }
     }
 
@@ -158,21 +183,69 @@ impl EtcdSession {
                 messages::write_scan(key, limit, serializable, message);
                 self.range
             }
-            Operation::KeepLease if self.lease.is_some() => {
-                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
+            Operation::KeepLease if !request.lease.is_empty() => {
+                messages::write_keep_alive(request.lease.parse().unwrap_or_default(), message);
                 self.lease_keep_alive
             }
             Operation::GrantLease | Operation::KeepLease => {
                 messages::write_grant(self.lease_seconds, message);
-                if request.operation == Operation::KeepLease {
-                    asked = CallPurpose::FirstLease;
-                }
                 self.lease_grant
+            }
+            Operation::Lock => {
+                let (method, purpose) = self.write_lock_request(request, message);
+                asked = purpose;
+                method
             }
             Operation::Watch => return self.put_watched(tag, request, message, out),
             operation => crate::never_planned(operation),
         };
         self.call((method, message), (tag, asked), out)
+    }
+
+    /// Writes the next request of a `lock`. Returns its method and its purpose.
+    fn write_lock_request(
+        &mut self,
+        request: &Request<'_>,
+        message: &mut Vec<u8>,
+    ) -> (MethodId, CallPurpose) {
+        match (request.lock, self.lock.lease) {
+            (LockStep::Acquire, None) => {
+                self.lock.asks_for_lease();
+                messages::write_grant(self.lease_seconds, message);
+                (self.lease_grant, CallPurpose::LockLease)
+            }
+            (LockStep::Acquire, Some(lease)) if self.lock.is_to_renew() => {
+                self.lock.asks_for_lease();
+                messages::write_keep_alive(lease, message);
+                (self.lease_keep_alive, CallPurpose::LockLease)
+            }
+            (LockStep::Acquire, Some(lease)) => {
+                self.lock.key = ClientLock::key_of(request.number, lease);
+                messages::write_lock(lock_name(request.number).as_bytes(), lease, message);
+                (self.acquire, CallPurpose::Operation(Operation::Lock))
+            }
+            (LockStep::Write, _) if self.lock.rules.fences => {
+                let (key, value) = (request.key, request.value);
+                messages::write_put_if_exists(&self.lock.key, key, value, message);
+                (self.txn, CallPurpose::FencedPut)
+            }
+            (LockStep::Write, _) => {
+                messages::write_put(request.key, request.value, message);
+                (self.put, CallPurpose::Operation(Operation::Put))
+            }
+            (LockStep::Release, _) => {
+                messages::write_unlock(&self.lock.key, message);
+                (self.release, CallPurpose::Unlock)
+            }
+        }
+    }
+
+    /// Releases the lock of an operation that is given up.
+    fn unlock_abandoned(&mut self, out: &mut Vec<u8>) {
+        with_message(|message| {
+            messages::write_unlock(&self.lock.key, message);
+            self.call((self.release, message), (Tag::MAX, CallPurpose::Ignored), out)
+        });
     }
 
     /// Puts a key that the client watches. Creates the watcher first unless there is one for that key.
@@ -269,10 +342,31 @@ impl Session for EtcdSession {
         self.client.going_away().is_some() || is_over
     }
 
+    fn keep_alive_every(&self) -> Option<Duration> {
+        self.lock.lease.and_then(|_| self.lock.renews_every())
+    }
+
+    /// Renews the lease of a client that waits for a lock.
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        let Some(lease) = self.lock.lease else { return };
+        if !self.calls.iter().any(|&(_, _, asked)| asked == CallPurpose::Operation(Operation::Lock))
+        {
+            return;
+        }
+        self.lock.asks_for_lease();
+        with_message(|message| {
+            messages::write_keep_alive(lease, message);
+            self.call((self.lease_keep_alive, message), (Tag::MAX, CallPurpose::Renewal), out)
+        });
+    }
+
     fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
         if let Some(place) = self.calls.iter().position(|&(_, of, _)| of == tag) {
-            let (call, _, _) = self.calls.swap_remove(place);
+            let (call, _, asked) = self.calls.swap_remove(place);
             self.client.cancel(call, out);
+            if asked.is_of_lock() {
+                self.unlock_abandoned(out);
+            }
         }
         self.stranded.retain(|&of| of != tag);
         // A watcher that misses one event may miss all later ones.
@@ -306,9 +400,9 @@ impl KvSession for EtcdSession {
         {
             return user.receive(&mut self.client, input, out);
         }
-        let Self { client, calls, lease, watcher, user, .. } = self;
+        let Self { client, calls, watcher, user, lock, .. } = self;
         let seconds = self.lease_seconds;
-        let mut first = SmallVec::<[Tag; 1]>::new();
+        let mut unfenced = SmallVec::<[Tag; 1]>::new();
         let mut watch_end = None;
         let received = client.receive_replies(input, out, &mut |call, reply| {
             let answer = match reply {
@@ -325,7 +419,15 @@ impl KvSession for EtcdSession {
             let Some(place) = calls.iter().position(|&(of, _, _)| of == call) else { return };
             let (_, tag, asked) = calls.swap_remove(place);
             let message = match answer {
+                _ if asked == CallPurpose::Ignored => return,
                 Ok(message) => message,
+                Err(_) if asked == CallPurpose::Renewal => return,
+                Err(_) if asked == CallPurpose::KeyAtGrant => {
+                    return on(tag, Answer::NotHeld { at_grant: false });
+                }
+                Err(status) if asked == CallPurpose::Operation(Operation::Lock) => {
+                    return on(tag, lock.refused(status.to_string()));
+                }
                 Err(status) => {
                     if let (Some(watcher), CallPurpose::WatchedPut) = (watcher.as_mut(), asked) {
                         watcher.forget(tag);
@@ -357,45 +459,63 @@ impl KvSession for EtcdSession {
                     }
                 };
             }
-            let asks_for_lease = matches!(
-                asked,
-                CallPurpose::FirstLease
-                    | CallPurpose::Operation(Operation::GrantLease | Operation::KeepLease)
-            );
-            if !asks_for_lease {
+            match asked {
+                CallPurpose::Operation(Operation::Lock) => return on(tag, lock.granted(message)),
+                CallPurpose::FencedPut => {
+                    return match messages::read_succeeded(message) {
+                        Ok(true) => on(tag, Answer::Done),
+                        Ok(false) => unfenced.push(tag),
+                        Err(error) => on(tag, broken(error)),
+                    };
+                }
+                CallPurpose::KeyAtGrant => {
+                    let mut at_grant = true;
+                    let read = messages::read_range(message, |_, _| at_grant = false);
+                    return on(tag, read.map_or_else(broken, |()| Answer::NotHeld { at_grant }));
+                }
+                CallPurpose::Unlock => return on(tag, Answer::Done),
+                _ => {}
+            }
+            let is_of_lease = match asked {
+                CallPurpose::LockLease | CallPurpose::Renewal => true,
+                CallPurpose::Operation(operation) => operation.is_of_leases(),
+                _ => false,
+            };
+            if !is_of_lease {
                 return deliver(tag, asked, message, on);
             }
             match (messages::read_lease(message), asked) {
+                (Ok(lease), CallPurpose::Renewal) => lock.has_lease(lease),
+                (Err(_), CallPurpose::Renewal) => {}
                 (Err(error), _) => on(tag, broken(error)),
-                (Ok((1.., 0)), CallPurpose::Operation(Operation::KeepLease)) => {
-                    *lease = None;
+                (Ok((1.., 0)), CallPurpose::Operation(_)) => {
                     on(tag, Answer::LeaseExpired(Duration::from_secs(seconds)));
                 }
-                (Ok((0, _) | (_, 0)), _) => {
-                    *lease = None;
+                (Ok(lease @ (1.., granted)), CallPurpose::LockLease)
+                    if granted == 0 || granted == seconds =>
+                {
+                    lock.has_lease(lease);
+                    on(tag, Answer::Again);
+                }
+                (Ok((0, _)), _) => {
                     let what = "the lease is invalid".to_owned();
                     on(tag, Answer::Failed(ErrorKind::WrongValue, what));
                 }
-                (Ok((_, granted)), _) if granted != seconds => {
-                    let what = format!("etcd granted {granted} s in place of {seconds} s");
-                    on(tag, Answer::Failed(ErrorKind::Status, what));
+                (Ok((id, granted)), _) => {
+                    on(tag, coordination::granted(&id.to_string(), seconds, granted));
                 }
-                (Ok((id, _)), CallPurpose::FirstLease) => {
-                    *lease = Some(id);
-                    first.push(tag);
-                }
-                (Ok(_), _) => on(tag, Answer::Done),
             }
         });
-        for tag in first {
-            let asked = CallPurpose::Operation(Operation::KeepLease);
+        for tag in unfenced {
             let sent = with_message(|message| {
-                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
-                self.call((self.lease_keep_alive, message), (tag, asked), out)
+                let (key, revision) = (&*self.lock.key, self.lock.revision);
+                let query =
+                    messages::RangeQuery { key, revision, ..messages::RangeQuery::default() };
+                messages::write_range(&query, message);
+                self.call((self.range, message), (tag, CallPurpose::KeyAtGrant), out)
             });
             if !sent {
-                let what = "the connection accepted no request for the lease".to_owned();
-                on(tag, Answer::Failed(ErrorKind::Reset, what));
+                on(tag, Answer::NotHeld { at_grant: false });
             }
         }
         if let Some(end) = watch_end {
@@ -436,7 +556,6 @@ fn at_revision<'a>(message: &[u8], answer: fn(u64) -> Answer<'a>) -> Answer<'a> 
 fn deliver(tag: Tag, asked: CallPurpose, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
     let operation = match asked {
         CallPurpose::Operation(operation) => operation,
-        CallPurpose::FirstLease => Operation::GrantLease,
         CallPurpose::WatchedPut => Operation::Put,
         CallPurpose::Replace => {
             return match messages::read_succeeded(message) {
@@ -445,6 +564,8 @@ fn deliver(tag: Tag, asked: CallPurpose, message: &[u8], on: &mut dyn FnMut(Tag,
                 Err(error) => on(tag, broken(error)),
             };
         }
+        // Handled where the session's lease and lock are known.
+        _ => Operation::Lock,
     };
     match operation {
         Operation::Put => on(tag, Answer::Done),

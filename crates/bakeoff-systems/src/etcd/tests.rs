@@ -3,9 +3,10 @@
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Session as _, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession as _, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession as _, LockStep, Request};
 use bakeoff_wire::protobuf::{put_bytes, put_uint};
 
+use super::lock::LockRules;
 use super::session::EtcdSession;
 use crate::{Access, Memory};
 
@@ -26,7 +27,7 @@ impl Desk {
             target: Target { address: ([127, 0, 0, 1], 1).into(), tls: None },
             memory: Memory::default(),
         };
-        let mut session = EtcdSession::new(&node, 4, 60);
+        let mut session = EtcdSession::new(&node, 4, 60, LockRules { fences: true, renews: true });
         session.open(&mut Vec::new());
         let mut desk = Self { session, server: Vec::new() };
         desk.frame(4, 0, 0, &[]);
@@ -52,6 +53,8 @@ impl Desk {
             reads: ReadConsistency::Default,
             creates: false,
             compare: Compare::Read,
+            lock: LockStep::default(),
+            lease: "",
             limit: 0,
         };
         assert!(self.session.request(tag, &request, &mut out));

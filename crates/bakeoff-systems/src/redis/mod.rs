@@ -26,7 +26,7 @@ use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, LEASE_TTL, Operation, OptionForm, PRODUCT,
+    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, Operation, OptionForm, PRODUCT,
     ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
@@ -64,6 +64,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::ReadModifyWrite,
     Operation::GrantLease,
     Operation::KeepLease,
+    Operation::Lock,
 ];
 
 /// Products with the same protocol and configuration.
@@ -162,7 +163,7 @@ impl System for Redis {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
-                    parameters: &[LEASE_TTL],
+                    parameters: &[LEASE_TTL, GUARD],
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
                     maintenance: maintenance::OFFERS,
@@ -280,11 +281,11 @@ impl System for Redis {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        let lease_seconds = load.keyed.lease_seconds;
+        let (lease_seconds, fences) = (load.keyed.lease_seconds, load.keyed.fences);
         load.over(move |node| {
             let replicas = node.memory.get::<Replicas>();
             let replicas = replicas.map_or_else(Replicas::default, |replicas| *replicas);
-            RedisSession::new(&replicas, node.memory.get::<Login>(), lease_seconds)
+            RedisSession::new(&replicas, node.memory.get::<Login>(), lease_seconds, fences)
         })
     }
 }

@@ -6,27 +6,41 @@
 //!
 //! A lease is a key that expires (`SET … EX`), and is renewed by `EXPIRE`.
 //!
+//! A lock is a key that one client sets (`SET … NX`) to a word of its own. A script deletes it if it still has that word,
+//! and another writes a value if it has. A refused client tries again after a random delay, as Redis' documentation
+//! advises. The delay is a `BLPOP` of a list that nobody fills, because sessions have no clock.
+//!
 //! With credentials, a session signs in first (`AUTH`), and opens once that is answered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{self, Reply};
 
 use super::Replicas;
 use crate::Login;
-use crate::client_lease::ClientLease;
+use crate::coordination::{LOCKS, lock_name};
 
 /// Timeout of a `WAIT` in milliseconds: longer than a typical operation timeout.
 const WAIT_MS: &[u8] = b"60000";
 /// Keys examined by each `SCAN`. The default of 10 would make a list many round trips.
 const SCAN_COUNT: &[u8] = b"1000";
+/// Delay of a client whose lock is taken, in milliseconds.
+const LOCK_DELAY_MS: std::ops::Range<u32> = 5..15;
+/// Begin of the error that scripts answer if the client does not hold the lock.
+const NOT_HELD: &str = "NOTHELD";
+/// Writes key 2 if key 1 has the client's word.
+const FENCED_SET: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('SET', KEYS[2], ARGV[2]) end return redis.error_reply('NOTHELD')";
+/// Deletes key 1 if it has the client's word.
+const RELEASE: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return redis.error_reply('NOTHELD')";
 
 /// One connection to a primary.
 pub(crate) struct RedisSession {
@@ -38,10 +52,23 @@ pub(crate) struct RedisSession {
     /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
-    /// Key that it keeps alive.
-    lease: ClientLease,
-    /// Keys that are being set, oldest first.
-    leases_asked: VecDeque<(Operation, String)>,
+    /// Time to live of leases.
+    lease_seconds: u64,
+    /// Leases that are being set, oldest first.
+    leases_asked: VecDeque<String>,
+    lock: ClientLock,
+}
+
+/// Lock of a connection's client.
+struct ClientLock {
+    /// True if writes depend on the lock.
+    fences: bool,
+    /// Content of the key while the client holds the lock.
+    word: String,
+    /// Sending of the last request for it.
+    sent: Instant,
+    /// True if that was refused.
+    is_refused: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +85,8 @@ enum Step {
     List,
     GrantLease,
     RenewLease,
+    AcquireLock,
+    LockDelay,
 }
 
 /// A `list` in progress.
@@ -69,8 +98,14 @@ struct List {
 }
 
 impl RedisSession {
-    /// Returns a session. Its writes wait for the configured replicas, and its leases live `lease_seconds`.
-    pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>, lease_seconds: u64) -> Self {
+    /// Returns a session. Its writes wait for the configured replicas, and its leases live `lease_seconds`. `fences`:
+    /// writes of a `lock` depend on the lock.
+    pub(super) fn new(
+        replicas: &Replicas,
+        login: Option<Arc<Login>>,
+        lease_seconds: u64,
+        fences: bool,
+    ) -> Self {
         let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
         let session = resp::Session::default();
         Self {
@@ -79,8 +114,9 @@ impl RedisSession {
             wait,
             steps: VecDeque::new(),
             lists: Vec::new(),
-            lease: ClientLease::new(lease_seconds),
+            lease_seconds,
             leases_asked: VecDeque::new(),
+            lock: ClientLock { fences, word: random_word(), sent: clock::now(), is_refused: false },
         }
     }
 
@@ -99,17 +135,46 @@ impl RedisSession {
         self.send(tag, Step::Wait, &[b"WAIT", replicas.as_bytes(), WAIT_MS], out);
     }
 
-    /// Renews the connection's lease, or sets one.
-    fn keep_lease(&mut self, tag: Tag, operation: Operation, out: &mut Vec<u8>) {
-        let seconds = self.lease.seconds.to_string();
-        if let Some(key) = self.lease.renewed_by(operation) {
-            let words: [&[u8]; 3] = [b"EXPIRE", key.as_bytes(), seconds.as_bytes()];
+    /// Renews a lease, or sets one.
+    fn keep_lease(&mut self, tag: Tag, lease: &str, out: &mut Vec<u8>) {
+        let seconds = self.lease_seconds.to_string();
+        if !lease.is_empty() {
+            let words: [&[u8]; 3] = [b"EXPIRE", lease.as_bytes(), seconds.as_bytes()];
             return self.send(tag, Step::RenewLease, &words, out);
         }
-        let key = format!("{KEY_PREFIX}leases/{:032x}", rand::random::<u128>());
+        let key = format!("{KEY_PREFIX}leases/{}", random_word());
         let words: [&[u8]; 5] = [b"SET", key.as_bytes(), b"", b"EX", seconds.as_bytes()];
         self.send(tag, Step::GrantLease, &words, out);
-        self.leases_asked.push_back((operation, key));
+        self.leases_asked.push_back(key);
+    }
+
+    /// Sends the next request of a `lock`.
+    fn work_on_lock(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) {
+        let (name, word) = (lock_name(request.number), self.lock.word.clone());
+        let (name, word) = (name.as_bytes(), word.as_bytes());
+        match request.lock {
+            LockStep::Acquire if self.lock.is_refused => {
+                self.lock.is_refused = false;
+                let seconds = format!("0.{:03}", rand::random_range(LOCK_DELAY_MS));
+                let list = format!("{KEY_PREFIX}{LOCKS}/delay");
+                let words: [&[u8]; 3] = [b"BLPOP", list.as_bytes(), seconds.as_bytes()];
+                self.send(tag, Step::LockDelay, &words, out);
+            }
+            LockStep::Acquire => {
+                self.lock.sent = clock::now();
+                let seconds = self.lease_seconds.to_string();
+                let words: [&[u8]; 6] = [b"SET", name, word, b"NX", b"EX", seconds.as_bytes()];
+                self.send(tag, Step::AcquireLock, &words, out);
+            }
+            LockStep::Write if self.lock.fences => {
+                let (key, value) = (request.key, request.value);
+                self.write(tag, &[b"EVAL", FENCED_SET, b"2", name, key, word, value], out);
+            }
+            LockStep::Write => self.write(tag, &[b"SET", request.key, request.value], out),
+            LockStep::Release => {
+                self.send(tag, Step::Write, &[b"EVAL", RELEASE, b"1", name, word], out);
+            }
+        }
     }
 }
 
@@ -134,7 +199,8 @@ impl KvSession for RedisSession {
             Operation::Put => self.write(tag, &[b"SET", request.key, request.value], out),
             Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
-            operation if operation.is_of_leases() => self.keep_lease(tag, operation, out),
+            operation if operation.is_of_leases() => self.keep_lease(tag, request.lease, out),
+            Operation::Lock => self.work_on_lock(tag, request, out),
             Operation::List => {
                 // bakeoff's keys hold no pattern characters.
                 let pattern = [request.key, b"*"].concat();
@@ -152,7 +218,8 @@ impl KvSession for RedisSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, login, wait, steps, lists, lease, leases_asked } = self;
+        let Self { session, login, wait, steps, lists, lease_seconds, leases_asked, lock } = self;
+        let lasts = Duration::from_secs(*lease_seconds);
         let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();
         let mut refused = None;
         let received = session.receive(input, &mut |reply| {
@@ -180,13 +247,19 @@ impl KvSession for RedisSession {
                 }
                 (Step::Write, Reply::Status(_) | Reply::Integer(_))
                 | (Step::RenewLease, Reply::Integer(1)) => on(tag, Answer::Done),
-                (Step::RenewLease, Reply::Integer(0)) => on(tag, lease.gone()),
-                (Step::GrantLease, Reply::Status(_)) => on(
-                    tag,
-                    asked.map_or_else(unexpected, |(operation, key)| {
-                        lease.granted(operation, &key, None)
-                    }),
-                ),
+                (Step::RenewLease, Reply::Integer(0)) => on(tag, Answer::LeaseExpired(lasts)),
+                (Step::GrantLease, Reply::Status(_)) => match &asked {
+                    Some(name) => on(tag, Answer::Granted(name)),
+                    None => on(tag, unexpected()),
+                },
+                (Step::AcquireLock, Reply::Status(_)) => {
+                    on(tag, Answer::Held { token: 0, until: lock.sent + lasts });
+                }
+                (Step::AcquireLock, Reply::Nil) => {
+                    lock.is_refused = true;
+                    on(tag, Answer::Again);
+                }
+                (Step::LockDelay, Reply::Nil) => on(tag, Answer::Again),
                 (Step::Wait, Reply::Integer(have)) => on(tag, waited(have, wait.as_deref())),
                 (Step::Get, Reply::Bulk(value)) => on(tag, Answer::Value(value)),
                 (Step::Get, Reply::Nil) => on(tag, Answer::Missing),
@@ -250,7 +323,15 @@ fn waited(have: i64, wanted: Option<&str>) -> Answer<'static> {
     }
 }
 
+/// Returns 128 random bits as text.
+fn random_word() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
 fn failed(error: &[u8]) -> Answer<'static> {
+    if error.starts_with(NOT_HELD.as_bytes()) {
+        return Answer::NotHeld { at_grant: false };
+    }
     let mut what = String::from_utf8_lossy(error).into_owned();
     if what.starts_with("READONLY ") {
         what += " It became a replica: writes that it acknowledged shortly before may be lost, also on the new primary.";
@@ -270,7 +351,7 @@ mod tests {
 
     fn with_credentials() -> (RedisSession, String) {
         let login = Login { user: "me".into(), password: "s3 cret".into() };
-        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)), 60);
+        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)), 60, true);
         let mut out = Vec::new();
         session.open(&mut out);
         (session, String::from_utf8(out).unwrap())
@@ -314,7 +395,7 @@ mod tests {
 
     #[test]
     fn session_without_credentials_is_open_at_once() {
-        let mut session = RedisSession::new(&Replicas::default(), None, 60);
+        let mut session = RedisSession::new(&Replicas::default(), None, 60, true);
         let mut out = Vec::new();
         session.open(&mut out);
         assert!(out.is_empty() && session.is_open());

@@ -11,6 +11,7 @@ mod tests;
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::Operation;
@@ -23,9 +24,8 @@ use serde::Deserialize;
 use super::load_secrets::{
     APPROLE, DATABASE, DOMAIN, KV, LoadSecrets, PKI, POLICY, ROLE, TRANSIT, USERPASS, user_name,
 };
-use crate::client_lease::ClientLease;
 use crate::http_session::{HttpSession, Mapping};
-use crate::{Access, KvLoad, http_status_text};
+use crate::{Access, KvLoad, coordination, http_status_text};
 
 pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
     load.over(|node| HttpSession::new(node, SecretApi::new(node)))
@@ -35,8 +35,6 @@ pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
 #[derive(Clone)]
 pub(super) struct SecretApi {
     prepared: Arc<LoadSecrets>,
-    /// Token that it keeps alive.
-    lease: ClientLease,
 }
 
 impl SecretApi {
@@ -45,8 +43,7 @@ impl SecretApi {
     }
 
     fn with(prepared: Arc<LoadSecrets>) -> Self {
-        let lease = ClientLease::new(prepared.lease_seconds);
-        Self { prepared, lease }
+        Self { prepared }
     }
 }
 
@@ -72,8 +69,8 @@ impl Mapping for SecretApi {
             Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
             Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
             operation if operation.is_of_leases() => {
-                let is_renewal = self.lease.renewed_by(operation).is_some();
-                write!(out, "POST /v1/auth/token/{}", if is_renewal { "renew" } else { "create" })
+                let call = if request.lease.is_empty() { "create" } else { "renew" };
+                write!(out, "POST /v1/auth/token/{call}")
             }
             operation => super::super::never_planned(operation),
         };
@@ -118,13 +115,11 @@ impl Mapping for SecretApi {
                 let _ = write!(out, ",\"common_name\":\"n{}.{DOMAIN}\"}}", request.number);
             }
             operation if operation.is_of_leases() => {
-                let seconds = self.lease.seconds;
+                let seconds = prepared.lease_seconds;
                 // Writing to memory cannot fail.
-                let _ = match self.lease.renewed_by(operation) {
-                    Some(token) => {
-                        write!(out, "{{\"token\":\"{token}\",\"increment\":\"{seconds}s\"}}")
-                    }
-                    None => write!(out, "{{\"ttl\":\"{seconds}s\",\"policies\":[\"default\"]}}"),
+                let _ = match request.lease {
+                    "" => write!(out, "{{\"ttl\":\"{seconds}s\",\"policies\":[\"default\"]}}"),
+                    token => write!(out, "{{\"token\":\"{token}\",\"increment\":\"{seconds}s\"}}"),
                 };
             }
             _ => return false,
@@ -144,7 +139,7 @@ impl Mapping for SecretApi {
             (Operation::Put | Operation::Get | Operation::Delete | Operation::List, _) => {
                 refused(status, body)
             }
-            _ if operation.is_of_leases() => self.read_lease(operation, status, body),
+            _ if operation.is_of_leases() => return self.read_lease(status, body, on),
             (_, 200) => match lacks(operation, body) {
                 None => Answer::Done,
                 Some(what) => Answer::Failed(
@@ -179,19 +174,20 @@ impl SecretApi {
         }
     }
 
-    fn read_lease(&self, operation: Operation, status: u16, body: &[u8]) -> Answer<'static> {
-        let is_renewal = self.lease.renewed_by(operation).is_some();
+    /// Reads the answer to a request for a token, or to its renewal.
+    fn read_lease(&self, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        let asked = self.prepared.lease_seconds;
         if status != 200 {
-            return match is_renewal && says_gone(status, body) {
-                true => self.lease.gone(),
+            return on(match says_gone(status, body) {
+                true => Answer::LeaseExpired(Duration::from_secs(asked)),
                 false => refused(status, body),
-            };
+            });
         }
         match serde_json::from_slice::<TokenEnvelope<'_>>(body) {
             Ok(TokenEnvelope { auth }) => {
-                self.lease.granted(operation, &auth.client_token, Some(auth.lease_duration))
+                on(coordination::granted(&auth.client_token, asked, auth.lease_duration));
             }
-            Err(error) => broken(&error),
+            Err(error) => on(broken(&error)),
         }
     }
 

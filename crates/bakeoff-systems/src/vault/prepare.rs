@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::study::{self, KindOption, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
-use bakeoff_engine::works::keyed::{Answer, Compare, KeyedState, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KeyedState, LockStep, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -422,6 +422,8 @@ fn answers(node: &Access, operation: Operation) -> Result<(), SystemError> {
         reads,
         creates: false,
         compare: Compare::Read,
+        lock: LockStep::default(),
+        lease: "",
         limit: 0,
     };
     let mut seen = Ok(());

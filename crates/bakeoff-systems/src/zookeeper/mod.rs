@@ -5,6 +5,7 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::zookeeper`), timing (`engine`).
 
+mod lock;
 pub(crate) mod recipe;
 mod session;
 mod tree;
@@ -76,6 +77,16 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::CompareAndSet,
+    Operation::Lock,
+];
+
 /// Persistent watches, and a read after each event. An event has no value, so the reader skips versions.
 const WATCHES: Watches = Watches {
     form: "notification and read",
@@ -112,7 +123,7 @@ impl System for ZooKeeper {
             announces: true,
             ..Declaration::new(
                 Kind {
-                    operations: Operation::CONDITIONAL,
+                    operations: OPERATIONS,
                     watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
@@ -300,11 +311,15 @@ impl System for ZooKeeper {
         &self,
         node: &Access,
         _: &[Access],
-        _: &Workload,
+        workload: &Workload,
         keyed: &KeyedState,
     ) -> Result<(), SystemError> {
         let space = &keyed.space;
         let mut parents = vec![top()];
+        if workload.mix.contains_key(&Operation::Lock) {
+            parents.push(lock::all());
+            parents.extend((0..space.count()).map(lock::parent));
+        }
         for directory in 0..space.directories() {
             let mut name = b"/".to_vec();
             space.write_directory(directory, &mut name);

@@ -20,10 +20,11 @@ use std::time::Duration;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Stat};
 
+use super::lock::{ClientLock, LockRequest};
 use crate::{Access, Login};
 
 /// Timeout that clients request. Servers grant it at their default tick.
@@ -57,6 +58,8 @@ pub(crate) struct ZooKeeperSession {
     /// Buffers of past puts, for reuse.
     spare: Vec<PendingPut>,
     path: String,
+    /// Lock of this client.
+    lock: Box<ClientLock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,6 +73,7 @@ enum Step {
     /// Second half of a compare-and-set. Replaces the node with this version, or creates it for `None`.
     /// The number is that of the node's [`creation`].
     Replace(Option<i32>, u32),
+    Lock(LockRequest),
     /// The operation was abandoned, or failed in an earlier step.
     Ignored,
 }
@@ -91,7 +95,18 @@ impl ZooKeeperSession {
             puts: Vec::new(),
             spare: Vec::new(),
             path: String::new(),
+            lock: Box::default(),
         }
+    }
+
+    /// Sends a request for a lock.
+    fn send_for_lock(&mut self, tag: Tag, request: LockRequest, out: &mut Vec<u8>) -> bool {
+        let asked = self.lock.request(request, &mut self.path);
+        let sent = self.session.request(asked, out).is_ok();
+        if sent {
+            self.steps.push_back((tag, Step::Lock(request)));
+        }
+        sent
     }
 
     fn send(&mut self, tag: Tag, step: Step, path: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
@@ -106,7 +121,7 @@ impl ZooKeeperSession {
                 Ask::Create { path, data: value, mode: CreateMode::Persistent }
             }
             Step::Replace(version, _) => Ask::SetData { path, data: value, version },
-            Step::Sync | Step::Ignored => Ask::Sync { path },
+            Step::Sync | Step::Lock(_) | Step::Ignored => Ask::Sync { path },
         };
         let sent = self.session.request(request, out).is_ok();
         if sent {
@@ -158,13 +173,23 @@ impl KvSession for ZooKeeperSession {
         if self.is_over || self.session.capacity() < 2 {
             return false;
         }
+        match (request.operation, request.lock) {
+            (Operation::Lock, LockStep::Acquire) => {
+                let asked = self.lock.acquires(request.number);
+                return self.send_for_lock(tag, asked, out);
+            }
+            (Operation::Lock, LockStep::Release) => {
+                return self.send_for_lock(tag, LockRequest::Release, out);
+            }
+            _ => {}
+        }
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         path.push('/');
         // bakeoff's keys are ASCII. The path of a directory has no `/` at its end.
         path.push_str(std::str::from_utf8(request.key).unwrap_or_default().trim_end_matches('/'));
         let step = match request.operation {
-            Operation::Put => {
+            Operation::Put | Operation::Lock => {
                 let mut put = self.spare.pop().unwrap_or_default();
                 put.tag = tag;
                 put.path.clone_from(&path);
@@ -197,16 +222,29 @@ impl KvSession for ZooKeeperSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, timeout_ms, is_over, steps, puts, spare, .. } = self;
+        let Self { session, timeout_ms, is_over, steps, puts, spare, lock, .. } = self;
         let mut retries = Vec::new();
         let received = session.receive(input, out, &mut |event| {
             let (result, zxid) = match event {
                 Event::Reply { result, zxid, .. } => (result, zxid.cast_unsigned()),
                 Event::Connected { timeout_ms: granted, .. } => return *timeout_ms = granted,
-                Event::Expired | Event::Pong | Event::Watched { .. } => return,
+                Event::Watched { path, .. } => {
+                    if let Some(tag) = lock.changed(path) {
+                        on(tag, Answer::Again);
+                    }
+                    return;
+                }
+                Event::Expired | Event::Pong => return,
             };
             *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
             let Some((tag, step)) = steps.pop_front() else { return };
+            if let Step::Lock(request) = step {
+                let timeout = Duration::from_millis((*timeout_ms).into());
+                if let Some(answer) = lock.answered(tag, request, result, timeout) {
+                    on(tag, answer);
+                }
+                return;
+            }
             match after(step, result, zxid) {
                 ReplyAction::Nothing => return,
                 ReplyAction::Again(step) => return retries.push((tag, step)),
@@ -246,7 +284,7 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> ReplyAc
         code => Answer::Failed(ErrorKind::Status, code.to_string()),
     };
     match (step, result) {
-        (Step::Ignored, _) | (Step::Sync, Ok(_)) => ReplyAction::Nothing,
+        (Step::Ignored | Step::Lock(_), _) | (Step::Sync, Ok(_)) => ReplyAction::Nothing,
         (Step::Sync, Err(code)) => ReplyAction::FailedEarly(failed(code)),
         (Step::Create, Err(ErrorCode::NODE_EXISTS)) => ReplyAction::Again(Step::Update),
         (Step::Update, Err(ErrorCode::NO_NODE)) => ReplyAction::Again(Step::Create),

@@ -43,7 +43,7 @@ pub(super) fn create(node: &Access, paths: &[String]) -> Result<(), SystemError>
 }
 
 fn exists(node: &Access, path: &str) -> Result<bool, SystemError> {
-    match ask(node, &[Request::Exists { path }])?.into_iter().next() {
+    match ask(node, &[Request::Exists { path, watch: false }])?.into_iter().next() {
         Some(Ok(_)) => Ok(true),
         Some(Err(code)) if code != ErrorCode::NO_NODE => {
             Err(SystemError::answered(node, format!("looking for `{path}`: {code}")))

@@ -96,7 +96,8 @@ fn requests_are_encoded_as_the_server_expects() {
         check_request(Request::Create { path, data, mode }, &expected);
     }
     check_request(Request::Delete { path, version: None }, "00000002 00000002 2f61 ffffffff");
-    check_request(Request::Exists { path }, "00000003 00000002 2f61 00");
+    check_request(Request::Exists { path, watch: false }, "00000003 00000002 2f61 00");
+    check_request(Request::Exists { path, watch: true }, "00000003 00000002 2f61 01");
     check_request(Request::GetData { path }, "00000004 00000002 2f61 00");
     check_request(
         Request::SetData { path, data, version: Some(7) },

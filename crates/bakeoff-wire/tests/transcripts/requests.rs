@@ -64,7 +64,7 @@ pub(crate) fn zookeeper() -> Vec<Option<Request<'static>>> {
         create("/bakeoff", b"one", CreateMode::Persistent),
         create("/bakeoff/e", b"", CreateMode::Ephemeral),
         create("/bakeoff/s", b"", CreateMode::PersistentSequential),
-        Some(Request::Exists { path: "/bakeoff" }),
+        Some(Request::Exists { path: "/bakeoff", watch: false }),
         Some(Request::GetData { path: "/bakeoff" }),
         set(Some(0)),
         set(Some(0)),

@@ -91,6 +91,10 @@ pub(crate) struct Faults {
     pub(crate) early_bookmark: f64,
     /// Share of watchers that continue after a gap in the history without a report.
     pub(crate) stale_after_compaction: f64,
+    /// Share of requests for a held lock that are granted.
+    pub(crate) grant_twice: f64,
+    /// Share of grants of a lock with the number of the grant before.
+    pub(crate) same_token: f64,
     /// Time between two ends of all watchers' connections; zero for none. That is honest.
     pub(crate) drop_watchers: Duration,
 }
@@ -160,6 +164,10 @@ pub(super) struct Tally {
     pub(super) bookmarks_early: u64,
     /// Gaps in the history that were not reported.
     pub(super) gaps_hidden: u64,
+    /// Grants of locks that were held.
+    pub(super) granted_twice: u64,
+    /// Grants with the number of the grant before.
+    pub(super) tokens_repeated: u64,
     /// Times that all watchers' connections were ended, which is honest.
     pub(super) watchers_dropped: u64,
 }

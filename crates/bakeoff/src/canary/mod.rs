@@ -33,6 +33,7 @@ mod faults;
 mod greed;
 mod history;
 mod http;
+mod locks;
 mod log;
 mod options;
 mod relay;

@@ -164,6 +164,8 @@ impl PartialOptions {
             "--skip-on-resume" => set(&mut faults.skip_on_resume, share(text)),
             "--early-bookmark" => set(&mut faults.early_bookmark, share(text)),
             "--stale-after-compaction" => set(&mut faults.stale_after_compaction, share(text)),
+            "--grant-twice" => set(&mut faults.grant_twice, share(text)),
+            "--same-token" => set(&mut faults.same_token, share(text)),
             "--drop-watchers" => set(&mut faults.drop_watchers, duration(text)),
             "--history" => set(&mut self.history, size(text).map(|bytes| bytes as usize)),
             "--answer" => match text.parse() {

@@ -12,11 +12,14 @@ use serde::Serialize;
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
 use super::greed;
 use super::http::{self, Head, Status};
+use super::locks::Locks;
 use super::store::{KeptStates, LogPresence, Store};
 use super::truth::{self, DelaySource, RequestTimes, TruthStats};
 use super::watch::{EventFaults, RemainingEvents, WatchStream};
 use super::{Options, say};
 
+/// Delay of the answer to a client whose lock is taken, which then asks again.
+const LOCK_DELAY: Duration = Duration::from_millis(1);
 /// Time for which watchers are refused after `--drop-watchers` has ended their connections. They then miss changes.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
@@ -37,6 +40,7 @@ pub(super) enum Answer {
 
 pub(super) struct Service {
     store: Store,
+    locks: Locks,
     faults: Faults,
     /// Writes to apply after the next one of their key.
     held_back: BTreeMap<Box<[u8]>, Box<[u8]>>,
@@ -104,6 +108,7 @@ impl Service {
         let delay_source = truth.map(|truth| DelaySource::new(truth, faults.seed));
         Ok(Self {
             store,
+            locks: Locks::default(),
             committed_at: began,
             split_at: (!faults.split_after.is_zero()).then(|| began + faults.split_after),
             faults,
@@ -240,6 +245,9 @@ impl Service {
             std::thread::sleep(self.faults.compact);
             return whole(out, Status::NoContent, b"", head);
         }
+        if let Some(answer) = self.lock(head, body, out) {
+            return answer;
+        }
         let (kind, list, key) = match self.key_of(head, out) {
             Ok(found) => found,
             Err(answer) => return answer,
@@ -256,6 +264,34 @@ impl Service {
             Kind::Read | Kind::Event => self.read(head, &key, list, fate, out),
         };
         if answer == Answer::Whole { self.delayed() } else { answer }
+    }
+
+    /// Answers a request for a lock, or to release one; `None` for other requests.
+    fn lock(&mut self, head: &Head<'_>, body: &[u8], out: &mut Vec<u8>) -> Option<Answer> {
+        let (name, is_release) = match head.path.strip_prefix("/lock/") {
+            Some(name) => (name, false),
+            None => (head.path.strip_prefix("/unlock/")?, true),
+        };
+        if head.method != "POST" {
+            return Some(whole(out, Status::MethodNotAllowed, b"", head));
+        }
+        let now = clock::now();
+        if is_release {
+            let status = match self.locks.release(name.as_bytes(), body, now) {
+                true => Status::NoContent,
+                false => Status::Conflict,
+            };
+            return Some(whole(out, status, b"", head));
+        }
+        let Self { locks, faults, dice, counters, .. } = self;
+        let faults = (&*faults, dice, &mut counters.faults);
+        Some(match locks.acquire(name.as_bytes(), body, now, faults) {
+            Some(token) => whole(out, Status::Ok, token.to_string().as_bytes(), head),
+            None => {
+                whole(out, Status::Conflict, b"", head);
+                Answer::Delayed(LOCK_DELAY)
+            }
+        })
     }
 
     /// Answers a request for watches.

@@ -131,6 +131,15 @@ static WATCHED: Scene = Scene {
     nodes: 1,
 };
 
+/// Locks that several clients want at a time.
+static LOCKED: Scene = Scene {
+    name: "locked",
+    options: "sync: none",
+    workload: "{mix: {lock: 1}, keys: {count: 2}, fill: false}",
+    loads: "{load: {clients: 6, stop: {operations: 1000}}}",
+    nodes: 1,
+};
+
 const fn canary(
     fault: &'static str,
     name: &'static str,
@@ -441,6 +450,22 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "stale-after-compaction: 100%, history: 1KiB",
         &[ExpectedFinding::Check("watches", "not resumable (")],
+    ),
+    canary(
+        "a lock is granted to two clients",
+        "grants-twice",
+        &LOCKED,
+        "load",
+        "grant-twice: 5%",
+        &[ExpectedFinding::Check("answers", "two holders: client ")],
+    ),
+    canary(
+        "two grants of a lock have the same token",
+        "repeats-tokens",
+        &LOCKED,
+        "load",
+        "same-token: 5%",
+        &[ExpectedFinding::Check("answers", "a grant had token ")],
     ),
     Row {
         fault: "a load needs more unique keys than there are",

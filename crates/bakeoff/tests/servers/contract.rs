@@ -43,6 +43,9 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
                     ExtraTest::Leases => {
                         ("leases_last_while_they_are_kept_and_then_expire", leases_last)
                     }
+                    ExtraTest::Locks => {
+                        ("a_lock_has_one_holder_and_loses_no_update", locks_have_one_holder)
+                    }
                     ExtraTest::SessionsAndInserts => (
                         "sessions_are_let_pass_or_refused_and_keys_are_inserted",
                         checks_and_inserts,
@@ -292,7 +295,7 @@ fn scans_leases_and_watches(case: &Case) {
         &case.in_study(),
         &[
             "scan: {mix: {scan: 90, put: 10}, keys: {count: 300, size: 8}, values: {size: 8}, with: {scan: 20}}",
-            "lease: {mix: {grant-lease: 1, keep-lease: 9}}",
+            "lease: {mix: {grant-lease: 1, keep-lease: 9}, keys: {count: 4}}",
             "watch: {mix: {watch: 90, get: 10}, keys: {count: 300, size: 8}, values: {size: 8}}",
             "large: {mix: {watch: 1}, keys: {count: 4, size: 8}, values: {size: {from: 8, to: 20KiB}}}",
         ],
@@ -315,23 +318,36 @@ fn leases_last(case: &Case) {
     const OPERATIONS: u32 = 1000;
     let kept = run(
         &case.in_study(),
-        &["kept: {mix: {grant-lease: 1, keep-lease: 9}, reads: default, with: {lease-ttl: 10}}"],
+        &["kept: {mix: {grant-lease: 1, keep-lease: 9}, keys: {count: 40}, reads: default, \
+           with: {lease-ttl: 10}}"],
         &[&format!("counted: {{clients: 4, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
     );
     all_is_well(&kept, f64::from(OPERATIONS));
     let short = run(
         &case.in_study(),
-        &["short: {mix: {keep-lease: 1}, reads: default, with: {lease-ttl: 1}}"],
+        &["short: {mix: {keep-lease: 1}, keys: {count: 5}, reads: default, with: {lease-ttl: 1}}"],
         &["rare: {rate: 1/s, clients: 5, warmup: 0s, stop: {after: 12s}}"],
     );
     let text = short.report.to_string();
     let expected = match case.kind {
-        "etcd" => "etcd granted 2 s in place of 1 s",
+        "etcd" => "granted for 2 s in place of 1 s",
         "consul" => "Invalid Session TTL",
         _ => "of a lease of 1.00 s",
     };
     assert!(text.contains(expected), "{text}");
     assert!(!text.contains("was gone within"), "{text}");
+}
+
+/// Few locks and many clients, so that most of them wait.
+fn locks_have_one_holder(case: &Case) {
+    const OPERATIONS: u32 = 400;
+    let run = run(
+        &case.in_study(),
+        &[&format!("locks: {{mix: {{lock: 1}}, keys: {{count: 2}}{}}}", reads(case))],
+        &[&format!("counted: {{clients: 12, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
+    );
+    all_is_well(&run, f64::from(OPERATIONS));
+    audits_passed(&run);
 }
 
 fn reads_are_as_fresh_as_asked_for(case: &Case) {

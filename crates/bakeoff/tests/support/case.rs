@@ -72,6 +72,8 @@ pub(crate) enum ExtraTest {
     Watches,
     /// Leases that are kept last, and others expire.
     Leases,
+    /// Locks have one holder at a time, and no update is lost.
+    Locks,
     /// Access checks, refusals, inserts and handshakes.
     SessionsAndInserts,
 }

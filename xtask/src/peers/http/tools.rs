@@ -156,7 +156,7 @@ pub(super) fn command(
         }
         Tool::Load | Tool::Precise => {
             command.args(["load", url, "--clients", &n, "--threads", "1", "--for", &time]);
-            command.args(["--json", "--insecure"]);
+            command.args(["--warmup", "0s", "--json", "--insecure"]);
             if *http2 {
                 command.arg("--http2");
             }

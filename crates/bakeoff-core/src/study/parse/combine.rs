@@ -399,9 +399,18 @@ fn in_flight<'w>(
     read: &ReadLoad,
     load: &Load,
     system: &ReadSystem<'_>,
-    mut works: impl Iterator<Item = &'w ReadWorkload>,
+    mut works: impl Iterator<Item = &'w ReadWorkload> + Clone,
 ) {
     let Some(kind) = system.kind else { return };
+    if load.in_flight > 1
+        && let Some(work) = works.clone().find(|work| work.mix_at.contains_key(&Operation::Lock))
+    {
+        let what = format!(
+            "a client holds one lock at a time, and has {} operations of workload `{}` in flight",
+            load.in_flight, work.name
+        );
+        sink.hint(&read.in_flight_at, what, "leave `in-flight` out; add clients");
+    }
     let http2 = |work: &ReadWorkload| {
         work.workload.as_ref().is_some_and(|one| one.request().is_some_and(|request| request.http2))
     };

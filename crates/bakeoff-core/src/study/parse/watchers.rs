@@ -42,9 +42,11 @@ pub(super) fn watchers(
         sink.hint(fields.key_at("watchers"), what, "add `put` to its mix");
         return None;
     }
-    if mix.contains_key(&Operation::Watch) {
-        let what = format!("{} has watchers and `watch` in its mix", fields.what);
-        sink.hint(fields.key_at("watchers"), what, "write `put` in place of `watch`");
+    // A `watch` has its own watcher, and a `lock` writes keys that no value explains.
+    let other = [Operation::Watch, Operation::Lock].into_iter().find(|one| mix.contains_key(one));
+    if let Some(other) = other {
+        let what = format!("{} has watchers and `{other}` in its mix", fields.what);
+        sink.hint(fields.key_at("watchers"), what, format!("write `put` in place of `{other}`"));
         return None;
     }
     let (count, range, keys) = (count?, range?, keys?);

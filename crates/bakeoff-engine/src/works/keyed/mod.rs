@@ -11,6 +11,7 @@
 
 mod history;
 mod leases;
+mod locks;
 mod scan;
 mod shared;
 mod source;
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::history::HistoryCollector;
 use self::history::HistoryRecorder;
-use self::leases::Leases;
+use self::locks::HeldLocks;
 pub use self::shared::{KeyedState, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
@@ -66,6 +67,10 @@ pub struct Request<'a> {
     pub creates: bool,
     /// Requested half of a `compare-and-set`.
     pub compare: Compare,
+    /// Requested step of a `lock`.
+    pub lock: LockStep,
+    /// Name of the lease to renew; empty if one has to be granted.
+    pub lease: &'a str,
     /// Maximum number of keys of a `scan`.
     pub limit: u32,
 }
@@ -78,6 +83,18 @@ pub enum Compare {
     Read,
     /// Write the new value if the key has this version; 0 stands for a missing key.
     Replace(u64),
+}
+
+/// Selects the step of a `lock`. The read between acquiring and writing is a `get`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LockStep {
+    /// Acquire the lock, however long that takes. Ends in [`Answer::Held`].
+    #[default]
+    Acquire,
+    /// Write the key.
+    Write,
+    /// Release the lock.
+    Release,
 }
 
 /// Holds a system's answer.
@@ -109,8 +126,25 @@ pub enum Answer<'a> {
     Unprocessed(String),
     /// Refusal that proves that nothing was changed. An error that does not prove it is [`Self::Failed`].
     Refused(ErrorKind, String),
-    /// The client's lease, which lasts for this time after each renewal, is gone.
+    /// Name of a lease that was granted. A renewal may answer it, too.
+    Granted(&'a str),
+    /// The lease, which lasts for this time after each renewal, is gone.
     LeaseExpired(Duration),
+    /// Acquiring a lock needs another request. The session knows which one, if it is asked again for the step.
+    Again,
+    /// The client holds the lock.
+    Held {
+        /// Number that rises with each grant of the lock, for the store to refuse writes of earlier holders; 0 if the
+        /// system has none.
+        token: u64,
+        /// Earliest end of the client's lease.
+        until: Instant,
+    },
+    /// The client does not hold the lock, so nothing was written or released.
+    NotHeld {
+        /// True if it did not hold the lock when this was granted.
+        at_grant: bool,
+    },
     /// Failure, refusal or wrong answer.
     Failed(ErrorKind, String),
 }
@@ -171,8 +205,10 @@ pub struct KvWork {
     goes_on: Vec<(Tag, PendingOperation, RequestHalf)>,
     /// Records operations for the linearizability check; `None` without that check.
     history: Option<HistoryRecorder>,
-    /// Renewals of its clients' leases.
-    leases: Leases,
+    /// Name of the lease that is renewed next.
+    lease: String,
+    /// Locks that its clients hold.
+    held: HeldLocks,
     /// Logs its writes for watchers; `None` without watchers.
     versions: Option<VersionRecorder>,
 }
@@ -199,7 +235,7 @@ pub(crate) struct PendingOperation {
     key: u64,
     /// Ledger state that the read is judged by.
     began: ReadBegan,
-    /// Number of the write in its key's history; 0 without a history.
+    /// Number of the write in its key's history; 0 without a history. For a renewal the generation of the key's lease.
     sequence: u32,
     /// Client that the value names.
     client: u32,
@@ -207,7 +243,7 @@ pub(crate) struct PendingOperation {
     ticket: u64,
     /// Time of the call of its current request, on the history's clock; 0 if it is not recorded.
     started: u64,
-    /// Time of a renewal of the client's lease; `None` for other operations.
+    /// Time of a renewal of the key's lease; `None` for other operations.
     renewed: Option<Instant>,
     halves: Halves,
 }
@@ -223,7 +259,7 @@ impl KvWork {
     ) -> Self {
         let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
-        let (history, leases) = (None, Leases::default());
+        let (history, lease, held) = (None, String::new(), HeldLocks::new());
         let versions = keyed.versions().map(VersionRecorder::new);
         Self {
             keyed,
@@ -235,7 +271,8 @@ impl KvWork {
             value,
             goes_on,
             history,
-            leases,
+            lease,
+            held,
             versions,
         }
     }
@@ -324,10 +361,11 @@ impl Work for KvWork {
             let own_keys = share.count(space.count()).max(1);
             key = share.nth(self.numbers.number(client) % own_keys);
         }
-        let halves = match operation.reads_first() {
-            true => Halves::Reading { tries: 1 },
-            false => Halves::One,
-        };
+        if operation == Operation::KeepLease {
+            let share = self.keyed.share();
+            key = share.nth(self.keyed.leases.next(share.count(space.count())));
+        }
+        let halves = Halves::first(operation);
         let (began, sequence, started) = (ReadBegan::default(), 0, 0);
         let renewed = (operation == Operation::KeepLease).then(clock::now);
         let mut pending = PendingOperation {
@@ -403,7 +441,10 @@ impl Work for KvWork {
             if let Some(pending) = pendings.take(tag) {
                 let result = match self.step(pending, answer) {
                     Step::Done(result) => result,
-                    Step::GoesOn(..) => Err(two_step::closed()),
+                    Step::GoesOn(pending, _) => {
+                        self.give_up(pending, WriteOutcome::NotSent);
+                        Err(two_step::closed())
+                    }
                 };
                 if let Some(versions) = &mut self.versions {
                     versions.ended(None);
@@ -425,6 +466,9 @@ impl Work for KvWork {
 
     fn give_up(&mut self, pending: PendingOperation, outcome: WriteOutcome) {
         self.end_write(&pending, outcome);
+        if pending.operation == Operation::Lock {
+            self.give_up_lock(&pending);
+        }
     }
 }
 
@@ -470,13 +514,19 @@ impl KvWork {
         let is_void = matches!((pending.operation, &answer), (Operation::Delete, Answer::Missing));
         let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what) | Answer::Refused(kind, what)) => failure(kind, what),
+            (Operation::KeepLease, Answer::Granted(name)) => {
+                self.keyed.leases.granted(pending.key, name, pending.renewed);
+                Ok(Success::default())
+            }
             (Operation::KeepLease, Answer::Done) => {
-                self.leases.renewed(pending.client, pending.renewed);
+                self.keyed.leases.renewed(pending.key, pending.sequence, pending.renewed);
                 Ok(Success::default())
             }
             (Operation::KeepLease, Answer::LeaseExpired(lasts)) => {
-                Err(self.leases.expired(pending.client, clock::now(), lasts))
+                let (key, generation) = (pending.key, pending.sequence);
+                Err(self.keyed.leases.expired(key, generation, clock::now(), lasts))
             }
+            (Operation::GrantLease, Answer::Granted(_)) => Ok(Success::default()),
             (Operation::Put | Operation::Insert, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
             (Operation::Get, Answer::Value(value)) => {

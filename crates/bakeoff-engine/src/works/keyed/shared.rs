@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use bakeoff_core::ledger::KeyHistory;
 use bakeoff_core::ledger::audit_keys::AcknowledgedKey;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{LEASE_TTL, ValueSizes, Workload};
+use bakeoff_core::study::{FENCED, GUARD, LEASE_TTL, RENEWALS, ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
 use super::history::HistoryCollector;
+use super::leases::LeaseTable;
+use super::locks::LockTable;
 use super::two_step::ReplacedWrites;
 use crate::clock;
 use crate::shared_versions::SharedVersions;
@@ -146,7 +148,13 @@ pub struct KeyedState {
     pub scan: u32,
     /// Time to live of leases that clients grant, in seconds.
     pub lease_seconds: u64,
+    /// True if the write of a `lock` depends on the lock.
+    pub fences: bool,
+    /// True if clients that wait for a lock renew their leases.
+    pub renews: bool,
     pub(super) replaced: ReplacedWrites,
+    pub(super) locks: LockTable,
+    pub(super) leases: LeaseTable,
     /// History of its keys; `None` if it is not recorded.
     pub(super) history: Option<Arc<HistoryCollector>>,
     /// Versions that watchers follow during a load; `None` without watchers.
@@ -170,7 +178,11 @@ impl KeyedState {
             ledger: Ledger::new(workload.keys.count, seed, staleness),
             scan: number("scan").and_then(|scan| scan.try_into().ok()).unwrap_or(SCAN),
             lease_seconds: number(LEASE_TTL.name).unwrap_or(LEASE_SECONDS),
+            fences: workload.with.get(GUARD.name).is_none_or(|guard| guard == FENCED),
+            renews: workload.with.get(RENEWALS.name).is_none_or(|renewals| renewals == "on"),
             replaced: ReplacedWrites::default(),
+            locks: LockTable::default(),
+            leases: LeaseTable::default(),
             history: None,
             versions: Mutex::default(),
         }

@@ -1,4 +1,4 @@
-//! Runs operations of two requests, a read and a write.
+//! Runs operations of a read and a write.
 //!
 //! A `read-modify-write` (YCSB's workload F) writes after its read, no matter what others wrote in between. A
 //! `compare-and-set` writes only if the key is unchanged and otherwise reads again, like clients with optimistic
@@ -7,7 +7,7 @@
 //! If two acknowledged compare-and-sets replaced the same write, an update was lost, although the key holds the last
 //! acknowledged value. To detect that, replaced writes are remembered.
 //!
-//! Not here: judging reads (`mod`), the requests (each system's session).
+//! Not here: judging reads (`mod`), locks around a read and a write (`locks`), the requests (each system's session).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,8 +17,8 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::Stamp;
 
-use super::{Answer, Compare, KvSession, KvWork, PendingOperation, Request};
-use crate::work::{Failure, Success, Tag};
+use super::{Answer, Compare, KvSession, KvWork, LockStep, PendingOperation, Request};
+use crate::work::{Failure, Success, Tag, Work as _};
 
 /// Maximum tries of a `compare-and-set` before it fails.
 const TRIES_MAX: u32 = 100;
@@ -35,6 +35,21 @@ pub(super) enum Halves {
     Reading { tries: u32 },
     /// It is being written. `replaced` is the number of the write that was read, 0 if unknown.
     Writing { tries: u32, replaced: u32, hit: bool },
+    /// The lock of its key is being acquired.
+    Acquiring,
+    /// The lock of its key is being released.
+    Releasing,
+}
+
+impl Halves {
+    /// Returns the state of an operation before its first request.
+    pub(super) fn first(operation: Operation) -> Self {
+        match operation {
+            Operation::Lock => Self::Acquiring,
+            operation if operation.reads_first() => Self::Reading { tries: 1 },
+            _ => Self::One,
+        }
+    }
 }
 
 /// Describes one request of an operation to the session.
@@ -42,7 +57,8 @@ pub(super) enum Halves {
 pub(super) struct RequestHalf {
     operation: Operation,
     compare: Compare,
-    /// True if a `put` probably creates its key.
+    lock: LockStep,
+    /// True if a write probably creates its key.
     creates: bool,
 }
 
@@ -53,22 +69,34 @@ impl RequestHalf {
             Operation::ReadModifyWrite => Operation::Get,
             other => other,
         };
-        Self { operation, compare: Compare::Read, creates }
+        Self { operation, compare: Compare::Read, lock: LockStep::Acquire, creates }
+    }
+
+    /// Returns a read of the key.
+    pub(super) fn read() -> Self {
+        Self::first(Operation::Get, false)
+    }
+
+    /// Returns a request for the lock of the key.
+    pub(super) fn lock(step: LockStep) -> Self {
+        Self { lock: step, ..Self::first(Operation::Lock, false) }
     }
 
     /// Returns the write of an operation that has read its key. A compare-and-set replaces `version`.
     fn write(operation: Operation, version: u64, creates: bool) -> Self {
         match operation {
             Operation::CompareAndSet => {
-                Self { operation, compare: Compare::Replace(version), creates }
+                Self { compare: Compare::Replace(version), ..Self::first(operation, creates) }
             }
-            _ => Self { operation: Operation::Put, compare: Compare::Read, creates },
+            Operation::Lock => Self { creates, ..Self::lock(LockStep::Write) },
+            _ => Self::first(Operation::Put, creates),
         }
     }
 
     fn writes(self) -> bool {
         match self.operation {
             Operation::CompareAndSet => matches!(self.compare, Compare::Replace(_)),
+            Operation::Lock => self.lock == LockStep::Write,
             other => other.writes(),
         }
     }
@@ -76,6 +104,11 @@ impl RequestHalf {
     /// Returns true if it reads a single key.
     fn reads(self) -> bool {
         matches!(self.operation, Operation::Get | Operation::CompareAndSet) && !self.writes()
+    }
+
+    /// Returns true if it releases a lock.
+    fn releases(self) -> bool {
+        self.operation == Operation::Lock && self.lock == LockStep::Release
     }
 
     fn sends_value(self) -> bool {
@@ -105,7 +138,7 @@ pub(super) fn closed() -> Failure {
 /// Lists writes by key number and write number, oldest first.
 type Writes = VecDeque<(u64, u32)>;
 
-/// Remembers the writes that compare-and-sets replaced recently.
+/// Remembers the writes that compare-and-sets and holders of locks replaced recently.
 pub(super) struct ReplacedWrites(Box<[Mutex<Writes>]>);
 
 impl Default for ReplacedWrites {
@@ -146,6 +179,9 @@ impl KvWork {
             }
             (answer, _) => answer,
         };
+        if pending.operation == Operation::Lock {
+            return self.step_of_lock(pending, answer);
+        }
         match (pending.halves, answer) {
             (_, Answer::Unprocessed(what)) => {
                 self.end_write(&pending, WriteOutcome::Refused);
@@ -160,7 +196,13 @@ impl KvWork {
                 self.end_write(&pending, WriteOutcome::Unknown);
                 Step::Done(Err(Failure::new(kind, what)))
             }
-            (Halves::Reading { tries }, answer) => self.after_read(pending, tries, answer),
+            (Halves::Reading { tries }, answer) => match self.after_read(&pending, tries, answer) {
+                Ok((halves, write)) => {
+                    pending.halves = halves;
+                    Step::GoesOn(pending, write)
+                }
+                Err(failure) => Step::Done(Err(failure)),
+            },
             (Halves::Writing { tries, .. }, Answer::Conflict)
                 if pending.operation == Operation::CompareAndSet =>
             {
@@ -176,18 +218,9 @@ impl KvWork {
                 Step::GoesOn(pending, again)
             }
             (Halves::Writing { replaced, hit, .. }, Answer::Done) => {
-                self.end_write(&pending, WriteOutcome::Acknowledged);
-                let compared = pending.operation == Operation::CompareAndSet && replaced != 0;
-                if compared && !self.keyed.replaced.note(pending.key, replaced) {
-                    let what = format!(
-                        "write {replaced} of the key was replaced twice: an update is lost"
-                    );
-                    let what = self.find(pending.key, true, &what);
-                    return Step::Done(Err(Failure::new(ErrorKind::WrongValue, what)));
-                }
-                Step::Done(Ok(Success::default().of_read(hit)))
+                Step::Done(self.after_write(&mut pending, replaced, hit))
             }
-            (Halves::Writing { .. }, _) => {
+            (Halves::Writing { .. } | Halves::Acquiring | Halves::Releasing, _) => {
                 self.end_write(&pending, WriteOutcome::Unknown);
                 let name = pending.operation.name();
                 let what = format!("unexpected answer to a `{name}`");
@@ -196,13 +229,13 @@ impl KvWork {
         }
     }
 
-    /// Continues with the write, unless the read was wrong.
-    fn after_read(
+    /// Judges the read, and returns the write that follows.
+    pub(super) fn after_read(
         &mut self,
-        mut pending: PendingOperation,
+        pending: &PendingOperation,
         tries: u32,
         answer: Answer<'_>,
-    ) -> Step {
+    ) -> Result<(Halves, RequestHalf), Failure> {
         let compares = pending.operation == Operation::CompareAndSet;
         let (version, value) = match answer {
             Answer::Versioned(value, version) if compares => (version, Some(value)),
@@ -210,27 +243,42 @@ impl KvWork {
             Answer::Missing => (0, None),
             _ => {
                 let what = format!("unexpected answer to a `{}`", pending.operation.name());
-                return Step::Done(Err(Failure::new(ErrorKind::Protocol, what)));
+                return Err(Failure::new(ErrorKind::Protocol, what));
             }
         };
         let hit = value.is_some();
-        let judged = match value {
-            None => self.judge_missing(&pending).map(|_| None),
-            Some(value) => self.stamp(&pending, value).and_then(|stamp| {
-                self.judge_stamp(&pending, stamp)?;
-                Ok(Some(stamp))
-            }),
-        };
-        let stamp = match judged {
-            Ok(stamp) => stamp,
-            Err(failure) => return Step::Done(Err(failure)),
+        let stamp = match value {
+            None => self.judge_missing(pending).map(|_| None)?,
+            Some(value) => {
+                let stamp = self.stamp(pending, value)?;
+                self.judge_stamp(pending, stamp)?;
+                Some(stamp)
+            }
         };
         // If a key has no history, its writes are numbered by operation, which gives no order.
-        let stamp = stamp.filter(|_| compares && self.keyed.ledger.history(pending.key).is_some());
+        let replaces = pending.operation != Operation::ReadModifyWrite;
+        let stamp = stamp.filter(|_| replaces && self.keyed.ledger.history(pending.key).is_some());
         let replaced = stamp.map_or(0, |stamp| u32::try_from(stamp.sequence).unwrap_or(0));
-        pending.halves = Halves::Writing { tries, replaced, hit };
         let write = RequestHalf::write(pending.operation, version, !hit);
-        Step::GoesOn(pending, write)
+        Ok((Halves::Writing { tries, replaced, hit }, write))
+    }
+
+    /// Notes an acknowledged write. Fails if it `replaced` a write that another one had replaced.
+    pub(super) fn after_write(
+        &mut self,
+        pending: &mut PendingOperation,
+        replaced: u32,
+        hit: bool,
+    ) -> Result<Success, Failure> {
+        self.end_write(pending, WriteOutcome::Acknowledged);
+        pending.sequence = 0; // it is ended, and a lock still has to be released
+        let compared = pending.operation != Operation::ReadModifyWrite && replaced != 0;
+        if compared && !self.keyed.replaced.note(pending.key, replaced) {
+            let what = format!("write {replaced} of the key was replaced twice: an update is lost");
+            let what = self.find(pending.key, true, &what);
+            return Err(Failure::new(ErrorKind::WrongValue, what));
+        }
+        Ok(Success::default().of_read(hit))
     }
 
     /// Writes the next request of an operation.
@@ -245,7 +293,7 @@ impl KvWork {
         if self.request(session, tag, &mut pending, half, out) {
             return Ok(pending);
         }
-        self.end_write(&pending, WriteOutcome::NotSent);
+        self.give_up(pending, WriteOutcome::NotSent);
         Err(closed())
     }
 
@@ -259,6 +307,9 @@ impl KvWork {
         out: &mut Vec<u8>,
     ) -> bool {
         self.note_begin(pending, half);
+        if half.releases() {
+            self.stop_holding(pending);
+        }
         let (space, key) = (&self.keyed.space, pending.key);
         self.key.clear();
         match half.operation {
@@ -269,6 +320,10 @@ impl KvWork {
         if half.sends_value() {
             self.keyed.values.write_value(key, pending.stamp(), &mut self.value);
         }
+        self.lease.clear();
+        if half.operation == Operation::KeepLease {
+            pending.sequence = self.keyed.leases.name(key, &mut self.lease);
+        }
         let request = Request {
             operation: half.operation,
             number: key,
@@ -277,6 +332,8 @@ impl KvWork {
             reads: self.reading.reads.of_request(),
             creates: half.creates,
             compare: half.compare,
+            lock: half.lock,
+            lease: &self.lease,
             limit: self.keyed.scan,
         };
         session.request(tag, &request, out)

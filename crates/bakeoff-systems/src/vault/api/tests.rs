@@ -9,7 +9,9 @@ use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{Compare, KeyedState, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{
+    Compare, KeyedState, LockStep, Reading, Request, Source, StalenessTracking,
+};
 
 use super::*;
 use crate::{Memory, kinds};
@@ -63,8 +65,9 @@ fn fails(operation: Operation, status: u16, body: &str, parts: &[&str]) {
 #[test]
 fn token_is_created_then_renewed_until_it_is_gone() {
     let api = api(true);
-    let request = crate::replay::request(Operation::KeepLease, b"k", b"");
-    let asked = || {
+    let asked = |lease| {
+        let request = crate::replay::request(Operation::KeepLease, b"k", b"");
+        let request = Request { lease, ..request };
         let (mut target, mut body) = (Vec::new(), Vec::new());
         api.write_target(&request, &mut target);
         assert!(api.write_body(&request, &mut body));
@@ -74,7 +77,7 @@ fn token_is_created_then_renewed_until_it_is_gone() {
         let mut seen = None;
         api.read(Operation::KeepLease, status, body.as_bytes(), &mut |answer| {
             seen = Some(match answer {
-                Answer::Done => "done".to_owned(),
+                Answer::Granted(name) => format!("granted {name}"),
                 Answer::LeaseExpired(lasts) => format!("gone, of {lasts:?}"),
                 Answer::Failed(_, what) => what,
                 _ => "another".to_owned(),
@@ -83,16 +86,14 @@ fn token_is_created_then_renewed_until_it_is_gone() {
         seen.unwrap()
     };
     let create = "POST /v1/auth/token/create {\"ttl\":\"10s\",\"policies\":[\"default\"]}";
-    assert_eq!(asked(), create);
+    assert_eq!(asked(""), create);
     let granted =
         |seconds| format!("{{\"auth\":{{\"client_token\":\"t1\",\"lease_duration\":{seconds}}}}}");
-    assert_eq!(answered(200, &granted(5)), "the system granted 5 s in place of 10 s");
-    assert_eq!(answered(200, &granted(10)), "done");
-    assert_eq!(asked(), "POST /v1/auth/token/renew {\"token\":\"t1\",\"increment\":\"10s\"}");
-    assert_eq!(answered(200, &granted(10)), "done");
+    assert_eq!(answered(200, &granted(5)), "a lease was granted for 5 s in place of 10 s");
+    assert_eq!(answered(200, &granted(10)), "granted t1");
+    assert_eq!(asked("t1"), "POST /v1/auth/token/renew {\"token\":\"t1\",\"increment\":\"10s\"}");
     assert!(answered(503, "").starts_with("503"), "no leader is no lost lease");
     assert_eq!(answered(403, "{\"errors\":[\"bad token\"]}"), "gone, of 10s");
-    assert_eq!(asked(), create);
 }
 
 #[test]
@@ -109,6 +110,8 @@ fn operations_map_to_their_requests() {
             reads,
             creates: false,
             compare: Compare::Read,
+            lock: LockStep::default(),
+            lease: "",
             limit: 0,
         };
         let api = api(versioned);

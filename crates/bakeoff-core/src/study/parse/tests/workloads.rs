@@ -84,7 +84,7 @@ error: system `three` cannot `list`
   |
 7 |     mix: {put: 1, list: 1}
   |                   ^^^^
-hint: kind `zookeeper` can `put`, `get` and `delete`
+hint: kind `zookeeper` can `put`, `get`, `delete` and `lock`
 ",
     );
 }
@@ -103,7 +103,7 @@ error: system `three` cannot `list`
   |
 7 |     mix: {list: 1}
   |           ^^^^
-hint: kind `zookeeper` can `put`, `get` and `delete`
+hint: kind `zookeeper` can `put`, `get`, `delete` and `lock`
 
 error: `count` must be a whole number, not `many`
  --> my.yaml:8:19
