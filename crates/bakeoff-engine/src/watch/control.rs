@@ -4,11 +4,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Longest wait until the watchers' thread has disturbed them.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Describes a disturbance of watchers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WatchDisturbance {
     /// Share of the connections, 0 to 1.
     pub share: f64,

@@ -160,7 +160,7 @@ impl<'a> Generators<'a> {
     /// Disturbs the watchers of the running load, and returns the evidence.
     ///
     /// # Errors
-    /// When the load has no watchers, or their generator is on another machine.
+    /// When the load has no watchers, or their machine is lost.
     pub fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
         let first = self.each.first().ok_or(GeneratorError::NoWatchers)?;
         first.disturb_watchers(how)

@@ -49,10 +49,7 @@ pub(crate) trait Generator: Sync {
     ) -> Result<ReadBack, GeneratorError>;
 
     /// Disturbs the watchers of the running load, and returns the evidence.
-    fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
-        let _ = how;
-        Err(GeneratorError::NoWatchers)
-    }
+    fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError>;
 
     /// Judges the history of its keys, and ends recording. Holds the history for [`Self::export_history`].
     fn judge_history(&self) -> Result<JudgedHistory, GeneratorError>;

@@ -158,6 +158,12 @@ impl LocalGenerator {
         driven
     }
 
+    /// Disturbs the watchers of the running load, and returns the evidence.
+    pub(super) fn disturb(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
+        let control = self.watching().clone();
+        control.and_then(|control| control.disturb(how)).ok_or(GeneratorError::NoWatchers)
+    }
+
     fn watching(&self) -> MutexGuard<'_, Option<WatchControl>> {
         self.watching.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -337,8 +343,7 @@ impl Generator for LocalGenerator {
     }
 
     fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
-        let control = self.watching().clone();
-        control.and_then(|control| control.disturb(how)).ok_or(GeneratorError::NoWatchers)
+        self.disturb(how)
     }
 
     fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {

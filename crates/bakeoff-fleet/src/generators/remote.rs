@@ -14,6 +14,7 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::LoadProgress;
+use bakeoff_engine::watch::WatchDisturbance;
 use bakeoff_systems::Access;
 use bakeoff_systems::carried_access::CarriedAccess;
 
@@ -179,6 +180,10 @@ impl Generator for RemoteGenerator<'_> {
         let control = Control { stop, live: &mut |_| {} };
         let RawAnswer { exchange, body, .. } = self.give(&order, None, control)?;
         Ok(exchange.read_answer(&body)?)
+    }
+
+    fn disturb_watchers(&self, how: WatchDisturbance) -> Result<String, GeneratorError> {
+        Ok(crate::machines::order::duty(self.agent, &Order::DisturbWatchers(how))?)
     }
 
     fn judge_history(&self) -> Result<JudgedHistory, GeneratorError> {

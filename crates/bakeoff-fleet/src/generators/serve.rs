@@ -91,6 +91,7 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
+            Order::DisturbWatchers(how) => to_json(&self.keys()?.disturb(how).map_err(refused)?),
             Order::JudgeHistory => to_json(&self.keys()?.judge_keys()),
             Order::ExportHistory { wanted } => export_history(&self.keys()?, wanted, line),
             Order::ReleaseFiles { folders } => {

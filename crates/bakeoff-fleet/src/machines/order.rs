@@ -14,6 +14,7 @@ use bakeoff_core::plan;
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
+use bakeoff_engine::watch::WatchDisturbance;
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use bakeoff_host::disk;
 use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
@@ -47,6 +48,8 @@ pub(crate) enum Order {
     Acknowledged,
     /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
     ReadBack { to: CarriedTarget, keys_max: u64, seed: u64 },
+    /// Disturbs the watchers of the running load. Answers with the evidence.
+    DisturbWatchers(WatchDisturbance),
     /// Judges the history of its keys, and ends recording.
     JudgeHistory,
     /// Sends the judged history as data if it is wanted, and frees its memory.

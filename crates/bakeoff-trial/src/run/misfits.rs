@@ -24,7 +24,7 @@ pub struct Misfit {
 
 /// Returns each reason why the machines of a places file cannot run a study.
 pub fn misfits(study: &Study, places: &Places) -> Vec<Misfit> {
-    [network_faults, disk_faults, watcher_faults, several_generators, homeless, pins]
+    [network_faults, disk_faults, several_generators, homeless, pins]
         .iter()
         .filter_map(|rule| rule(study, places))
         .collect()
@@ -58,15 +58,6 @@ fn disk_faults(study: &Study, places: &Places) -> Option<Misfit> {
         what: format!("cannot break the disks of system `{}`: pods may not mount file systems", system.name),
         hint: "list machines that `ssh` reaches, run the study without `--on`, or leave those faults out with `--faults`"
             .to_owned(),
-    })
-}
-
-/// Returns a fault of watchers, which bakeoff disturbs only on its own machine.
-fn watcher_faults(study: &Study, _: &Places) -> Option<Misfit> {
-    let fault = study.watcher_fault()?;
-    Some(Misfit {
-        what: format!("fault `{}` cannot disturb watchers on other machines", fault.name),
-        hint: "run the study without `--on`, or leave the fault out with `--faults`".to_owned(),
     })
 }
 

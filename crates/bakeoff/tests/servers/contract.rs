@@ -107,7 +107,7 @@ pub(super) fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
     to_its_end(bench(system, workloads, loads))
 }
 
-fn to_its_end(bench: Bench) -> Run {
+pub(super) fn to_its_end(bench: Bench) -> Run {
     let run = bench.run();
     crate::support::nothing_runs_in(run.bench.path());
     run

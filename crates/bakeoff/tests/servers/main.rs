@@ -15,6 +15,7 @@ mod exports;
 mod faults;
 mod ingress;
 mod kubernetes;
+mod locks;
 mod machine;
 mod machines;
 mod machines_commands;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         watches::tests(&skipped),
+        locks::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),
     ];
     let ended = skipped.conclude(&arguments, tests.into_iter().flatten().collect());

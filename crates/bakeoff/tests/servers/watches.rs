@@ -11,10 +11,12 @@ use super::contract;
 use crate::support::case::{Case, case, with};
 use crate::support::skip::SkippedTests;
 use crate::support::watched::{check, trial};
-use crate::support::{nothing_runs_in, text};
+use crate::support::{Bench, array, nothing_runs_in, text};
 
 const OLD: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("etcd", "3.4", 1) };
 const NEW: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
+
+const THREE: Case = Case { nodes: 3, ..NEW };
 
 const WORKLOAD: &str = "prefix: {mix: {put: 1}, keys: {count: 16}, values: {size: 256}, \
                         watchers: {count: 100, of: prefix, connections: 10, progress: 100ms}}";
@@ -36,5 +38,32 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             let verdict = check(&trial, "watches");
             assert_eq!(text(&verdict["verdict"]), "passed", "{verdict}");
         }),
+        with(
+            "watchers_are_disturbed_next_to_networks_that_are_cut",
+            THREE,
+            skipped,
+            are_disturbed_in_networks,
+        ),
     ]
+}
+
+/// Cut networks put the watchers into an agent's process, where the kernel allows that.
+fn are_disturbed_in_networks(case: &Case) {
+    let study = format!(
+        "title: Watchers and networks\nsystems:\n  {}\nworkloads:\n  all: {{mix: {{put: 1}}, keys: {{count: 8}}, \
+         watchers: {{count: 12, of: prefix, connections: 6}}}}\nloads:\n  steady: {{rate: 100/s, clients: 8, \
+         warmup: 500ms, stop: {{after: 6s}}}}\nfaults:\n  cut: {{isolate: follower-1, at: 1s, for: 2s}}\n  \
+         dropped: {{drop: watchers, share: 50%, at: 1s}}\n  silent: {{silence: watchers, share: 50%, at: 1s, for: \
+         1s}}\ntrials: 1\n",
+        case.in_study()
+    );
+    let run = contract::to_its_end(Bench::new(&study));
+    let trial = trial(&run.bench);
+    let verdict = check(&trial, "watches");
+    assert_eq!(text(&verdict["verdict"]), "passed", "{verdict}");
+    let injections = array(&trial["injections"]);
+    assert_eq!(injections.len(), 3, "{trial}");
+    let dropped = injections.iter().find(|one| one["fault"] == "dropped").unwrap();
+    let counts = &dropped["stage"]["measurement"]["watch"]["counts"];
+    assert!(counts["resumes"].as_u64() > Some(0), "{dropped}");
 }

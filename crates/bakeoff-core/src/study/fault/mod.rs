@@ -191,11 +191,6 @@ impl Study {
         self.faults.iter().filter(move |fault| fault.befalls(system))
     }
 
-    /// Returns the first fault that happens to watchers; `None` without such a fault.
-    pub fn watcher_fault(&self) -> Option<&Fault> {
-        self.faults.iter().find(|fault| fault.action.needs_watchers())
-    }
-
     /// Returns true if a fault delays packets.
     pub fn delays_packets(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault.action, FaultAction::Delay(_)))
