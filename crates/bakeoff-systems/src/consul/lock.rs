@@ -181,3 +181,58 @@ impl ClientLock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study::Operation;
+
+    use super::*;
+
+    fn asked(lock: &mut ClientLock, step: LockStep) -> String {
+        let request = crate::replay::request(Operation::Lock, b"bakeoff/k", b"v");
+        lock.target(&Request { lock: step, ..request })
+    }
+
+    fn acquires(lock: &mut ClientLock) -> String {
+        asked(lock, LockStep::Acquire)
+    }
+
+    #[track_caller]
+    fn goes_on(lock: &mut ClientLock, status: u16, body: &str) {
+        assert!(matches!(lock.read(status, body.as_bytes()), Answer::Again), "{body}");
+    }
+
+    #[test]
+    fn refused_client_waits_until_no_session_holds_the_key() {
+        let mut lock = ClientLock::new(60, true);
+        assert_eq!(acquires(&mut lock), "PUT /v1/session/create");
+        goes_on(&mut lock, 200, "{\"ID\":\"s1\"}");
+        assert_eq!(acquires(&mut lock), "PUT /v1/kv/bakeoff/locks/1?acquire=s1");
+        goes_on(&mut lock, 200, "false\n");
+        assert_eq!(acquires(&mut lock), "GET /v1/kv/bakeoff/locks/1?consistent");
+        goes_on(&mut lock, 200, "[{\"LockIndex\":4,\"ModifyIndex\":90,\"Session\":\"s2\"}]");
+        assert_eq!(acquires(&mut lock), "GET /v1/kv/bakeoff/locks/1?index=90&wait=15s");
+        goes_on(&mut lock, 200, "[{\"LockIndex\":4,\"ModifyIndex\":91}]");
+        assert_eq!(acquires(&mut lock), "PUT /v1/kv/bakeoff/locks/1?acquire=s1");
+        goes_on(&mut lock, 200, "true");
+        assert_eq!(acquires(&mut lock), "GET /v1/kv/bakeoff/locks/1?consistent");
+        let held = lock.read(200, b"[{\"LockIndex\":5,\"ModifyIndex\":92,\"Session\":\"s1\"}]");
+        assert!(matches!(held, Answer::Held { token: 5, .. }));
+        assert_eq!(asked(&mut lock, LockStep::Write), "PUT /v1/txn");
+        assert!(matches!(lock.read(409, b""), Answer::NotHeld { at_grant: false }));
+        assert_eq!(asked(&mut lock, LockStep::Release), "PUT /v1/kv/bakeoff/locks/1?release=s1");
+        assert!(matches!(lock.read(200, b"true"), Answer::Done));
+        assert_eq!(acquires(&mut lock), "PUT /v1/kv/bakeoff/locks/1?acquire=s1");
+    }
+
+    #[test]
+    fn client_whose_session_has_ended_creates_another() {
+        let mut lock = ClientLock::new(60, true);
+        acquires(&mut lock);
+        goes_on(&mut lock, 200, "{\"ID\":\"s1\"}");
+        acquires(&mut lock);
+        goes_on(&mut lock, 500, "invalid session \"s1\"");
+        assert_eq!(acquires(&mut lock), "PUT /v1/session/create");
+        assert!(matches!(lock.read(500, b"No cluster leader"), Answer::Failed(..)));
+    }
+}

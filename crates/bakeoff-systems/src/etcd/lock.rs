@@ -44,8 +44,8 @@ pub(super) struct ClientLock {
     lasts: Duration,
     /// Sending of the last renewal that succeeded.
     renewed: Instant,
-    /// Sending of the renewal in flight.
-    renewing: Instant,
+    /// Sending of the oldest request for the lease that is in flight.
+    renewing: Option<Instant>,
     /// Key of its last grant.
     pub(super) key: Vec<u8>,
     /// Revision of its last grant.
@@ -56,7 +56,7 @@ impl ClientLock {
     pub(super) fn new(rules: LockRules, lease_seconds: u64) -> Self {
         let (lasts, now) = (Duration::from_secs(lease_seconds), clock::now());
         let (lease, key, revision) = (None, Vec::new(), 0);
-        Self { rules, lease, lasts, renewed: now, renewing: now, key, revision }
+        Self { rules, lease, lasts, renewed: now, renewing: None, key, revision }
     }
 
     /// Returns the idle time after which the lease is to be renewed: as etcd's own clients do.
@@ -71,13 +71,18 @@ impl ClientLock {
 
     /// Notes that a lease is asked for, or a renewal.
     pub(super) fn asks_for_lease(&mut self) {
-        self.renewing = clock::now();
+        self.renewing.get_or_insert_with(clock::now);
+    }
+
+    /// Notes that a request for the lease has failed.
+    pub(super) fn has_no_answer(&mut self) {
+        self.renewing = None;
     }
 
     /// Notes a lease that was granted or renewed: its number, and its time to live. One without time is gone.
     pub(super) fn has_lease(&mut self, (lease, seconds): (u64, u64)) {
         self.lease = Some(lease).filter(|_| seconds > 0);
-        self.renewed = self.renewing;
+        self.renewed = self.renewing.take().unwrap_or(self.renewed);
     }
 
     /// Returns the answer to a call for the lock.

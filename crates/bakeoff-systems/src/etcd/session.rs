@@ -364,6 +364,9 @@ impl Session for EtcdSession {
         if let Some(place) = self.calls.iter().position(|&(_, of, _)| of == tag) {
             let (call, _, asked) = self.calls.swap_remove(place);
             self.client.cancel(call, out);
+            if asked == CallPurpose::LockLease {
+                self.lock.has_no_answer();
+            }
             if asked.is_of_lock() {
                 self.unlock_abandoned(out);
             }
@@ -421,18 +424,18 @@ impl KvSession for EtcdSession {
             let message = match answer {
                 _ if asked == CallPurpose::Ignored => return,
                 Ok(message) => message,
-                Err(_) if asked == CallPurpose::Renewal => return,
+                Err(_) if asked == CallPurpose::Renewal => return lock.has_no_answer(),
                 Err(_) if asked == CallPurpose::KeyAtGrant => {
                     return on(tag, Answer::NotHeld { at_grant: false });
-                }
-                Err(status) if asked == CallPurpose::Operation(Operation::Lock) => {
-                    return on(tag, lock.refused(status.to_string()));
                 }
                 Err(status) => {
                     if let (Some(watcher), CallPurpose::WatchedPut) = (watcher.as_mut(), asked) {
                         watcher.forget(tag);
                     }
                     let what = status.to_string();
+                    if asked == CallPurpose::LockLease {
+                        lock.has_no_answer();
+                    }
                     // Nodes check the token before they process a call.
                     let forgotten = user.as_deref_mut().filter(|_| what.contains(TOKEN_GONE));
                     let is_unprocessed = status.is_unprocessed || forgotten.is_some();
@@ -443,6 +446,9 @@ impl KvSession for EtcdSession {
                         tag,
                         match is_unprocessed {
                             true => Answer::Unprocessed(what),
+                            false if asked == CallPurpose::Operation(Operation::Lock) => {
+                                lock.refused(what)
+                            }
                             false => Answer::Failed(ErrorKind::Status, what),
                         },
                     );
@@ -486,7 +492,7 @@ impl KvSession for EtcdSession {
             }
             match (messages::read_lease(message), asked) {
                 (Ok(lease), CallPurpose::Renewal) => lock.has_lease(lease),
-                (Err(_), CallPurpose::Renewal) => {}
+                (Err(_), CallPurpose::Renewal) => lock.has_no_answer(),
                 (Err(error), _) => on(tag, broken(error)),
                 (Ok((1.., 0)), CallPurpose::Operation(_)) => {
                     on(tag, Answer::LeaseExpired(Duration::from_secs(seconds)));

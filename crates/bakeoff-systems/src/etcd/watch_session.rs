@@ -22,8 +22,9 @@ pub(super) struct EtcdWatchSession {
     watch: MethodId,
     /// Call of all watchers, once the first was created.
     call: Option<CallId>,
-    /// Watcher of each number of the call, from 1. etcd keeps a cancelled number, so none is used twice.
-    numbers: Vec<u32>,
+    /// Watcher of each number of the call, from 1; `None` once the server has cancelled it. etcd keeps a cancelled
+    /// number, so none is used twice.
+    numbers: Vec<Option<u32>>,
     message: Vec<u8>,
     /// Reason why the call ended.
     ended: Option<String>,
@@ -108,7 +109,7 @@ impl WatchSession for EtcdWatchSession {
             previous: request.previous,
             watch_id: self.numbers.len() as u64 + 1,
         };
-        self.numbers.push(request.watcher);
+        self.numbers.push(Some(request.watcher));
         self.message.clear();
         messages::write_watch_of(&creation, &mut self.message);
         self.send(out);
@@ -145,21 +146,34 @@ impl WatchSession for EtcdWatchSession {
 }
 
 /// Reads a response of the watchers' call.
+///
+/// Responses for a cancelled number are ignored, as etcd's own client does: the server may report a compaction twice
+/// ([#21174](https://github.com/etcd-io/etcd/pull/21174)), and a watcher would then be created twice.
 fn read(
     message: &[u8],
-    numbers: &[u32],
+    numbers: &mut [Option<u32>],
     on: &mut dyn FnMut(WatchNews<'_>),
 ) -> Result<(), ProtocolError> {
-    let watcher_of = |id: u64| {
-        let place = usize::try_from(id.saturating_sub(1)).unwrap_or(usize::MAX);
-        numbers.get(place).copied().unwrap_or(u32::MAX)
+    let place = |id: u64| usize::try_from(id.saturating_sub(1)).unwrap_or(usize::MAX);
+    // A number that was never given is nobody's.
+    let watcher_of = |numbers: &[Option<u32>], id: u64| {
+        numbers.get(place(id)).copied().unwrap_or(Some(u32::MAX))
     };
     let state = messages::read_watch(message, |id, event| {
-        let (watcher, place) = (watcher_of(id), Some(event.revision));
-        let value = event.is_put.then_some(event.value);
+        let Some(watcher) = watcher_of(numbers, id) else { return };
+        let (place, value) = (Some(event.revision), event.is_put.then_some(event.value));
         on(WatchNews::Event { watcher, place, key: event.key, value });
     })?;
-    let watcher = state.watch_id.map(watcher_of);
+    let watcher = match state.watch_id.map(|id| watcher_of(numbers, id)) {
+        Some(None) => return Ok(()),
+        Some(watcher) => watcher,
+        None => None,
+    };
+    if let (Some(id), Some(_)) = (state.watch_id, &state.cancelled)
+        && let Some(number) = numbers.get_mut(place(id))
+    {
+        *number = None;
+    }
     let named = || watcher.ok_or_else(|| ProtocolError::new("a watch response without a watcher"));
     if state.created && state.cancelled.is_none() {
         on(WatchNews::Created { watcher: named()?, place: Some(state.revision) });
@@ -173,4 +187,47 @@ fn read(
         on(WatchNews::Progress { watcher, place: state.revision });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_wire::protobuf::{put_bytes, put_uint};
+
+    use super::*;
+
+    /// Returns the response that a watcher's start is compacted.
+    fn compacted(id: u64, revision: u64) -> Vec<u8> {
+        let mut message = Vec::new();
+        [(2, id), (4, 1), (5, revision)]
+            .into_iter()
+            .for_each(|(field, value)| put_uint(&mut message, field, value));
+        message
+    }
+
+    /// Returns a response with the event of a put.
+    fn event(id: u64, revision: u64) -> Vec<u8> {
+        let (mut pair, mut event, mut message) = (Vec::new(), Vec::new(), Vec::new());
+        put_bytes(&mut pair, 1, b"k");
+        put_uint(&mut pair, 3, revision);
+        put_bytes(&mut event, 2, &pair);
+        put_uint(&mut message, 2, id);
+        put_bytes(&mut message, 11, &event);
+        message
+    }
+
+    #[test]
+    fn cancelled_number_is_silent_from_then_on() {
+        let mut numbers = vec![Some(7), Some(8)];
+        let mut heard = |message: &[u8]| {
+            let mut news = Vec::new();
+            read(message, &mut numbers, &mut |one| news.push(format!("{one:?}"))).unwrap();
+            news.join("; ")
+        };
+        assert!(heard(&event(1, 40)).contains("watcher: 7, place: Some(40)"));
+        assert_eq!(heard(&compacted(1, 50)), "Gone { watcher: 7, place: 50 }");
+        assert_eq!(heard(&compacted(1, 50)), "", "a second report");
+        assert_eq!(heard(&event(1, 51)), "", "a late event");
+        assert!(heard(&event(2, 51)).contains("watcher: 8, "), "another watcher");
+        assert!(heard(&event(3, 51)).contains("watcher: 4294967295"), "nobody's");
+    }
 }

@@ -394,6 +394,35 @@ mod tests {
     }
 
     #[test]
+    fn refused_lock_is_tried_again_after_a_delay() {
+        let mut session = RedisSession::new(&Replicas::default(), None, 60, true);
+        let asked = |session: &mut RedisSession| {
+            let request = replay::request(Operation::Lock, b"bakeoff/a", b"");
+            let mut out = Vec::new();
+            assert!(session.request(3, &request, &mut out));
+            String::from_utf8(out).unwrap()
+        };
+        let answered = |session: &mut RedisSession, bytes: &[u8]| {
+            let mut is_held = None;
+            let mut on = |_, answer: Answer<'_>| match answer {
+                Answer::Again => is_held = Some(false),
+                Answer::Held { token: 0, .. } => is_held = Some(true),
+                _ => {}
+            };
+            session.receive(bytes, &mut Vec::new(), &mut on).unwrap();
+            is_held
+        };
+        let tries = asked(&mut session);
+        assert!(tries.contains("SET\r\n") && tries.contains("NX\r\n"), "{tries}");
+        assert_eq!(answered(&mut session, b"$-1\r\n"), Some(false));
+        let waits = asked(&mut session);
+        assert!(waits.contains("BLPOP\r\n") && waits.contains("\r\n0.0"), "{waits}");
+        assert_eq!(answered(&mut session, b"*-1\r\n"), Some(false));
+        assert_eq!(asked(&mut session), tries);
+        assert_eq!(answered(&mut session, b"+OK\r\n"), Some(true));
+    }
+
+    #[test]
     fn session_without_credentials_is_open_at_once() {
         let mut session = RedisSession::new(&Replicas::default(), None, 60, true);
         let mut out = Vec::new();

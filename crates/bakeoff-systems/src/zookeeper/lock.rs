@@ -171,3 +171,53 @@ impl ClientLock {
 fn number(name: &str) -> u64 {
     name.rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Returns a lock whose client created this node.
+    fn created(path: &str) -> ClientLock {
+        let mut lock = ClientLock::default();
+        assert_eq!(lock.acquires(4), LockRequest::Create);
+        let reply = Ok(Reply::Created(path));
+        let answer = lock.answered(0, LockRequest::Create, reply, TIMEOUT);
+        assert!(matches!(answer, Some(Answer::Again)));
+        assert_eq!(lock.acquires(4), LockRequest::List);
+        lock
+    }
+
+    #[test]
+    fn lowest_number_holds_the_lock() {
+        let mut lock = created("/bakeoff/locks/4/n-0000000011");
+        let held = lock.place(["n-0000000012", "n-0000000011"].into_iter(), TIMEOUT);
+        assert!(matches!(held, Answer::Held { token: 12, .. }), "0 stands for no token");
+    }
+
+    #[test]
+    fn other_client_waits_for_the_node_before_its_own() {
+        let mut lock = created("/bakeoff/locks/4/n-0000000011");
+        let names = ["n-0000000007", "n-0000000012", "n-0000000011", "n-0000000009"];
+        assert!(matches!(lock.place(names.into_iter(), TIMEOUT), Answer::Again));
+        assert_eq!(lock.acquires(4), LockRequest::Watch);
+        let before = "/bakeoff/locks/4/n-0000000009";
+        let mut buffer = String::new();
+        let asked = lock.request(LockRequest::Watch, &mut buffer);
+        assert_eq!(asked, Request::Exists { path: before, watch: true });
+        let stat = Ok(Reply::Synced);
+        assert!(lock.answered(3, LockRequest::Watch, stat, TIMEOUT).is_none(), "it waits");
+        assert_eq!(lock.changed("/bakeoff/locks/4/n-0000000007"), None);
+        assert_eq!(lock.changed(before), Some(3));
+        assert_eq!(lock.acquires(4), LockRequest::List, "it looks again");
+        assert_eq!(lock.changed(before), None, "an event wakes it once");
+    }
+
+    #[test]
+    fn lock_without_the_clients_node_is_a_wrong_answer() {
+        let mut lock = created("/bakeoff/locks/4/n-0000000011");
+        let gone = lock.place(["n-0000000012"].into_iter(), TIMEOUT);
+        assert!(matches!(gone, Answer::Failed(ErrorKind::WrongValue, _)));
+    }
+}

@@ -280,7 +280,7 @@ fn read_json(tool: Tool, output: &str) -> Option<ToolFigures> {
         }
         Tool::Load | Tool::Precise => {
             let schedule_lag =
-                ["p50_us", "p99_us", "max_us"].map(|part| number(&format!("/slip/{part}")));
+                ["p50_us", "p99_us", "max_us"].map(|part| number(&format!("/schedule_lag/{part}")));
             let schedule_lag = match schedule_lag {
                 [Some(p50), Some(p99), Some(max)] => Some([p50, p99, max]),
                 _ => None,
@@ -408,7 +408,7 @@ mod tests {
             "errorDistribution":{"aborted due to deadline":2,"connection refused":1}}"#;
         assert_eq!(read_json(Tool::Oha, oha), reported(8, 1, 3.5));
         let ours = r#"{"requests":9,"requests_per_second":4.5,"errors":{"timeout":1,"refused":2},
-            "slip":{"p50_us":1.5,"p99_us":20,"max_us":300.25}}"#;
+            "schedule_lag":{"p50_us":1.5,"p99_us":20,"max_us":300.25}}"#;
         let schedule_lag = Some([1.5, 20.0, 300.25]);
         let our_figures =
             reported(9, 3, 4.5).map(|reported| ToolFigures { schedule_lag, ..reported });
