@@ -201,5 +201,6 @@ mod tests {
     #[test]
     fn sections_follow_from_the_runs_that_are_kept() {
         is_published::<kv::KvRuns>();
+        is_published::<http::HttpRuns>();
     }
 }
