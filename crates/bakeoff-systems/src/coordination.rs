@@ -14,6 +14,11 @@ pub(crate) fn lock_name(number: u64) -> String {
     format!("{KEY_PREFIX}{LOCKS}/{number}")
 }
 
+/// Returns a word that names one client or lease: 128 random bits.
+pub(crate) fn random_word() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
 /// Returns the answer of a system that granted or renewed a lease for `granted` seconds.
 pub(crate) fn granted(name: &str, asked: u64, granted: u64) -> Answer<'_> {
     match granted == asked {

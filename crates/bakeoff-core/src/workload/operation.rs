@@ -135,6 +135,21 @@ impl Operation {
         Self::KeepLease,
     ];
 
+    /// Returns a list and further operations. `N` is the length of both together.
+    pub const fn extended<const N: usize>(list: &[Self], further: &[Self]) -> [Self; N] {
+        assert!(list.len() + further.len() == N, "the length of both lists");
+        let mut all = [Self::Put; N];
+        let mut place = 0;
+        while place < N {
+            all[place] = match place < list.len() {
+                true => list[place],
+                false => further[place - list.len()],
+            };
+            place += 1;
+        }
+        all
+    }
+
     /// Returns true for operations on leases.
     pub fn is_of_leases(self) -> bool {
         matches!(self, Self::GrantLease | Self::KeepLease)

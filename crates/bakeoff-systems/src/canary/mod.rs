@@ -26,6 +26,7 @@ use bakeoff_engine::works::keyed::{Answer, LockStep, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
 
+use super::coordination::random_word;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin, never_offered};
 use super::exchange::Patience;
 use super::http_session::{HttpSession, Mapping, Question, ask, question};
@@ -53,14 +54,8 @@ const fn time(name: &'static str, meaning: &'static str) -> KindOption {
 /// Option for the length of a compaction.
 const COMPACT: &str = "compact";
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::Lock,
-];
+const OPERATIONS: &[Operation] =
+    &Operation::extended::<6>(Operation::KEY_VALUE, &[Operation::Lock]);
 
 const OFFERS: &[MaintenanceOffer] = &[MaintenanceOffer {
     operation: Maintenance::Compact,
@@ -334,7 +329,7 @@ struct Paths {
 
 impl Paths {
     fn new(lease_seconds: u64) -> Self {
-        let word = format!("{:032x}", rand::random::<u128>());
+        let word = random_word();
         Self { word, lease_seconds, lock: Cell::new((LockStep::Acquire, clock::now())) }
     }
 

@@ -55,17 +55,10 @@ const OPTIONS: &[KindOption] = &[KindOption {
 }];
 
 /// A lease is a session.
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::CompareAndSet,
-    Operation::GrantLease,
-    Operation::KeepLease,
-    Operation::Lock,
-];
+const OPERATIONS: &[Operation] = &Operation::extended::<9>(
+    Operation::CONDITIONAL,
+    &[Operation::GrantLease, Operation::KeepLease, Operation::Lock],
+);
 
 const OFFERS: &[MaintenanceOffer] =
     &[MaintenanceOffer::new(Maintenance::Snapshot, MaintenanceScope::System)];

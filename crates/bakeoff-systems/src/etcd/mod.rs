@@ -78,19 +78,16 @@ const OPTIONS: &[KindOption] = &[
 
 const SYNC: &str = "sync";
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::CompareAndSet,
-    Operation::Scan,
-    Operation::GrantLease,
-    Operation::KeepLease,
-    Operation::Watch,
-    Operation::Lock,
-];
+const OPERATIONS: &[Operation] = &Operation::extended::<11>(
+    Operation::CONDITIONAL,
+    &[
+        Operation::Scan,
+        Operation::GrantLease,
+        Operation::KeepLease,
+        Operation::Watch,
+        Operation::Lock,
+    ],
+);
 
 const PARAMETERS: &[KindOption] = &[
     KindOption {

@@ -155,7 +155,7 @@ fn read(
     on: &mut dyn FnMut(WatchNews<'_>),
 ) -> Result<(), ProtocolError> {
     let place = |id: u64| usize::try_from(id.saturating_sub(1)).unwrap_or(usize::MAX);
-    // A number that was never given is nobody's.
+    // A number that was never given belongs to no watcher.
     let watcher_of = |numbers: &[Option<u32>], id: u64| {
         numbers.get(place(id)).copied().unwrap_or(Some(u32::MAX))
     };

@@ -56,16 +56,10 @@ pub(crate) const SYSTEM: &dyn System = &Redis;
 #[derive(Debug)]
 pub(crate) struct Redis;
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::GrantLease,
-    Operation::KeepLease,
-    Operation::Lock,
-];
+const OPERATIONS: &[Operation] = &Operation::extended::<8>(
+    Operation::KEY_VALUE,
+    &[Operation::GrantLease, Operation::KeepLease, Operation::Lock],
+);
 
 /// Products with the same protocol and configuration.
 const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];

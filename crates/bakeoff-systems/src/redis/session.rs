@@ -8,7 +8,7 @@
 //!
 //! A lock is a key that one client sets (`SET … NX`) to a word of its own. A script deletes it if it still has that word,
 //! and another writes a value if it has. A refused client tries again after a random delay, as Redis' documentation
-//! advises. The delay is a `BLPOP` of a list that nobody fills, because sessions have no clock.
+//! advises. The delay is a `BLPOP` of a list that stays empty, because sessions have no clock.
 //!
 //! With credentials, a session signs in first (`AUTH`), and opens once that is answered.
 
@@ -27,7 +27,7 @@ use bakeoff_wire::resp::{self, Reply};
 
 use super::Replicas;
 use crate::Login;
-use crate::coordination::{LOCKS, lock_name};
+use crate::coordination::{LOCKS, lock_name, random_word};
 
 /// Timeout of a `WAIT` in milliseconds: longer than a typical operation timeout.
 const WAIT_MS: &[u8] = b"60000";
@@ -321,11 +321,6 @@ fn waited(have: i64, wanted: Option<&str>) -> Answer<'static> {
             Answer::Failed(ErrorKind::Status, what)
         }
     }
-}
-
-/// Returns 128 random bits as text.
-fn random_word() -> String {
-    format!("{:032x}", rand::random::<u128>())
 }
 
 fn failed(error: &[u8]) -> Answer<'static> {

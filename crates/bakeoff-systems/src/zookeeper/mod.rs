@@ -77,15 +77,8 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::CompareAndSet,
-    Operation::Lock,
-];
+const OPERATIONS: &[Operation] =
+    &Operation::extended::<7>(Operation::CONDITIONAL, &[Operation::Lock]);
 
 /// Persistent watches, and a read after each event. An event has no value, so the reader skips versions.
 const WATCHES: Watches = Watches {

@@ -1,4 +1,4 @@
-//! Tests that a real system which grants a lock to nobody is accused, and its repaired version is not.
+//! Tests that a system is accused if it grants a lock after the lease has ended, and its repaired version is not.
 //!
 //! etcd 3.4 grants a lock to a client whose lease ended while it waited
 //! ([etcd #11456](https://github.com/etcd-io/etcd/issues/11456)). From 3.5 on it answers that the session has expired.

@@ -7,19 +7,18 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::units::figure_text;
 
+use super::places::Places;
 use crate::work::Failure;
 
-const PLACES: usize = 256;
-
 /// Leases of all keys.
+#[derive(Default)]
 pub(super) struct LeaseTable {
-    leases: Box<[Mutex<HashMap<u64, Lease>>]>,
+    leases: Places<HashMap<u64, Lease>>,
     /// Number of renewals begun.
     turns: AtomicU64,
 }
@@ -34,19 +33,7 @@ struct Lease {
     renewed: Instant,
 }
 
-impl Default for LeaseTable {
-    fn default() -> Self {
-        let leases = (0..PLACES).map(|_| Mutex::default()).collect();
-        Self { leases, turns: AtomicU64::new(0) }
-    }
-}
-
 impl LeaseTable {
-    fn leases(&self, key: u64) -> MutexGuard<'_, HashMap<u64, Lease>> {
-        let place = &self.leases[(key % PLACES as u64) as usize];
-        place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns which of `count` leases is renewed next. Each has its turn.
     pub(super) fn next(&self, count: u64) -> u64 {
         self.turns.fetch_add(1, Ordering::Relaxed) % count.max(1)
@@ -54,7 +41,7 @@ impl LeaseTable {
 
     /// Appends the name of a key's lease. Returns its generation; 0 if the key has no lease.
     pub(super) fn name(&self, key: u64, out: &mut String) -> u32 {
-        match self.leases(key).get(&key) {
+        match self.leases.lock(key).get(&key) {
             Some(Lease { name: Some(name), generation, .. }) => {
                 out.push_str(name);
                 *generation
@@ -66,7 +53,7 @@ impl LeaseTable {
     /// Notes a lease that was asked for at `sent`, or renewed if it has the name of the key's lease.
     pub(super) fn granted(&self, key: u64, name: &str, sent: Option<Instant>) {
         let Some(sent) = sent else { return };
-        let mut leases = self.leases(key);
+        let mut leases = self.leases.lock(key);
         let lease = leases.entry(key).or_insert(Lease { name: None, generation: 0, renewed: sent });
         if lease.name.as_deref() != Some(name) {
             lease.name = Some(name.into());
@@ -78,7 +65,7 @@ impl LeaseTable {
 
     /// Notes that the key's lease of this generation was renewed.
     pub(super) fn renewed(&self, key: u64, generation: u32, sent: Option<Instant>) {
-        if let (Some(lease), Some(sent)) = (self.leases(key).get_mut(&key), sent)
+        if let (Some(lease), Some(sent)) = (self.leases.lock(key).get_mut(&key), sent)
             && lease.generation == generation
         {
             lease.renewed = lease.renewed.max(sent);
@@ -95,7 +82,7 @@ impl LeaseTable {
         lasts: Duration,
     ) -> Failure {
         let text = |time: Duration| figure_text(time.as_secs_f64());
-        let mut leases = self.leases(key);
+        let mut leases = self.leases.lock(key);
         let lease = leases.get_mut(&key).filter(|lease| lease.generation == generation);
         let Some(lease) = lease.and_then(|lease| lease.name.take().map(|_| lease)) else {
             let what = match generation {

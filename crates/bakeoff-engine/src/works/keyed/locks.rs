@@ -10,7 +10,6 @@
 //! Not here: requests for locks (each system's session), judging reads (`mod`).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
@@ -19,14 +18,14 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::units::latency_text;
 
+use super::places::Places;
 use super::two_step::{Halves, RequestHalf, Step};
 use super::{Answer, KvWork, LockStep, PendingOperation};
 use crate::work::{Failure, Success};
 
-const PLACES: usize = 256;
-
 /// Holders of all locks, by key number.
-pub(super) struct LockTable(Box<[Mutex<HashMap<u64, LockState>>]>);
+#[derive(Default)]
+pub(super) struct LockTable(Places<HashMap<u64, LockState>>);
 
 /// Holds what clients know of one lock.
 #[derive(Default)]
@@ -55,21 +54,10 @@ struct Grant {
     until: Instant,
 }
 
-impl Default for LockTable {
-    fn default() -> Self {
-        Self((0..PLACES).map(|_| Mutex::default()).collect())
-    }
-}
-
 impl LockTable {
-    fn locks(&self, key: u64) -> MutexGuard<'_, HashMap<u64, LockState>> {
-        let place = &self.0[(key % PLACES as u64) as usize];
-        place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes a grant. Fails if another client still holds the lock, or if the token is not above the last one.
     fn granted(&self, key: u64, new: Holder, token: u64) -> Result<(), String> {
-        let mut locks = self.locks(key);
+        let mut locks = self.0.lock(key);
         let lock = locks.entry(key).or_default();
         lock.newest = Some(new);
         let before = lock.holder.replace(new).filter(|holder| holder.grant.until > new.grant.at);
@@ -86,13 +74,13 @@ impl LockTable {
 
     /// Returns the client that was granted a lock after `holder`.
     fn successor(&self, key: u64, holder: &Holder) -> Option<Holder> {
-        let newest = self.locks(key).get(&key).and_then(|lock| lock.newest);
+        let newest = self.0.lock(key).get(&key).and_then(|lock| lock.newest);
         newest.filter(|newest| newest.ticket != holder.ticket && newest.grant.at > holder.grant.at)
     }
 
     /// Notes that an operation no longer holds the lock.
     fn ended(&self, key: u64, ticket: u64) {
-        if let Some(lock) = self.locks(key).get_mut(&key) {
+        if let Some(lock) = self.0.lock(key).get_mut(&key) {
             lock.holder.take_if(|holder| holder.ticket == ticket);
         }
     }

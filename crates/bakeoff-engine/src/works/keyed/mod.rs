@@ -12,6 +12,7 @@
 mod history;
 mod leases;
 mod locks;
+mod places;
 mod scan;
 mod shared;
 mod source;

@@ -10,21 +10,20 @@
 //! Not here: judging reads (`mod`), locks around a read and a write (`locks`), the requests (each system's session).
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use bakeoff_core::ledger::{Write, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::Stamp;
 
+use super::places::{PLACES, Places};
 use super::{Answer, Compare, KvSession, KvWork, LockStep, PendingOperation, Request};
 use crate::work::{Failure, Success, Tag, Work as _};
 
 /// Maximum tries of a `compare-and-set` before it fails.
 const TRIES_MAX: u32 = 100;
-/// Number of remembered replaced writes, over all keys, and of their lock shards.
+/// Number of remembered replaced writes, over all keys.
 const REPLACED_MAX: usize = 1 << 16;
-const PLACES: usize = 256;
 
 /// Tracks the progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,19 +138,13 @@ pub(super) fn closed() -> Failure {
 type Writes = VecDeque<(u64, u32)>;
 
 /// Remembers the writes that compare-and-sets and holders of locks replaced recently.
-pub(super) struct ReplacedWrites(Box<[Mutex<Writes>]>);
-
-impl Default for ReplacedWrites {
-    fn default() -> Self {
-        Self((0..PLACES).map(|_| Mutex::default()).collect())
-    }
-}
+#[derive(Default)]
+pub(super) struct ReplacedWrites(Places<Writes>);
 
 impl ReplacedWrites {
     /// Records that a write of a key was replaced. Returns false if it had been replaced before.
     fn note(&self, key: u64, sequence: u32) -> bool {
-        let place = &self.0[(key % PLACES as u64) as usize];
-        let mut replaced = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replaced = self.0.lock(key);
         if replaced.contains(&(key, sequence)) {
             return false;
         }
