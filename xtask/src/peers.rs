@@ -202,5 +202,6 @@ mod tests {
     fn sections_follow_from_the_runs_that_are_kept() {
         is_published::<kv::KvRuns>();
         is_published::<http::HttpRuns>();
+        is_published::<http::soak::SoakRun>();
     }
 }

@@ -1,4 +1,4 @@
-//! Checks the documents: links and anchors, length, the table of contents, and ten questions that readers bring.
+//! Checks the documents: links and anchors, length, the table of contents, and questions that readers bring.
 //!
 //! `cargo xtask book` makes a site of the same pages (`book`).
 //!
@@ -38,7 +38,7 @@ struct Question {
     answer: &'static str,
 }
 
-const QUESTIONS: [Question; 10] = [
+const QUESTIONS: [Question; 13] = [
     Question {
         question: "What do I need to install it, and how long does it compile?",
         link: "Install",
@@ -92,6 +92,24 @@ const QUESTIONS: [Question; 10] = [
         link: "How it measures",
         page: "docs/method/correctness.md",
         answer: "**The kill does not show**",
+    },
+    Question {
+        question: "My first run ended with \"not decided\". What now?",
+        link: "Troubleshooting",
+        page: "docs/troubleshooting.md",
+        answer: "not decided",
+    },
+    Question {
+        question: "How do I make a node fail, and which faults are there?",
+        link: "Faults",
+        page: "docs/faults.md",
+        answer: "kill",
+    },
+    Question {
+        question: "How long is a cluster out when its leader dies?",
+        link: "more",
+        page: "docs/evidence/outages.md",
+        answer: "leader-killed",
     },
     Question {
         question: "What does `schedule lag` mean?",

@@ -28,7 +28,8 @@ use crate::model::quantity::{Point, Quantity};
 /// Meaning of a dot in the picture.
 pub(crate) const DOT: &str = "an injection";
 
-/// Returns the picture of a load with faults: a panel for each fault, with a dot for each injection.
+/// Returns the picture of a load with faults: a panel for each fault, with a dot for each injection. All panels have the
+/// systems in one order, because only the first one shows their names.
 pub(super) fn picture(of: &Comparison) -> Picture {
     Picture {
         place: of.place(),
@@ -50,7 +51,10 @@ fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
     places.sort_by(|a, b| broken(a).cmp(&broken(b)).then_with(|| shorter(lost(a), lost(b))));
     let leader = places.first().copied().filter(|_| !of.pairs.is_empty());
     let leads = leader.map(|place| (place, lost(&place).drawn().max(LOST_MIN)));
-    let rows = places.iter().map(|&place| {
+    let rows = systems(comparison).map(|system| {
+        let Some(place) = of.systems.iter().position(|one| one.system == system.system) else {
+            return Row { value: "not injected".to_owned(), ..Row::without_figure(system) };
+        };
         let bar = leads.and_then(|(leader, median)| {
             let interval = against(of, place, leader)?.interval;
             Some((interval.0 * median, interval.1 * median))
@@ -66,6 +70,15 @@ fn panel(comparison: &Comparison, of: &FaultOutages) -> Panel {
         leader: leads.map(|(place, median)| (of.systems[place].system.clone(), median)),
         limit: None,
     }
+}
+
+/// Returns the systems that any fault happened to, in the order of the report.
+fn systems(of: &Comparison) -> impl Iterator<Item = &SystemOutages> {
+    let find = |system: &str| {
+        let mut all = of.outages.iter().flat_map(|fault| &fault.systems);
+        all.find(|one| one.system == system)
+    };
+    of.contenders.iter().filter_map(move |one| find(&one.system))
 }
 
 /// Returns the answer about a system relative to another one.
@@ -93,6 +106,23 @@ fn says(of: &FaultOutages, leader: usize, places: &[usize]) -> String {
     clauses.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
+impl Row {
+    /// Returns a row of a system without a figure.
+    fn without_figure(of: &SystemOutages) -> Self {
+        Self {
+            system: of.system.clone(),
+            sub: String::new(),
+            look: of.look,
+            dots: Vec::new(),
+            median: None,
+            value: String::new(),
+            bar: None,
+            published: Vec::new(),
+            broken_clients: None,
+        }
+    }
+}
+
 fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> Row {
     let dots = of.injections.iter().map(|one| {
         let (trial, repeat) = one.place;
@@ -105,9 +135,7 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
     });
     let contender = comparison.contenders.iter().find(|one| one.system == of.system);
     Row {
-        system: of.system.clone(),
         sub: contender.and_then(|one| one.is.version.clone()).unwrap_or_default(),
-        look: of.look,
         dots: dots.collect(),
         median: of.service_lost().map(BoundedFigure::drawn),
         value: of.service_lost().map_or_else(
@@ -117,6 +145,7 @@ fn row(comparison: &Comparison, of: &SystemOutages, bar: Option<(f64, f64)>) -> 
         bar,
         published: of.published.clone(),
         broken_clients: of_clients(of, true).map(BoundedFigure::drawn),
+        ..Row::without_figure(of)
     }
 }
 

@@ -163,6 +163,7 @@ impl Page {
         self.push(Tone::Faint, &shortened(&format!("{title}; {}", words::when(report)), line_max));
         self.line(Tone::Strong, &report.headline.verdict);
         // A log scrolls. A screen has 24 lines.
+        let is_log = self.style.width.is_none();
         let (lines_max, conclusions) = match self.style.width {
             Some(_) => (SCREEN_LINES, SCREEN_CONCLUSIONS),
             None => (LOG_LINES, usize::MAX),
@@ -215,10 +216,13 @@ impl Page {
         let side = document::side_questions(report);
         let side_room = side.len().min(room / 2);
         let each = (room - side_room) / figures.len().max(1);
-        for (picture, figures) in report.pictures.iter().zip(&figures) {
+        for (number, (picture, figures)) in report.pictures.iter().zip(&figures).enumerate() {
             let lines = bars(picture, figures, width);
-            self.first_lines(&lines, each, "system");
+            // No system of the deciding load is left out, and none at all in a log, which scrolls.
+            let room = if number == 0 || is_log { lines.len() } else { each };
+            self.first_lines(&lines, room, "system");
         }
+        let watches_room = if is_log { watches.len() } else { watches_room };
         if watches_room > 2 || watches_room == watches.len() {
             self.first_lines(&watches, watches_room, "system");
         }

@@ -371,6 +371,27 @@ fn clients_of_broken_nodes_and_operations_have_rows_of_their_own() {
     assert_eq!((&part["node"], &part["broken"]), (&"etcd-1".into(), &true.into()), "{part}");
 }
 
+/// Only the first panel of two shows the names of the rows.
+#[test]
+fn panels_have_the_systems_in_one_order() {
+    let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3]), ("zookeeper", &[2.2, 2.1, 2.3])]);
+    let again = Fault { name: "again".into(), ..record.header.study.faults[0].clone() };
+    record.header.study.faults.push(again);
+    for trial in &mut record.trials {
+        let length = if trial.trial.system == "etcd" { 2.2 } else { 1.2 };
+        trial.injections.push(Injection { fault: "again".into(), ..injection(1, length) });
+    }
+    let page = page_of(&record);
+    let panels = page.split("<figure").filter(|one| one.contains("econds of service lost"));
+    let names = |panel: &str| {
+        let names = panel.split("class=\"name\"").skip(1);
+        let name = |text: &str| text.split_once("<b>")?.1.split('<').next().map(str::to_owned);
+        names.filter_map(name).collect::<Vec<_>>()
+    };
+    let orders: Vec<Vec<String>> = panels.map(names).filter(|names| !names.is_empty()).collect();
+    assert_eq!(orders, [["etcd", "zookeeper"], ["etcd", "zookeeper"]]);
+}
+
 #[test]
 fn faults_of_a_sequence_have_rows_of_their_own() {
     let mut record = paused(&[("etcd", &[1.2, 1.1, 1.3])]);

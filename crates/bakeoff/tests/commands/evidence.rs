@@ -1,21 +1,28 @@
 //! Tests that figures in the documents are those of the records in `docs/evidence/records`.
 //!
 //! A section of a document between `<!-- record NAME PART: begin -->` and `<!-- record NAME PART: end -->` follows from
-//! the record: its answer, its first sentences or tables, its first screen, or the conditions of the run. `BLESS=1` rewrites these sections.
+//! the record: its answer, its first sentence or tables, its first screen, the conditions of the run, or the servers'
+//! memory, which fits into a line. `BLESS=1` rewrites these sections.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::chain;
+use bakeoff_core::units::ByteCount;
 use bakeoff_report::verify::{self, Outcome};
 use bakeoff_report::{self as report, Extent, Report, Style};
 use bakeoff_trial::run::folder::{self, ReadRun};
+use serde_json::Value;
 
 /// Folder of the records.
 const RECORDS: &str = "docs/evidence/records";
 /// Maximum size of all records together, in bytes.
 const SIZE_MAX: u64 = 20_000_000;
+/// Longest second sentence of a part `sentence`, in bytes.
+const SUPPORT_MAX: usize = 500;
+/// Part of a record that fits into a line.
+const MEMORY: &str = "memory";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -59,16 +66,36 @@ fn part(name: &str, part: &str, records: &str) -> String {
     let is_table = |block: &&str| block.starts_with("| ");
     let kept: Vec<String> = match part {
         "answer" => screen.iter().filter(|block| !is_heading(block)).map(trimmed).collect(),
-        "sentence" => {
-            screen.iter().filter(|block| !is_heading(block)).take(2).map(trimmed).collect()
-        }
+        // A long list of figures is in the report.
+        "sentence" => screen
+            .iter()
+            .filter(|block| !is_heading(block))
+            .take(2)
+            .enumerate()
+            .filter(|(number, block)| *number == 0 || block.len() <= SUPPORT_MAX)
+            .map(|(_, block)| trimmed(block))
+            .collect(),
         "screen" => vec![first_screen(&report)],
         "table" => screen.iter().filter(|block| is_table(block)).map(trimmed).collect(),
+        MEMORY => vec![memory(&report)],
         "conditions" => vec![conditions(name, &run, &page, records)],
         _ => panic!("`{part}` is no part of a record"),
     };
     assert!(!kept.is_empty(), "record `{name}` has no {part}");
     kept.join("\n\n")
+}
+
+/// Returns the most memory that servers of a system had in a trial.
+fn memory(report: &Report) -> String {
+    let json = report::json(report);
+    let all = |list: &Value| list.as_array().expect("a list").clone();
+    let systems = all(&json["comparisons"]).into_iter().flat_map(|one| all(&one["systems"]));
+    let memory = |of: Value| {
+        let most = of["figures"]["server_memory_max_sum_of_nodes_bytes"]["max"].as_f64()?;
+        Some((most as u64, of["system"].as_str()?.to_owned()))
+    };
+    let (bytes, system) = systems.filter_map(memory).max().expect("servers with memory");
+    format!("{} ({system})", ByteCount(bytes))
 }
 
 /// Returns what a terminal shows of a run.
@@ -122,7 +149,9 @@ fn renewed(page: &str, records: &str) -> (String, Vec<String>) {
         let [_, _, name, wanted] = words[..] else { panic!("`{mark}` is not `record NAME PART`") };
         let end = format!("{mark}: end -->");
         let (_, after) = section.split_once(&end).unwrap_or_else(|| panic!("no `{end}`"));
-        text += &format!("{before}{mark}: begin -->\n\n{}\n\n{end}", part(name, wanted, records));
+        let gap = if wanted == MEMORY { "" } else { "\n\n" };
+        let part = part(name, wanted, records);
+        text += &format!("{before}{mark}: begin -->{gap}{part}{gap}{end}");
         used.push(name.to_owned());
         rest = after;
     }
