@@ -10,27 +10,16 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_core::study::Operation;
 use bakeoff_engine::routes;
 use bakeoff_engine::work::Tag;
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 
 use super::exchange::PATIENCE;
 use super::{Access, System, running_system, testing};
 
 pub(crate) fn request<'a>(operation: Operation, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
-    Request {
-        operation,
-        number: 1,
-        key,
-        value,
-        reads: ReadConsistency::Default,
-        creates: false,
-        compare: Compare::Read,
-        lock: LockStep::Acquire,
-        lease: "",
-        limit: 0,
-    }
+    Request { number: 1, value, ..Request::new(operation, key) }
 }
 
 /// Sends all requests at once, and compares the answers to a folder's `transcript.bin`: whole, in pieces of 1 to 40
@@ -112,6 +101,10 @@ fn text(answer: Answer<'_>) -> String {
         Answer::Names(names) => debug("names", names.map(value).collect::<Vec<_>>()),
         Answer::Pairs(pairs) => {
             debug("pairs", pairs.map(|(key, _)| value(key)).collect::<Vec<_>>())
+        }
+        Answer::Group(values, version) => {
+            let values = values.map(|one| one.map(value)).collect::<Vec<_>>();
+            debug(&format!("group with version {version}:"), values)
         }
         Answer::Unprocessed(why) => format!("unprocessed: {why}"),
         Answer::Refused(_, why) => format!("refused: {why}"),

@@ -287,6 +287,44 @@ pub fn write_replace(key: &[u8], value: &[u8], revision: u64, out: &mut Vec<u8>)
     write_txn_put(Branch::Then, key, value, out);
 }
 
+/// Writes a `TxnRequest` that puts all pairs of keys and values, if the newest write of each key has this revision.
+pub fn write_replace_all<'a>(
+    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    revision: u64,
+    out: &mut Vec<u8>,
+) {
+    pairs.clone().for_each(|(key, _)| write_compare_revision(key, Relation::Equal, revision, out));
+    pairs.for_each(|(key, value)| write_txn_put(Branch::Then, key, value, out));
+}
+
+/// Writes a `TxnRequest` that reads the keys of all pairs.
+pub fn write_get_all<'a>(
+    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    serializable: bool,
+    out: &mut Vec<u8>,
+) {
+    for (key, _) in pairs {
+        let query = RangeQuery { key, serializable, ..RangeQuery::default() };
+        write_txn_range(Branch::Then, &query, out);
+    }
+}
+
+/// Reads the answer to [`write_get_all`]: value and newest revision of each key, `None` for a missing key.
+pub fn read_get_all<'a>(
+    message: &'a [u8],
+    mut on: impl FnMut(Option<(&'a [u8], u64)>),
+) -> Result<(), ProtocolError> {
+    let mut read = Ok(());
+    read_txn(message, |answer| match answer {
+        TxnAnswer::Range(range) => match read_versioned(range) {
+            Ok(pair) => on(pair),
+            Err(error) => read = Err(error),
+        },
+        TxnAnswer::Put | TxnAnswer::Other => {}
+    })?;
+    read
+}
+
 /// Writes a `TxnRequest` that puts a value if another key exists.
 pub fn write_put_if_exists(other: &[u8], key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     write_compare_revision(other, Relation::Greater, 0, out);

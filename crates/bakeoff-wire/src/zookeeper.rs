@@ -9,8 +9,8 @@
 //! Watches are persistent ones, which servers have since 3.6, or for one event. They end with the connection. An event
 //! names the changed node, not its content.
 //!
-//! Not here: access control beyond "anyone may do anything", transactions, the choice of a
-//! server, and the clock for pings (due a third of the timeout after the last request).
+//! Not here: access control beyond "anyone may do anything", transactions other than of creates, sets and reads, the
+//! choice of a server, and the clock for pings (due a third of the timeout after the last request).
 
 mod error;
 mod jute;
@@ -36,8 +36,12 @@ const SET_DATA: i32 = 5;
 const GET_CHILDREN: i32 = 8;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
+const MULTI: i32 = 14;
+const MULTI_READ: i32 = 22;
 const AUTH: i32 = 100;
 const ADD_WATCH: i32 = 106;
+/// Type of the last header of a transaction, and of a result that is an error (`OpCode.error`).
+const MULTI_END: i32 = -1;
 const CLOSE: i32 = -11;
 
 // Numbers that stand for no request, `ClientCnxn`.
@@ -133,8 +137,29 @@ pub enum Request<'a> {
         /// Watched nodes.
         mode: WatchMode,
     },
+    /// Creates or sets all of these nodes, or none; answered by [`Reply::Multi`].
+    WriteAll {
+        /// Nodes to write.
+        writes: &'a [NodeWrite<'a>],
+    },
+    /// Reads the contents of these nodes at one time; answered by [`Reply::Multi`].
+    ReadAll {
+        /// Paths of the nodes.
+        paths: &'a [&'a str],
+    },
     /// Ends the session; answered by [`Reply::Closed`]. No request is possible afterwards.
     Close,
+}
+
+/// Describes one write of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeWrite<'a> {
+    /// Path of the node.
+    pub path: &'a str,
+    /// New content.
+    pub data: &'a [u8],
+    /// Required version; `None` to create the node.
+    pub version: Option<i32>,
 }
 
 /// Selects the nodes of a watch (`AddWatchMode`).
@@ -251,12 +276,43 @@ pub enum Reply<'a> {
     },
     /// Names of the children, without the path, unordered.
     Children(Children<'a>),
+    /// Results of a transaction, in its order.
+    Multi(Results<'a>),
     /// The server has caught up.
     Synced,
     /// The watch exists, so all later changes have events.
     Watching,
     /// The session has ended.
     Closed,
+}
+
+/// Result of one operation of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeResult<'a> {
+    /// The node was written.
+    Written,
+    /// Content of the node.
+    Data {
+        /// Bytes of the content.
+        data: &'a [u8],
+        /// Metadata of the node.
+        stat: Stat,
+    },
+}
+
+/// Iterates over the results of a transaction. If it was refused, every result is an error; that of the operation that
+/// caused it has its own code, and others have 0 or [`ErrorCode::RUNTIME_INCONSISTENCY`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Results<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> Iterator for Results<'a> {
+    type Item = Result<NodeResult<'a>, ErrorCode>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rest.result().ok().flatten()
+    }
 }
 
 /// Holds one session on one connection.
@@ -399,6 +455,8 @@ impl Session {
             Request::GetChildren { .. } => GET_CHILDREN,
             Request::Sync { .. } => SYNC,
             Request::AddWatch { .. } => ADD_WATCH,
+            Request::WriteAll { .. } => MULTI,
+            Request::ReadAll { .. } => MULTI_READ,
             Request::Close => CLOSE,
         };
         self.in_flight.push_back(operation);
@@ -438,6 +496,30 @@ impl Session {
                 Request::AddWatch { path, mode } => {
                     put_buffer(out, path.as_bytes());
                     put_int(out, mode as i32);
+                }
+                Request::WriteAll { writes } => {
+                    for &NodeWrite { path, data, version } in writes {
+                        let operation = version.map_or(CREATE, |_| SET_DATA);
+                        put_multi_header(out, operation);
+                        put_buffer(out, path.as_bytes());
+                        put_buffer(out, data);
+                        match version {
+                            Some(version) => put_int(out, version),
+                            None => {
+                                out.extend_from_slice(OPEN_ACL);
+                                put_int(out, CreateMode::Persistent as i32);
+                            }
+                        }
+                    }
+                    put_multi_header(out, MULTI_END);
+                }
+                Request::ReadAll { paths } => {
+                    for path in paths {
+                        put_multi_header(out, GET_DATA);
+                        put_buffer(out, path.as_bytes());
+                        out.push(0); // no watch
+                    }
+                    put_multi_header(out, MULTI_END);
                 }
                 Request::Close => {}
             }
@@ -602,6 +684,13 @@ impl Session {
     }
 }
 
+/// Appends a `MultiHeader`: type, done, error.
+fn put_multi_header(out: &mut Vec<u8>, operation: i32) {
+    put_int(out, operation);
+    out.push((operation == MULTI_END).into());
+    put_int(out, -1);
+}
+
 /// Returns the number after `xid`. Negative numbers are reserved, so it wraps to 1.
 fn after(xid: Xid) -> Xid {
     Xid(xid.0.checked_add(1).unwrap_or(1))
@@ -624,6 +713,7 @@ impl<'a> Reader<'a> {
             EXISTS | SET_DATA => Reply::Stat(self.stat()?),
             GET_DATA => Reply::Data { data: self.buffer()?, stat: self.stat()? },
             GET_CHILDREN => Reply::Children(self.children()?),
+            MULTI | MULTI_READ => Reply::Multi(self.results()?),
             SYNC => {
                 self.string()?;
                 Reply::Synced
@@ -633,6 +723,29 @@ impl<'a> Reader<'a> {
                 error => return Err(format!("a watch was added with {}", ErrorCode(error)).into()),
             },
             _ => Reply::Closed,
+        })
+    }
+
+    /// Checks all results now, so that iterating cannot fail.
+    fn results(&mut self) -> Result<Results<'a>, ProtocolError> {
+        let results = Results { rest: self.clone() };
+        while self.result()?.is_some() {}
+        Ok(results)
+    }
+
+    /// Reads one result of a transaction: a `MultiHeader` (type, done, error), and the answer; `None` after the last.
+    #[allow(clippy::type_complexity, reason = "it is private, and has one reader")]
+    fn result(&mut self) -> Result<Option<Result<NodeResult<'a>, ErrorCode>>, ProtocolError> {
+        let (operation, is_end) = (self.int()?, self.bool()?);
+        self.int()?; // its error, which the answer repeats
+        Ok(match operation {
+            _ if is_end => None,
+            MULTI_END => Some(Err(ErrorCode(self.int()?))),
+            CREATE | SET_DATA | GET_DATA => Some(Ok(match self.reply(operation)? {
+                Reply::Data { data, stat } => NodeResult::Data { data, stat },
+                _ => NodeResult::Written,
+            })),
+            other => return Err(format!("a result of operation {other} in a transaction").into()),
         })
     }
 

@@ -5,6 +5,8 @@
 //!
 //! Not here: the systems of a study (`system`).
 
+use std::ops::RangeInclusive;
+
 use super::{Kill, MaintenanceOffer, Operation, ReadConsistency, System};
 use crate::watch::Watches;
 
@@ -207,6 +209,19 @@ pub const RENEWALS: KindOption = KindOption {
     form: OptionForm::Word(&["on", "off"]),
     meaning: "whether the client of a `lock` renews its lease; on by default",
 };
+
+/// Parameter of a workload with the number of keys of each transaction.
+pub const GROUP: KindOption = KindOption {
+    name: "group",
+    form: OptionForm::Number,
+    meaning: "number of keys that each `look` and `move` accesses, from 2 to 64; 4 by default",
+};
+
+/// Default of [`GROUP`].
+pub const GROUP_DEFAULT: u32 = 4;
+
+/// Numbers of keys of a transaction. Consul accepts 64 operations in one, etcd 128.
+pub const GROUP_SIZES: RangeInclusive<u32> = 2..=64;
 
 /// Selects the form of an option's value.
 #[derive(Debug, Clone, PartialEq)]

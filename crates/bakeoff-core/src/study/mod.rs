@@ -40,8 +40,8 @@ pub use fault::{
 pub use field::NAMES_MAX;
 pub use gate::{BUILDS, Build, GateBuilds, NoGate};
 pub use kind::{
-    CredentialForm, FENCED, GUARD, Kind, KindOption, LEASE_TTL, LEASES, OptionForm, PRODUCT,
-    ProcessText, RENEWALS, Role, Tier, UnknownPlaceholder,
+    CredentialForm, FENCED, GROUP, GROUP_DEFAULT, GROUP_SIZES, GUARD, Kind, KindOption, LEASE_TTL,
+    LEASES, OptionForm, PRODUCT, ProcessText, RENEWALS, Role, Tier, UnknownPlaceholder,
 };
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LEASES, System, Watchers};
+use super::{GROUP, GROUP_DEFAULT, LEASES, System, Watchers};
 use crate::statuses::Statuses;
 use crate::workload::{Keys, Operation, ValueSizes};
 
@@ -206,6 +206,13 @@ impl Workload {
     /// Returns the number of leases that exist before the load.
     pub fn leases(&self) -> u64 {
         self.with.get(LEASES).and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns the number of keys of each transaction; `None` if its operations are none.
+    pub fn group(&self) -> Option<u32> {
+        let is_of_groups = self.mix.keys().any(|operation| operation.is_of_groups());
+        let keys = || self.with.get(GROUP.name).and_then(|keys| keys.parse().ok());
+        is_of_groups.then(|| keys().unwrap_or(GROUP_DEFAULT))
     }
 
     /// Returns true if nothing of it remains in a system: leases expire by themselves.

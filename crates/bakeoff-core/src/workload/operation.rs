@@ -66,6 +66,11 @@ pub enum Operation {
     Watch,
     /// Acquires the lock of a key, reads and writes the key, and releases the lock.
     Lock,
+    /// Reads a group of keys in one transaction.
+    Look,
+    /// Reads a group of keys and writes all of them in one transaction, unless one was changed meanwhile; otherwise reads
+    /// again.
+    Move,
 }
 
 named!(Operation:
@@ -96,6 +101,8 @@ named!(Operation:
     KeepLease = "keep-lease",
     Watch = "watch",
     Lock = "lock",
+    Look = "look",
+    Move = "move",
 );
 
 impl Operation {
@@ -166,12 +173,18 @@ impl Operation {
                 | Self::CompareAndSet
                 | Self::Watch
                 | Self::Lock
+                | Self::Move
         )
     }
 
-    /// Returns true if it reads the value of a single key.
+    /// Returns true for transactions of a group of keys. All operations of their workload are transactions.
+    pub fn is_of_groups(self) -> bool {
+        matches!(self, Self::Look | Self::Move)
+    }
+
+    /// Returns true if it reads the value of a single key, or those of a single group.
     pub fn reads_one_key(self) -> bool {
-        self == Self::Get || self.reads_first()
+        matches!(self, Self::Get | Self::Look) || self.reads_first()
     }
 
     /// Returns true if it sends the workload's `request`.
@@ -186,12 +199,12 @@ impl Operation {
 
     /// Returns true if it reads what is stored under keys.
     pub fn reads(self) -> bool {
-        matches!(self, Self::Get | Self::List | Self::Scan) || self.reads_first()
+        matches!(self, Self::Get | Self::List | Self::Scan | Self::Look) || self.reads_first()
     }
 
     /// Returns true if it reads a key before it writes it, with one request each.
     pub fn reads_first(self) -> bool {
-        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet | Self::Lock)
+        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet | Self::Lock | Self::Move)
     }
 
     /// Returns true if it accesses what is stored under keys.

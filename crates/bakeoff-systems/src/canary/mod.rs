@@ -16,15 +16,16 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
-    self, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer, MaintenanceScope, Operation,
-    OptionForm, ReadConsistency,
+    self, GROUP, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer, MaintenanceScope,
+    Operation, OptionForm, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::{Answer, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, GroupKey, LockStep, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, own_program};
+use bakeoff_wire::canary::{self, Frame, FrameKind};
 
 use super::coordination::random_word;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin, never_offered};
@@ -54,8 +55,10 @@ const fn time(name: &'static str, meaning: &'static str) -> KindOption {
 /// Option for the length of a compaction.
 const COMPACT: &str = "compact";
 
-const OPERATIONS: &[Operation] =
-    &Operation::extended::<6>(Operation::KEY_VALUE, &[Operation::Lock]);
+const OPERATIONS: &[Operation] = &Operation::extended::<8>(
+    Operation::KEY_VALUE,
+    &[Operation::Lock, Operation::Look, Operation::Move],
+);
 
 const OFFERS: &[MaintenanceOffer] = &[MaintenanceOffer {
     operation: Maintenance::Compact,
@@ -148,6 +151,11 @@ const OPTIONS: &[KindOption] = &[
     ),
     share("grant-twice", "share of requests for a held lock that are granted"),
     share("same-token", "share of grants of a lock with the number of the grant before"),
+    share("half-transaction", "share of transactions of which half is applied"),
+    share(
+        "dirty-transaction",
+        "share of transactions refused as a conflict and applied nevertheless",
+    ),
     KindOption {
         name: "history",
         form: OptionForm::Size,
@@ -174,7 +182,7 @@ impl System for Canary {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
-                    parameters: &[LEASE_TTL],
+                    parameters: &[LEASE_TTL, GROUP],
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,
                     maintenance: OFFERS,
@@ -317,7 +325,8 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Maps operations onto `/kv/KEY` and `/list/PREFIX`, and locks onto `/lock/KEY` and `/unlock/KEY`.
+/// Maps operations onto `/kv/KEY` and `/list/PREFIX`, locks onto `/lock/KEY` and `/unlock/KEY`, and transactions onto
+/// `/look` and `/move`.
 #[derive(Debug)]
 struct Paths {
     /// Word that names the client of the connection.
@@ -347,6 +356,25 @@ impl Paths {
     }
 }
 
+/// Reads the values of a group: a frame for each key, with the tag of all as its place.
+fn read_group(mut body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    let (mut values, mut tag) = (Vec::new(), 0);
+    while !body.is_empty() {
+        match canary::read(body) {
+            Ok(Some((frame, length))) => {
+                tag = frame.place;
+                values.push((frame.kind == FrameKind::Put).then_some(frame.value));
+                body = body.get(length..).unwrap_or_default();
+            }
+            Ok(None) => {
+                return on(Answer::Failed(ErrorKind::Protocol, "a part of a frame".to_owned()));
+            }
+            Err(error) => return on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
+        }
+    }
+    on(Answer::Group(&mut values.into_iter(), tag));
+}
+
 /// Returns the place among all writes that an answer has as its body.
 fn place(body: &[u8]) -> Option<u64> {
     std::str::from_utf8(body).ok()?.parse().ok()
@@ -367,6 +395,13 @@ impl Mapping for Paths {
                     LockStep::Release => b"POST /unlock/",
                 }
             }
+            operation if operation.is_of_groups() => {
+                let start: &[u8] = match request.compare {
+                    Compare::Read => b"POST /look",
+                    Compare::Replace(_) => b"POST /move",
+                };
+                return out.extend_from_slice(start);
+            }
             operation => super::never_planned(operation),
         };
         out.extend_from_slice(start);
@@ -378,13 +413,26 @@ impl Mapping for Paths {
             out.extend_from_slice(format!("{} {}", self.word, self.lease_seconds).as_bytes());
             return true;
         }
+        let place = match request.compare {
+            Compare::Read => 0,
+            Compare::Replace(tag) => tag,
+        };
+        for GroupKey { name, value } in request.group {
+            Frame { kind: FrameKind::Put, watcher: 0, place, name, value }.write(out);
+        }
         out.extend_from_slice(request.value);
-        matches!(request.operation, Operation::Put | Operation::Lock)
+        matches!(
+            request.operation,
+            Operation::Put | Operation::Lock | Operation::Look | Operation::Move
+        )
     }
 
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Lock, _) => on(self.read_lock(status, body)),
+            (Operation::Move, 409) => on(Answer::Conflict),
+            (Operation::Move, 200) if body.is_empty() => on(Answer::Done),
+            (Operation::Look | Operation::Move, 200) => read_group(body, on),
             (Operation::Delete, 200) => on(place(body).map_or(Answer::Done, Answer::DoneAt)),
             (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
             (Operation::Put | Operation::Delete, 409) => {

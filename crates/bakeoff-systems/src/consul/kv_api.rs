@@ -1,8 +1,8 @@
-//! Maps operations onto Consul's HTTP API: `/v1/kv`, and `/v1/session` for leases and locks.
+//! Maps operations onto Consul's HTTP API: `/v1/kv`, `/v1/session` for leases and locks, `/v1/txn` for transactions.
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::TOKEN;
 use super::lock::ClientLock;
+use super::transaction;
 use crate::http_session::Mapping;
 use crate::{Access, ClientToken, http_status_text};
 
@@ -56,13 +57,15 @@ pub(super) struct KvApi {
     /// Time to live of sessions.
     lease_seconds: u64,
     lock: RefCell<ClientLock>,
+    /// Half of the `move` in flight.
+    compare: Cell<Compare>,
 }
 
 impl KvApi {
     /// Creates the mapping of one connection. Its leases live `lease_seconds`; `fences`: writes depend on the lock.
     pub(super) fn new(node: &Access, lease_seconds: u64, fences: bool) -> Self {
         let lock = RefCell::new(ClientLock::new(lease_seconds, fences));
-        Self { token: node.memory.get(), lease_seconds, lock }
+        Self { token: node.memory.get(), lease_seconds, lock, compare: Cell::default() }
     }
 
     /// Reads the answer to a request for a session, or to a renewal, which answers a list.
@@ -103,11 +106,13 @@ impl Mapping for KvApi {
             };
             return out.extend_from_slice(target.as_bytes());
         }
+        self.compare.set(request.compare);
         let (method, question) = match request.operation {
             Operation::Put => ("PUT", ""),
             Operation::Delete => ("DELETE", ""),
             Operation::Get => ("GET", "?raw"),
             Operation::List => ("GET", "?keys"),
+            Operation::Look | Operation::Move => ("PUT", "?"),
             Operation::CompareAndSet => match request.compare {
                 Compare::Read => ("GET", "?"),
                 Compare::Replace(_) => ("PUT", "?cas="),
@@ -116,15 +121,23 @@ impl Mapping for KvApi {
         };
         let consistency = match (request.operation, request.reads) {
             (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
-            (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
+            (Operation::CompareAndSet | Operation::Move, _) if request.compare != Compare::Read => {
+                ""
+            }
             (_, ReadConsistency::Stale) => "&stale",
             (_, ReadConsistency::Linearizable | ReadConsistency::Freshest) => "&consistent",
         };
         out.extend_from_slice(method.as_bytes());
-        out.extend_from_slice(b" /v1/kv/");
-        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
+        if request.operation.is_of_groups() {
+            out.extend_from_slice(b" /v1/txn");
+        } else {
+            out.extend_from_slice(b" /v1/kv/");
+            out.extend_from_slice(request.key); // bakeoff's keys need no escaping
+        }
         out.extend_from_slice(question.as_bytes());
-        if let Compare::Replace(index) = request.compare {
+        if let (Operation::CompareAndSet, Compare::Replace(index)) =
+            (request.operation, request.compare)
+        {
             out.extend_from_slice(index.to_string().as_bytes());
         }
         out.extend_from_slice(consistency.as_bytes());
@@ -144,6 +157,10 @@ impl Mapping for KvApi {
             );
             return true;
         }
+        if request.operation.is_of_groups() {
+            out.extend_from_slice(&transaction::body(request.group, request.compare));
+            return true;
+        }
         out.extend_from_slice(request.value);
         request.operation == Operation::Put || request.compare != Compare::Read
     }
@@ -156,6 +173,9 @@ impl Mapping for KvApi {
                 on(answer);
             }
             _ if operation.is_of_leases() => self.read_lease(status, body, on),
+            _ if operation.is_of_groups() => {
+                transaction::read(self.compare.get(), status, body, on);
+            }
             (Operation::Get, 200) => on(Answer::Value(body)),
             (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
                 on(Answer::Missing);

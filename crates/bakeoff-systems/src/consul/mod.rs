@@ -10,6 +10,7 @@ mod kv_api;
 mod lock;
 mod mesh;
 pub(crate) mod recipe;
+mod transaction;
 mod watch_session;
 
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{
-    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, Maintenance, MaintenanceOffer,
-    MaintenanceScope, Operation, OptionForm, ReadConsistency,
+    self, CredentialForm, GROUP, GUARD, Kill, Kind, KindOption, LEASE_TTL, Maintenance,
+    MaintenanceOffer, MaintenanceScope, Operation, OptionForm, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -55,9 +56,15 @@ const OPTIONS: &[KindOption] = &[KindOption {
 }];
 
 /// A lease is a session.
-const OPERATIONS: &[Operation] = &Operation::extended::<9>(
+const OPERATIONS: &[Operation] = &Operation::extended::<11>(
     Operation::CONDITIONAL,
-    &[Operation::GrantLease, Operation::KeepLease, Operation::Lock],
+    &[
+        Operation::GrantLease,
+        Operation::KeepLease,
+        Operation::Lock,
+        Operation::Look,
+        Operation::Move,
+    ],
 );
 
 const OFFERS: &[MaintenanceOffer] =
@@ -92,7 +99,7 @@ impl System for Consul {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
-                    parameters: &[LEASE_TTL, GUARD],
+                    parameters: &[LEASE_TTL, GROUP, GUARD],
                     watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,

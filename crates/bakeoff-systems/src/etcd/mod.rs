@@ -23,8 +23,8 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::secrets;
 use bakeoff_core::study::{
-    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, LEASES, Operation, OptionForm,
-    RENEWALS, ReadConsistency, Workload,
+    self, CredentialForm, GROUP, GUARD, Kill, Kind, KindOption, LEASE_TTL, LEASES, Operation,
+    OptionForm, RENEWALS, ReadConsistency, Workload,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -78,7 +78,7 @@ const OPTIONS: &[KindOption] = &[
 
 const SYNC: &str = "sync";
 
-const OPERATIONS: &[Operation] = &Operation::extended::<11>(
+const OPERATIONS: &[Operation] = &Operation::extended::<13>(
     Operation::CONDITIONAL,
     &[
         Operation::Scan,
@@ -86,6 +86,8 @@ const OPERATIONS: &[Operation] = &Operation::extended::<11>(
         Operation::KeepLease,
         Operation::Watch,
         Operation::Lock,
+        Operation::Look,
+        Operation::Move,
     ],
 );
 
@@ -96,6 +98,7 @@ const PARAMETERS: &[KindOption] = &[
         meaning: "number of keys that a `scan` reads; 100 by default",
     },
     LEASE_TTL,
+    GROUP,
     GUARD,
     RENEWALS,
     KindOption {

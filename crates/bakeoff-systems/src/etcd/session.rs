@@ -6,7 +6,7 @@ use std::time::Duration;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, GroupKey, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, CallReply, Client, MethodId};
 use bakeoff_wire::http2::Settings;
@@ -51,7 +51,7 @@ pub(crate) struct EtcdSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallPurpose {
     Operation(Operation),
-    /// Second half of a compare-and-set.
+    /// Second half of a compare-and-set or `move`.
     Replace,
     /// Put whose event the client's watcher should see.
     WatchedPut,
@@ -178,6 +178,15 @@ impl EtcdSession {
                     self.txn
                 }
             },
+            Operation::Look | Operation::Move => {
+                if let Compare::Replace(revision) = request.compare {
+                    asked = CallPurpose::Replace;
+                    messages::write_replace_all(pairs(request.group), revision, message);
+                } else {
+                    messages::write_get_all(pairs(request.group), serializable, message);
+                }
+                self.txn
+            }
             Operation::Scan => {
                 let (key, limit) = (request.key, request.limit);
                 messages::write_scan(key, limit, serializable, message);
@@ -549,6 +558,11 @@ fn follow(
     }
 }
 
+/// Returns names and values of a group.
+fn pairs(group: &[GroupKey]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    group.iter().map(|key| (&*key.name, &*key.value))
+}
+
 fn broken<'a>(error: ProtocolError) -> Answer<'a> {
     Answer::Failed(ErrorKind::Protocol, error.to_string())
 }
@@ -604,6 +618,21 @@ fn deliver(tag: Tag, asked: CallPurpose, message: &[u8], on: &mut dyn FnMut(Tag,
             let mut pairs = Vec::new();
             match messages::read_range(message, |key, value| pairs.push((key, value))) {
                 Ok(()) => on(tag, Answer::Pairs(&mut pairs.into_iter())),
+                Err(error) => on(tag, broken(error)),
+            }
+        }
+        Operation::Look | Operation::Move => {
+            let mut found = Vec::new();
+            match messages::read_get_all(message, |pair| found.push(pair)) {
+                Ok(()) if found.iter().all(Option::is_none) => {
+                    on(tag, at_revision(message, Answer::MissingAt));
+                }
+                Ok(()) => {
+                    let revision =
+                        found.iter().flatten().next().map_or(0, |(_, revision)| *revision);
+                    let values = found.iter().map(|pair| pair.map(|(value, _)| value));
+                    on(tag, Answer::Group(&mut { values }, revision));
+                }
                 Err(error) => on(tag, broken(error)),
             }
         }

@@ -1,9 +1,9 @@
 //! Tests watched puts of a session against a scripted server.
 
-use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_core::study::Operation;
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Session as _, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession as _, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, KvSession as _, Request};
 use bakeoff_wire::protobuf::{put_bytes, put_uint};
 
 use super::lock::LockRules;
@@ -45,18 +45,7 @@ impl Desk {
 
     fn watch(&mut self, tag: Tag, value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        let request = Request {
-            operation: Operation::Watch,
-            number: 1,
-            key: KEY,
-            value,
-            reads: ReadConsistency::Default,
-            creates: false,
-            compare: Compare::Read,
-            lock: LockStep::default(),
-            lease: "",
-            limit: 0,
-        };
+        let request = Request { number: 1, value, ..Request::new(Operation::Watch, KEY) };
         assert!(self.session.request(tag, &request, &mut out));
         out
     }

@@ -26,8 +26,8 @@ use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
-    self, CredentialForm, GUARD, Kill, Kind, KindOption, LEASE_TTL, Operation, OptionForm, PRODUCT,
-    ReadConsistency,
+    self, CredentialForm, GROUP, GUARD, Kill, Kind, KindOption, LEASE_TTL, Operation, OptionForm,
+    PRODUCT, ReadConsistency,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -56,9 +56,15 @@ pub(crate) const SYSTEM: &dyn System = &Redis;
 #[derive(Debug)]
 pub(crate) struct Redis;
 
-const OPERATIONS: &[Operation] = &Operation::extended::<8>(
+const OPERATIONS: &[Operation] = &Operation::extended::<10>(
     Operation::KEY_VALUE,
-    &[Operation::GrantLease, Operation::KeepLease, Operation::Lock],
+    &[
+        Operation::GrantLease,
+        Operation::KeepLease,
+        Operation::Lock,
+        Operation::Look,
+        Operation::Move,
+    ],
 );
 
 /// Products with the same protocol and configuration.
@@ -157,7 +163,7 @@ impl System for Redis {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
-                    parameters: &[LEASE_TTL, GUARD],
+                    parameters: &[LEASE_TTL, GROUP, GUARD],
                     reads: &[ReadConsistency::Default],
                     options: OPTIONS,
                     maintenance: maintenance::OFFERS,

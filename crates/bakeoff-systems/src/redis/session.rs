@@ -10,6 +10,9 @@
 //! and another writes a value if it has. A refused client tries again after a random delay, as Redis' documentation
 //! advises. The delay is a `BLPOP` of a list that stays empty, because sessions have no clock.
 //!
+//! A transaction watches its keys (`WATCH`) and reads them (`MGET`), then writes all (`MULTI`, `MSET`, `EXEC`). The `EXEC`
+//! does nothing if a watched key was changed.
+//!
 //! With credentials, a session signs in first (`AUTH`), and opens once that is answered.
 
 use std::collections::VecDeque;
@@ -21,9 +24,10 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, KvSession, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{self, Reply};
+use smallvec::SmallVec;
 
 use super::Replicas;
 use crate::Login;
@@ -33,6 +37,8 @@ use crate::coordination::{LOCKS, lock_name, random_word};
 const WAIT_MS: &[u8] = b"60000";
 /// Keys examined by each `SCAN`. The default of 10 would make a list many round trips.
 const SCAN_COUNT: &[u8] = b"1000";
+/// Most commands of a request.
+const COMMANDS_MAX: usize = 4;
 /// Delay of a client whose lock is taken, in milliseconds.
 const LOCK_DELAY_MS: std::ops::Range<u32> = 5..15;
 /// Begin of the error that scripts answer if the client does not hold the lock.
@@ -79,8 +85,14 @@ enum Step {
     /// A write followed by a `WAIT`. Its success is not yet an answer.
     WriteAndWait,
     Wait,
-    /// The `WAIT` after a failed write.
+    /// The `WAIT` after a failed write, or a command whose failure a later answer repeats.
     Ignored,
+    /// Read of a group of keys.
+    GetAll,
+    /// End of a transaction.
+    Exec,
+    /// End of a transaction, with a `WAIT` after it.
+    ExecAndWait,
     Get,
     List,
     GrantLease,
@@ -132,6 +144,25 @@ impl RedisSession {
             return self.send(tag, Step::Write, words, out);
         };
         self.send(tag, Step::WriteAndWait, words, out);
+        self.send(tag, Step::Wait, &[b"WAIT", replicas.as_bytes(), WAIT_MS], out);
+    }
+
+    /// Reads a group of keys, or writes it if none has changed since its read.
+    fn transact(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) {
+        let names = request.group.iter().map(|key| &*key.name);
+        if request.compare == Compare::Read {
+            if request.operation == Operation::Move {
+                self.send(tag, Step::Ignored, &words(b"WATCH", names.clone()), out);
+            }
+            return self.send(tag, Step::GetAll, &words(b"MGET", names), out);
+        }
+        self.send(tag, Step::Ignored, &[b"MULTI"], out);
+        let pairs = request.group.iter().flat_map(|key| [&*key.name, &*key.value]);
+        self.send(tag, Step::Ignored, &words(b"MSET", pairs), out);
+        let Some(replicas) = self.wait.clone() else {
+            return self.send(tag, Step::Exec, &[b"EXEC"], out);
+        };
+        self.send(tag, Step::ExecAndWait, &[b"EXEC"], out);
         self.send(tag, Step::Wait, &[b"WAIT", replicas.as_bytes(), WAIT_MS], out);
     }
 
@@ -192,7 +223,7 @@ impl Session for RedisSession {
 
 impl KvSession for RedisSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        if self.session.capacity() < 2 {
+        if self.session.capacity() < COMMANDS_MAX {
             return false;
         }
         match request.operation {
@@ -201,6 +232,7 @@ impl KvSession for RedisSession {
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
             operation if operation.is_of_leases() => self.keep_lease(tag, request.lease, out),
             Operation::Lock => self.work_on_lock(tag, request, out),
+            Operation::Look | Operation::Move => self.transact(tag, request, out),
             Operation::List => {
                 // bakeoff's keys hold no pattern characters.
                 let pattern = [request.key, b"*"].concat();
@@ -231,19 +263,31 @@ impl KvSession for RedisSession {
                     refused = Some(String::from_utf8_lossy(error).into_owned());
                 }
                 (Step::SignIn, _) => *login = None,
-                (Step::WriteAndWait, Reply::Error(error)) => {
-                    // The `WAIT` sent with a failed write has no meaning.
+                (
+                    Step::WriteAndWait | Step::ExecAndWait,
+                    reply @ (Reply::Error(_) | Reply::Nil),
+                ) => {
+                    // The `WAIT` sent with a write that did not happen has no meaning.
                     if let Some((_, wait)) = steps.front_mut() {
                         *wait = Step::Ignored;
                     }
-                    on(tag, failed(error));
+                    on(tag, not_written(reply));
                 }
-                (Step::WriteAndWait, _) => {}
+                (Step::WriteAndWait | Step::ExecAndWait, _) => {}
                 (step, Reply::Error(error)) => {
                     if step == Step::List {
                         lists.retain(|list| list.tag != tag);
                     }
                     on(tag, failed(error));
+                }
+                (Step::Exec, Reply::Array(_)) => on(tag, Answer::Done),
+                (Step::Exec, reply @ Reply::Nil) => on(tag, not_written(reply)),
+                (Step::GetAll, Reply::Array(values)) => {
+                    let mut values = values.map(|value| match value {
+                        Reply::Bulk(value) => Some(value),
+                        _ => None,
+                    });
+                    on(tag, Answer::Group(&mut values, 0));
                 }
                 (Step::Write, Reply::Status(_) | Reply::Integer(_))
                 | (Step::RenewLease, Reply::Integer(1)) => on(tag, Answer::Done),
@@ -295,6 +339,14 @@ pub(super) fn sign_in(login: &Login) -> [&[u8]; 3] {
     [b"AUTH", login.user.as_bytes(), login.password.as_bytes()]
 }
 
+/// Returns a command and its arguments.
+fn words<'a>(
+    command: &'a [u8],
+    arguments: impl Iterator<Item = &'a [u8]>,
+) -> SmallVec<[&'a [u8]; 16]> {
+    std::iter::once(command).chain(arguments).collect()
+}
+
 fn scan<'a>(cursor: &'a [u8], pattern: &'a [u8]) -> [&'a [u8]; 6] {
     [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]
 }
@@ -320,6 +372,14 @@ fn waited(have: i64, wanted: Option<&str>) -> Answer<'static> {
             let what = format!("{have} of {wanted} replicas have the write");
             Answer::Failed(ErrorKind::Status, what)
         }
+    }
+}
+
+/// Returns the answer of a write that did not happen.
+fn not_written(reply: Reply<'_>) -> Answer<'static> {
+    match reply {
+        Reply::Error(error) => failed(error),
+        _ => Answer::Conflict,
     }
 }
 

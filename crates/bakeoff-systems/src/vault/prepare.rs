@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::study::{self, KindOption, Operation, OptionForm, ReadConsistency, Workload};
+use bakeoff_core::study::{self, KindOption, Operation, OptionForm, Workload};
 use bakeoff_core::workload::Stamp;
-use bakeoff_engine::works::keyed::{Answer, Compare, KeyedState, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, KeyedState, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -413,19 +413,7 @@ fn answers(node: &Access, operation: Operation) -> Result<(), SystemError> {
     let key: &[u8] = if operation == Operation::List { b"bakeoff/none/" } else { b"bakeoff/none" };
     let value: &[u8] =
         if matches!(operation, Operation::Encrypt | Operation::Sign) { b"none" } else { b"" };
-    let reads = ReadConsistency::Default;
-    let request = Request {
-        operation,
-        number: 0,
-        key,
-        value,
-        reads,
-        creates: false,
-        compare: Compare::Read,
-        lock: LockStep::default(),
-        lease: "",
-        limit: 0,
-    };
+    let request = Request { value, ..Request::new(operation, key) };
     let mut seen = Ok(());
     try_mapping(node, &SecretApi::new(node), &request, &mut |answer| {
         if let Answer::Failed(_, what) = answer {

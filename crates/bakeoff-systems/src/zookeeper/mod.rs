@@ -14,7 +14,8 @@ mod watch_session;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{AckLocation, Freshness, Guarantees};
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
+    self, CredentialForm, GROUP, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+    Workload,
 };
 use bakeoff_core::watch::{Delivery, WatchGuarantee, Watches};
 use bakeoff_core::workload::KEY_PREFIX;
@@ -77,8 +78,10 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
-const OPERATIONS: &[Operation] =
-    &Operation::extended::<7>(Operation::CONDITIONAL, &[Operation::Lock]);
+const OPERATIONS: &[Operation] = &Operation::extended::<9>(
+    Operation::CONDITIONAL,
+    &[Operation::Lock, Operation::Look, Operation::Move],
+);
 
 /// Persistent watches, and a read after each event. An event has no value, so the reader skips versions.
 const WATCHES: Watches = Watches {
@@ -117,6 +120,7 @@ impl System for ZooKeeper {
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,
+                    parameters: &[GROUP],
                     watches: Some(WATCHES),
                     reads: ReadConsistency::REQUESTED,
                     options: OPTIONS,

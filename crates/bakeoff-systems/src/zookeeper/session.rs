@@ -11,6 +11,9 @@
 //! The header of a reply has the zxid of the write, or the last one that the server had applied when it read. Servers
 //! apply no write while they read (`CommitProcessor`), so a missing key was missing at that zxid.
 //!
+//! A transaction is a `multi` of creates or sets, and a `multiRead`. Since servers apply no write while they read, it sees
+//! no transaction in part.
+//!
 //! A node that is deleted and created again starts with version 0. So the version of a `compare-and-set` also holds
 //! bits of the zxid of its node's creation. They show afterwards if the node was another one.
 
@@ -20,9 +23,12 @@ use std::time::Duration;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, LockStep, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, GroupKey, KvSession, LockStep, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Stat};
+use bakeoff_wire::zookeeper::{
+    self, CreateMode, ErrorCode, Event, NodeResult, NodeWrite, Reply, Results, Stat,
+};
+use smallvec::SmallVec;
 
 use super::lock::{ClientLock, LockRequest};
 use crate::{Access, Login};
@@ -74,6 +80,10 @@ enum Step {
     /// The number is that of the node's [`creation`].
     Replace(Option<i32>, u32),
     Lock(LockRequest),
+    /// Read of a group of keys.
+    ReadAll,
+    /// Write of a group of keys.
+    WriteAll,
     /// The operation was abandoned, or failed in an earlier step.
     Ignored,
 }
@@ -121,13 +131,45 @@ impl ZooKeeperSession {
                 Ask::Create { path, data: value, mode: CreateMode::Persistent }
             }
             Step::Replace(version, _) => Ask::SetData { path, data: value, version },
-            Step::Sync | Step::Lock(_) | Step::Ignored => Ask::Sync { path },
+            Step::Sync | Step::Lock(_) | Step::ReadAll | Step::WriteAll | Step::Ignored => {
+                Ask::Sync { path }
+            }
         };
         let sent = self.session.request(request, out).is_ok();
         if sent {
             self.steps.push_back((tag, step));
         }
         sent
+    }
+
+    /// Reads a group of keys, or writes it if all have the version that was read.
+    fn transact(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        // bakeoff's keys are ASCII.
+        let path = |key: &GroupKey| format!("/{}", String::from_utf8_lossy(&key.name));
+        let paths: SmallVec<[String; 8]> = request.group.iter().map(path).collect();
+        let (step, sent) = match request.compare {
+            Compare::Read => {
+                if request.reads == ReadConsistency::Linearizable {
+                    self.send(tag, Step::Sync, &paths[0], b"", out);
+                }
+                let paths: SmallVec<[&str; 8]> = paths.iter().map(String::as_str).collect();
+                let asked = zookeeper::Request::ReadAll { paths: &paths };
+                (Step::ReadAll, self.session.request(asked, out))
+            }
+            Compare::Replace(_) => {
+                let (version, _) = node_version(request.compare);
+                let pairs = paths.iter().zip(request.group);
+                let writes: SmallVec<[NodeWrite<'_>; 8]> = pairs
+                    .map(|(path, key)| NodeWrite { path, data: &key.value, version })
+                    .collect();
+                let asked = zookeeper::Request::WriteAll { writes: &writes };
+                (Step::WriteAll, self.session.request(asked, out))
+            }
+        };
+        if sent.is_ok() {
+            self.steps.push_back((tag, step));
+        }
+        sent.is_ok()
     }
 
     /// Sends the next try of puts that found the key unexpectedly present or absent.
@@ -181,6 +223,7 @@ impl KvSession for ZooKeeperSession {
             (Operation::Lock, LockStep::Release) => {
                 return self.send_for_lock(tag, LockRequest::Release, out);
             }
+            (Operation::Look | Operation::Move, _) => return self.transact(tag, request, out),
             _ => {}
         }
         let mut path = std::mem::take(&mut self.path);
@@ -259,6 +302,7 @@ impl KvSession for ZooKeeperSession {
                 ReplyAction::Children(names) => {
                     on(tag, Answer::Names(&mut names.map(str::as_bytes)))
                 }
+                ReplyAction::Group(results) => on_group(tag, results, zxid, on),
             }
             if let Some(place) = puts.iter().position(|put| put.tag == tag) {
                 spare.push(puts.swap_remove(place));
@@ -276,6 +320,8 @@ enum ReplyAction<'a> {
     FailedEarly(Answer<'a>),
     Answer(Answer<'a>),
     Children(zookeeper::Children<'a>),
+    /// Results of reads of a group.
+    Group(Results<'a>),
 }
 
 fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> ReplyAction<'_> {
@@ -297,6 +343,14 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> ReplyAc
             Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
         ) => ReplyAction::Answer(Answer::Conflict),
         (_, Err(code)) => ReplyAction::Answer(failed(code)),
+        (Step::ReadAll, Ok(Reply::Multi(results))) => ReplyAction::Group(results),
+        (Step::WriteAll, Ok(Reply::Multi(results))) => {
+            ReplyAction::Answer(match refusal(results) {
+                None => Answer::DoneAt(zxid),
+                Some(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Answer::Conflict,
+                Some(code) => failed(code),
+            })
+        }
         (Step::Read(Operation::CompareAndSet), Ok(Reply::Data { data, stat })) => {
             ReplyAction::Answer(Answer::Versioned(data, version(&stat)))
         }
@@ -307,6 +361,39 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>, zxid: u64) -> ReplyAc
         }
         (Step::Delete | Step::Replace(..), Ok(_)) => ReplyAction::Answer(Answer::DoneAt(zxid)),
         (_, Ok(_)) => ReplyAction::Answer(Answer::Done),
+    }
+}
+
+/// Returns why a transaction was refused; `None` if it was not.
+fn refusal(results: Results<'_>) -> Option<ErrorCode> {
+    let mut codes = results.filter_map(Result::err).collect::<SmallVec<[ErrorCode; 8]>>();
+    let is_cause =
+        |code: &ErrorCode| !matches!(*code, ErrorCode(0) | ErrorCode::RUNTIME_INCONSISTENCY);
+    let cause = codes.iter().copied().find(is_cause);
+    cause.or_else(|| codes.pop())
+}
+
+/// Passes on the values of a group. `zxid`: last transaction that the server had applied.
+fn on_group(tag: Tag, results: Results<'_>, zxid: u64, on: &mut dyn FnMut(Tag, Answer<'_>)) {
+    let mut values = Vec::new();
+    let mut first = None;
+    for result in results {
+        values.push(match result {
+            Ok(NodeResult::Data { data, stat }) => {
+                first.get_or_insert(version(&stat));
+                Some(data)
+            }
+            Err(ErrorCode::NO_NODE) => None,
+            Ok(NodeResult::Written) => {
+                let what = "a write in answer to a read".to_owned();
+                return on(tag, Answer::Failed(ErrorKind::Protocol, what));
+            }
+            Err(code) => return on(tag, Answer::Failed(ErrorKind::Status, code.to_string())),
+        });
+    }
+    match first {
+        Some(version) => on(tag, Answer::Group(&mut values.into_iter(), version)),
+        None => on(tag, Answer::MissingAt(zxid)),
     }
 }
 

@@ -102,8 +102,8 @@ pub(super) struct RepeatedWrites<'a> {
 /// Returns the repeatable writes of a workload; `None` without puts. Keys that are written once are chosen evenly.
 fn again(workload: &Workload) -> Option<Workload> {
     let mut writes = workload.clone();
-    writes.mix.retain(|&operation, _| [Operation::Put, Operation::Delete].contains(&operation));
-    if !writes.mix.contains_key(&Operation::Put) {
+    writes.mix.retain(|&operation, _| is_put(operation) || operation == Operation::Delete);
+    if !writes.mix.keys().any(|&operation| is_put(operation)) {
         return None;
     }
     if writes.keys.order == KeyOrder::Unique {
@@ -112,10 +112,15 @@ fn again(workload: &Workload) -> Option<Workload> {
     Some(writes)
 }
 
+/// Returns true if it writes values, and can be repeated.
+fn is_put(operation: Operation) -> bool {
+    matches!(operation, Operation::Put | Operation::Move)
+}
+
 /// Returns the repeatable puts of a workload; `None` without puts.
 pub(crate) fn puts_again(workload: &Workload) -> Option<Workload> {
     let mut puts = again(workload)?;
-    puts.mix.retain(|&operation, _| operation == Operation::Put);
+    puts.mix.retain(|&operation, _| is_put(operation));
     Some(puts)
 }
 

@@ -95,6 +95,10 @@ pub(crate) struct Faults {
     pub(crate) grant_twice: f64,
     /// Share of grants of a lock with the number of the grant before.
     pub(crate) same_token: f64,
+    /// Share of transactions of which half is applied.
+    pub(crate) half_transaction: f64,
+    /// Share of transactions that are refused as a conflict and applied nevertheless.
+    pub(crate) dirty_transaction: f64,
     /// Time between two ends of all watchers' connections; zero for none. That is honest.
     pub(crate) drop_watchers: Duration,
 }
@@ -168,6 +172,10 @@ pub(super) struct Tally {
     pub(super) granted_twice: u64,
     /// Grants with the number of the grant before.
     pub(super) tokens_repeated: u64,
+    /// Transactions of which half was applied.
+    pub(super) transactions_halved: u64,
+    /// Refused transactions that were applied.
+    pub(super) transactions_dirty: u64,
     /// Times that all watchers' connections were ended, which is honest.
     pub(super) watchers_dropped: u64,
 }

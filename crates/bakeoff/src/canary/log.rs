@@ -26,8 +26,17 @@ const LENGTH_MAX: u32 = 1 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
-    Put { key: &'a [u8], value: &'a [u8] },
-    Delete { key: &'a [u8] },
+    Put {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Delete {
+        key: &'a [u8],
+    },
+    /// Puts of one transaction, as frames.
+    PutAll {
+        frames: &'a [u8],
+    },
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +88,7 @@ impl Log {
         let (kind, key, value) = match entry {
             Entry::Put { key, value } => (b'p', key, value),
             Entry::Delete { key } => (b'd', key, &[][..]),
+            Entry::PutAll { frames } => (b'm', &[][..], frames),
         };
         if self.pending.is_empty() {
             record(&mut self.pending, COMMIT, &self.next.to_le_bytes(), &[]);
@@ -183,6 +193,7 @@ fn replay(
             }
             b'p' => apply(Entry::Put { key, value }),
             b'd' => apply(Entry::Delete { key }),
+            b'm' => apply(Entry::PutAll { frames: value }),
             _ => return Err(damaged()),
         }
         found.records += 1;

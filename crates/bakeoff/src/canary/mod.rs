@@ -40,6 +40,7 @@ mod relay;
 mod server;
 mod service;
 mod store;
+mod transactions;
 mod truth;
 mod watch;
 

@@ -166,6 +166,8 @@ impl PartialOptions {
             "--stale-after-compaction" => set(&mut faults.stale_after_compaction, share(text)),
             "--grant-twice" => set(&mut faults.grant_twice, share(text)),
             "--same-token" => set(&mut faults.same_token, share(text)),
+            "--half-transaction" => set(&mut faults.half_transaction, share(text)),
+            "--dirty-transaction" => set(&mut faults.dirty_transaction, share(text)),
             "--drop-watchers" => set(&mut faults.drop_watchers, duration(text)),
             "--history" => set(&mut self.history, size(text).map(|bytes| bytes as usize)),
             "--answer" => match text.parse() {

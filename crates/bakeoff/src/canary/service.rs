@@ -14,6 +14,7 @@ use super::greed;
 use super::http::{self, Head, Status};
 use super::locks::Locks;
 use super::store::{KeptStates, LogPresence, Store};
+use super::transactions::{self, MoveResult};
 use super::truth::{self, DelaySource, RequestTimes, TruthStats};
 use super::watch::{EventFaults, RemainingEvents, WatchStream};
 use super::{Options, say};
@@ -248,6 +249,9 @@ impl Service {
         if let Some(answer) = self.lock(head, body, out) {
             return answer;
         }
+        if matches!(head.path, "/look" | "/move") {
+            return self.transact(head, body, out);
+        }
         let (kind, list, key) = match self.key_of(head, out) {
             Ok(found) => found,
             Err(answer) => return answer,
@@ -292,6 +296,41 @@ impl Service {
                 Answer::Delayed(LOCK_DELAY)
             }
         })
+    }
+
+    /// Answers a transaction.
+    fn transact(&mut self, head: &Head<'_>, body: &[u8], out: &mut Vec<u8>) -> Answer {
+        let (kind, is_move) = match (head.path, head.method) {
+            (_, method) if method != "POST" => {
+                return whole(out, Status::MethodNotAllowed, b"", head);
+            }
+            ("/move", _) => (Kind::Write, true),
+            _ => (Kind::Read, false),
+        };
+        let fate = self.dice.fate(kind);
+        if let Some(answer) = self.failed(head, b"", fate, out) {
+            return answer;
+        }
+        let Self { store, faults, dice, counters, .. } = self;
+        let mut values = Vec::new();
+        let result = match is_move {
+            true => {
+                counters.puts += 1;
+                let faults = (&*faults, dice, &mut counters.faults);
+                transactions::write_all(store, body, clock::now(), faults)
+            }
+            false => {
+                counters.gets += 1;
+                transactions::look(store, body, &mut values).map(|()| MoveResult::Done)
+            }
+        };
+        let status = match result {
+            Some(MoveResult::Done) => Status::Ok,
+            Some(MoveResult::Conflict) => Status::Conflict,
+            None => Status::BadRequest,
+        };
+        whole(out, status, &values, head);
+        self.delayed()
     }
 
     /// Answers a request for watches.

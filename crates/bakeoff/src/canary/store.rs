@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_wire::canary::Frame;
 
 use super::Durability;
 use super::history::History;
 use super::log::{Entry, Log, ReplayResult};
+use super::transactions;
 
 pub(super) struct Store {
     keys: Keys,
@@ -54,6 +56,10 @@ impl Store {
         let (log, found) = Log::open(dir, durability, |entry| match entry {
             Entry::Put { key, value } => keys.set(key, Some(value), began),
             Entry::Delete { key } => keys.set(key, None, began),
+            Entry::PutAll { frames } => {
+                let frames = transactions::frames(frames).unwrap_or_default();
+                frames.iter().for_each(|frame| keys.set(frame.name, Some(frame.value), began));
+            }
         })?;
         Ok((Self { keys, log }, found))
     }
@@ -65,6 +71,17 @@ impl Store {
         if logged == LogPresence::Yes {
             self.log.append(Entry::Put { key, value });
         }
+    }
+
+    /// Sets the values of several keys, like [`Store::put`]. A restart finds all of them or none.
+    pub(super) fn put_all(&mut self, frames: &[Frame<'_>], now: Instant) {
+        let mut record = Vec::new();
+        for frame in frames {
+            self.keys.remember(frame.name, now);
+            self.keys.set(frame.name, Some(frame.value), now);
+            frame.write(&mut record);
+        }
+        self.log.append(Entry::PutAll { frames: &record });
     }
 
     /// Deletes a key, like [`Store::put`].

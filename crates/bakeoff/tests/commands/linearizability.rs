@@ -135,6 +135,23 @@ fn each_violation_is_caught_next_to_honest_canaries() {
     reports_show(&run);
 }
 
+#[test]
+fn transactions_of_groups_are_judged_like_keys() {
+    let run = CheckedRun::run(
+        &[
+            ("aborted-read", "options: {sync: none, dirty-transaction: 2%}"),
+            ("honest", "options: {sync: none}"),
+        ],
+        "{mix: {move: 1, look: 2}, keys: {count: 5}}",
+        LOAD,
+        "",
+    );
+    let actions = run.violates("aborted-read", "dirty-read");
+    assert_eq!(actions, ["compare-and-set", "read"]);
+    let judged = run.is_linearizable("honest");
+    assert_eq!(judged["keys"], 5, "a group is judged as a key");
+}
+
 /// Asserts that each form of the report has the verdicts and the operations that show a violation.
 fn reports_show(run: &CheckedRun) {
     let report =

@@ -140,6 +140,15 @@ static LOCKED: Scene = Scene {
     nodes: 1,
 };
 
+/// Transactions of few groups of keys.
+static GROUPED: Scene = Scene {
+    name: "grouped",
+    options: "sync: none",
+    workload: "{mix: {move: 1, look: 2}, keys: {count: 3}}",
+    loads: "{load: {clients: 6, stop: {operations: 2000}}}",
+    nodes: 1,
+};
+
 const fn canary(
     fault: &'static str,
     name: &'static str,
@@ -163,8 +172,8 @@ pub(crate) struct SeparateTest {
 /// Faults outside of trials.
 pub(crate) static ELSEWHERE: &[SeparateTest] = &[
     SeparateTest {
-        fault: "stale read, lost update, read of a refused write, reordered writes, split brain, deleted value that is read again",
-        by: "canaries with `stale`, `lose`, `dirty`, `reorder` or `split-after`, under `audit: {linearizability: true}`",
+        fault: "stale read, lost update, read of a refused write or transaction, reordered writes, split brain, deleted value that is read again",
+        by: "canaries with `stale`, `lose`, `dirty`, `dirty-transaction`, `reorder` or `split-after`, under `audit: {linearizability: true}`",
         follows: "check `linearizability`: the fewest operations that show it; honest canaries pass",
         test: (
             "bakeoff/tests/commands/linearizability.rs",
@@ -466,6 +475,14 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "same-token: 5%",
         &[ExpectedFinding::Check("answers", "a grant had token ")],
+    ),
+    canary(
+        "a transaction is applied in part",
+        "halves-transactions",
+        &GROUPED,
+        "load",
+        "half-transaction: 5%",
+        &[ExpectedFinding::Check("answers", "a transaction is seen in part: key 0 of the group ")],
     ),
     Row {
         fault: "a load needs more unique keys than there are",

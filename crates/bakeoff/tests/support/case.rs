@@ -74,6 +74,8 @@ pub(crate) enum ExtraTest {
     Leases,
     /// Locks have one holder at a time, and no update is lost.
     Locks,
+    /// Transactions of several keys happen whole or not at all.
+    Transactions,
     /// Access checks, refusals, inserts and handshakes.
     SessionsAndInserts,
 }

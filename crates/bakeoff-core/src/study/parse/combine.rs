@@ -161,10 +161,12 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
         };
         sink.hint(&read.reads_at, what, hint);
     }
+    let group = read.workload.as_ref().and_then(Workload::group);
     if let Some(size) = read.value_size
-        && size > kind.value_size_max
+        && size.saturating_mul(group.unwrap_or(1).into()) > kind.value_size_max
     {
-        let what = format!("values of {size} bytes are too large for system `{system}`");
+        let in_one = group.map(|keys| format!(" in transactions of {keys}")).unwrap_or_default();
+        let what = format!("values of {size} bytes{in_one} are too large for system `{system}`");
         let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.value_size_max);
         sink.hint(&read.value_size_at, what, hint);
     }
@@ -393,6 +395,16 @@ fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system:
     }
 }
 
+/// Returns why a client of a workload has one operation in flight; `None` if it may have several.
+fn one_at_a_time(work: &ReadWorkload) -> Option<&'static str> {
+    let has = |operation| work.mix_at.contains_key(&operation);
+    match () {
+        () if has(Operation::Lock) => Some("a client holds one lock at a time"),
+        () if has(Operation::Move) => Some("a client has one transaction at a time"),
+        () => None,
+    }
+}
+
 /// Checks that the clients of each workload can have this many operations in flight.
 fn in_flight<'w>(
     sink: &mut DiagnosticSink<'_>,
@@ -403,10 +415,10 @@ fn in_flight<'w>(
 ) {
     let Some(kind) = system.kind else { return };
     if load.in_flight > 1
-        && let Some(work) = works.clone().find(|work| work.mix_at.contains_key(&Operation::Lock))
+        && let Some((work, why)) = works.clone().find_map(|work| Some((work, one_at_a_time(work)?)))
     {
         let what = format!(
-            "a client holds one lock at a time, and has {} operations of workload `{}` in flight",
+            "{why}, and has {} operations of workload `{}` in flight",
             load.in_flight, work.name
         );
         sink.hint(&read.in_flight_at, what, "leave `in-flight` out; add clients");

@@ -42,8 +42,9 @@ pub(super) fn watchers(
         sink.hint(fields.key_at("watchers"), what, "add `put` to its mix");
         return None;
     }
-    // A `watch` has its own watcher, and a `lock` writes keys that no value explains.
-    let other = [Operation::Watch, Operation::Lock].into_iter().find(|one| mix.contains_key(one));
+    // A `watch` has its own watcher, a `lock` writes keys that no value explains, and a `move` several at a time.
+    let other = [Operation::Watch, Operation::Lock, Operation::Move];
+    let other = other.into_iter().find(|one| mix.contains_key(one));
     if let Some(other) = other {
         let what = format!("{} has watchers and `{other}` in its mix", fields.what);
         sink.hint(fields.key_at("watchers"), what, format!("write `put` in place of `{other}`"));

@@ -10,7 +10,8 @@ use crate::study::fields::{self, WEIGHT};
 use crate::study::reading::{Fields, as_written, text, whole};
 use crate::study::tree::{ByteRange, DiagnosticSink, Entry, Value};
 use crate::study::{
-    HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, ValueSizes, Workload,
+    GROUP, GROUP_SIZES, HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency,
+    ValueSizes, Workload,
 };
 use crate::suggest::suggest;
 use crate::units::shown;
@@ -114,6 +115,7 @@ fn whole_workload(
     let keys = keys(sink, fields, mix.as_ref(), read);
     let value_sizes = value_sizes(sink, fields, known.scope, read);
     let with = with(sink, fields, read);
+    all_of_groups(sink, fields, mix.as_ref());
     let reads = reads(sink, fields, read);
     let fill = fill(sink, fields, mix.as_ref());
     if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys) {
@@ -270,9 +272,29 @@ fn with(
             sink.hint(&entry.node.at, what, "write `with: {scan: 100}`");
             return None;
         }
+        let group = || text.trim().parse().is_ok_and(|keys| GROUP_SIZES.contains(&keys));
+        if entry.key == GROUP.name && !group() {
+            let (least, most) = (GROUP_SIZES.start(), GROUP_SIZES.end());
+            let what =
+                format!("`group` must be from {least} to {most} keys, not `{}`", shown(&text));
+            sink.hint(&entry.node.at, what, "write `with: {group: 4}`");
+            return None;
+        }
         Some((entry.key.clone(), text.trim().to_owned()))
     });
     texts.collect()
+}
+
+/// Reports a mix of transactions and other operations on keys. They would see a group in part.
+fn all_of_groups(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, mix: Option<&Mix>) {
+    let Some(mix) = mix else { return };
+    let transaction = mix.keys().find(|operation| operation.is_of_groups());
+    let other = mix.keys().find(|operation| operation.is_stored() && !operation.is_of_groups());
+    if let (Some(transaction), Some(other)) = (transaction, other) {
+        let what = format!("{} has `{transaction}` and `{other}` in its mix", fields.what);
+        let hint = "a `look` or `move` is for groups of keys; put the other operations into a workload of their own";
+        sink.hint(fields.value_at("mix"), what, hint);
+    }
 }
 
 fn mix(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, read: &mut ReadWorkload) -> Option<Mix> {

@@ -197,12 +197,13 @@ impl HistoryRecorder {
                 RecordedAction::Missing(witness)
             }
             (Operation::Delete, _) => RecordedAction::Delete(witness),
-            (Operation::CompareAndSet, Halves::Writing { hit: false, .. }) => {
+            (Operation::CompareAndSet | Operation::Move, Halves::Writing { hit: false, .. }) => {
                 RecordedAction::Create(value, witness)
             }
-            (Operation::CompareAndSet, Halves::Writing { replaced: expected @ 1.., .. }) => {
-                RecordedAction::CompareAndSet { expected, value }
-            }
+            (
+                Operation::CompareAndSet | Operation::Move,
+                Halves::Writing { replaced: expected @ 1.., .. },
+            ) => RecordedAction::CompareAndSet { expected, value },
             _ => RecordedAction::Write(value),
         };
         self.record(pending, action, outcome);

@@ -9,6 +9,7 @@
 //!
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
+mod groups;
 mod history;
 mod leases;
 mod locks;
@@ -35,6 +36,7 @@ use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 use serde::{Deserialize, Serialize};
 
+pub use self::groups::GroupKey;
 pub use self::history::HistoryCollector;
 use self::history::HistoryRecorder;
 use self::locks::HeldLocks;
@@ -66,7 +68,7 @@ pub struct Request<'a> {
     pub reads: ReadConsistency,
     /// True if a `put` probably creates its key, for protocols that distinguish create from update.
     pub creates: bool,
-    /// Requested half of a `compare-and-set`.
+    /// Requested half of a `compare-and-set` or `move`.
     pub compare: Compare,
     /// Requested step of a `lock`.
     pub lock: LockStep,
@@ -74,15 +76,36 @@ pub struct Request<'a> {
     pub lease: &'a str,
     /// Maximum number of keys of a `scan`.
     pub limit: u32,
+    /// Keys of a `look` or `move`, of which `key` is the common begin; empty otherwise.
+    pub group: &'a [GroupKey],
 }
 
-/// Selects the half of a `compare-and-set`.
+impl<'a> Request<'a> {
+    /// Returns a request for an operation on a key, without a value. It reads with the system's default freshness.
+    pub fn new(operation: Operation, key: &'a [u8]) -> Self {
+        Self {
+            operation,
+            number: 0,
+            key,
+            value: b"",
+            reads: ReadConsistency::Default,
+            creates: false,
+            compare: Compare::default(),
+            lock: LockStep::default(),
+            lease: "",
+            limit: 0,
+            group: &[],
+        }
+    }
+}
+
+/// Selects the half of a `compare-and-set` or `move`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Compare {
-    /// Read the key's value and version.
+    /// Read the key's value and version, or those of the group.
     #[default]
     Read,
-    /// Write the new value if the key has this version; 0 stands for a missing key.
+    /// Write the new value if the key has this version; 0 stands for a missing key. Each key of a group must have it.
     Replace(u64),
 }
 
@@ -106,10 +129,13 @@ pub enum Answer<'a> {
     Value(&'a [u8]),
     /// Value read by a `compare-and-set`, and its version, never 0.
     Versioned(&'a [u8], u64),
-    /// [`Self::Done`] of a `delete` or `compare-and-set`, with its place in the system's own order of writes, such as
+    /// Values of a `look` or `move` in the order of the group, `None` for a missing key; and their version, 0 if all are
+    /// missing or if the connection remembers what was read.
+    Group(&'a mut dyn Iterator<Item = Option<&'a [u8]>>, u64),
+    /// [`Self::Done`] of a `delete`, `compare-and-set` or `move`, with its place in the system's own order of writes, such as
     /// etcd's revision.
     DoneAt(u64),
-    /// The write of a `compare-and-set` found another version and changed nothing.
+    /// The write of a `compare-and-set` or `move` found another version and changed nothing.
     Conflict,
     /// The write of a `compare-and-set` succeeded, but on a key that was deleted and created again since its read. The
     /// system's versions do not tell the two apart.
@@ -202,6 +228,8 @@ pub struct KvWork {
     numbers: ClientNumbers,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Keys of the current group.
+    group: Vec<GroupKey>,
     /// Operations whose next request must be written.
     goes_on: Vec<(Tag, PendingOperation, RequestHalf)>,
     /// Records operations for the linearizability check; `None` without that check.
@@ -270,6 +298,7 @@ impl KvWork {
             numbers,
             key,
             value,
+            group: Vec::new(),
             goes_on,
             history,
             lease,
@@ -318,18 +347,19 @@ impl Work for KvWork {
     type State = PendingOperation;
 
     fn outline(&self) -> Outline {
-        let operations = self.source.operations();
+        let operations = self.operations();
         let measures = self.keyed.ledger.staleness == StalenessTracking::Measured;
         Outline {
             operations: operations.iter().map(|one| one.name().to_owned()).collect(),
-            judges_age: measures && operations.contains(&Operation::Get),
+            judges_age: measures
+                && operations.iter().any(|one| matches!(one, Operation::Get | Operation::Look)),
             ..Outline::default()
         }
     }
 
     fn session(&mut self, client: u32, node: usize) -> Box<dyn KvSession> {
         // Some loads reconnect for each operation. Only those with watches should pay for numbering.
-        if self.source.operations().contains(&Operation::Watch) {
+        if self.operations().contains(&Operation::Watch) {
             self.numbers.add(client);
         }
         if let Some(history) = &mut self.history {
@@ -351,7 +381,7 @@ impl Work for KvWork {
         else {
             return Err(NotIssued::Exhausted);
         };
-        let operation = self.source.operations()[place];
+        let operation = self.operations()[place];
         if operation == Operation::List {
             key /= space.per_directory().max(1);
         }
@@ -458,9 +488,11 @@ impl Work for KvWork {
     fn after_idle_close(&self, session: &dyn KvSession, pending: &PendingOperation) -> IdleClose {
         match pending.operation {
             _ if !session.may_close_idle() => IdleClose::Broken,
-            Operation::Get | Operation::List | Operation::Scan | Operation::Decrypt => {
-                IdleClose::Reissued
-            }
+            Operation::Get
+            | Operation::List
+            | Operation::Scan
+            | Operation::Look
+            | Operation::Decrypt => IdleClose::Reissued,
             _ => IdleClose::Failed,
         }
     }
@@ -505,6 +537,15 @@ impl ClientNumbers {
 }
 
 impl KvWork {
+    /// Returns the operations that it makes. Groups are filled and audited by transactions.
+    fn operations(&self) -> &[Operation] {
+        match (&self.source, self.keyed.group) {
+            (Source::Fill, Some(_)) => &[Operation::Move],
+            (Source::Audit(..), Some(_)) => &[Operation::Look],
+            (source, _) => source.operations(),
+        }
+    }
+
     fn judge(
         &mut self,
         pending: &PendingOperation,
@@ -533,6 +574,9 @@ impl KvWork {
             (Operation::Get, Answer::Value(value)) => {
                 self.judge_value(pending, value).map(|of| of.of_read(true))
             }
+            (Operation::Look, Answer::Group(values, _)) => {
+                self.judge_group(pending, values).map(|(of, hit)| of.of_read(hit))
+            }
             (Operation::Decrypt, Answer::Value(value)) => {
                 self.stamp(pending, value).map(|_| Success::default())
             }
@@ -541,7 +585,11 @@ impl KvWork {
                 self.judge_pairs(pending.key, &mut std::iter::empty())
             }
             (
-                Operation::Get | Operation::List | Operation::Decrypt | Operation::Scan,
+                Operation::Get
+                | Operation::List
+                | Operation::Decrypt
+                | Operation::Scan
+                | Operation::Look,
                 Answer::Done,
             ) => {
                 let name = pending.operation.name();
@@ -605,7 +653,17 @@ impl KvWork {
 
     /// Returns the stamp of a value of the operation's key.
     fn stamp(&self, pending: &PendingOperation, value: &[u8]) -> Result<Stamp, Failure> {
-        self.keyed.values.verify(pending.key, value).map_err(|corruption| {
+        self.verify(pending, pending.key, value)
+    }
+
+    /// Returns the stamp of a value of the key with this number.
+    fn verify(
+        &self,
+        pending: &PendingOperation,
+        number: u64,
+        value: &[u8],
+    ) -> Result<Stamp, Failure> {
+        self.keyed.values.verify(number, value).map_err(|corruption| {
             let what = self.find(pending.key, false, &corruption.to_string());
             Failure::new(ErrorKind::WrongValue, what)
         })
@@ -620,6 +678,18 @@ impl KvWork {
             history.read(pending, Some(stamp.sequence));
         }
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
+    }
+
+    /// Judges what a `look` has read. Returns true too if its keys exist.
+    fn judge_group(
+        &mut self,
+        pending: &PendingOperation,
+        values: &mut dyn Iterator<Item = Option<&[u8]>>,
+    ) -> Result<(Success, bool), Failure> {
+        match self.stamp_of_group(pending, values)? {
+            Some(stamp) => Ok((self.judge_stamp(pending, stamp)?, true)),
+            None => Ok((self.judge_missing(pending)?, false)),
+        }
     }
 
     fn judge_missing(&mut self, pending: &PendingOperation) -> Result<Success, Failure> {

@@ -144,6 +144,8 @@ pub struct KeyedState {
     pub values: Values,
     /// Expected values of each key.
     pub ledger: Ledger,
+    /// Number of keys of each group, if operations access groups.
+    pub group: Option<u32>,
     /// Number of keys of a `scan`.
     pub scan: u32,
     /// Time to live of leases that clients grant, in seconds.
@@ -176,6 +178,7 @@ impl KeyedState {
             space: KeySpace::new(&workload.keys),
             values: Values::new(sizes, seed),
             ledger: Ledger::new(workload.keys.count, seed, staleness),
+            group: workload.group(),
             scan: number("scan").and_then(|scan| scan.try_into().ok()).unwrap_or(SCAN),
             lease_seconds: number(LEASE_TTL.name).unwrap_or(LEASE_SECONDS),
             fences: workload.with.get(GUARD.name).is_none_or(|guard| guard == FENCED),

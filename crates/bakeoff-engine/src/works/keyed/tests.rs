@@ -1,4 +1,4 @@
-//! Tests operations of two requests, and scans, on a store in memory that can forget versions.
+//! Tests operations of two requests, scans and transactions, on a store in memory that can forget versions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,35 @@ struct Store {
     keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
     version: u64,
     forgets_versions: bool,
+    halves_transactions: bool,
+}
+
+impl Store {
+    fn transact(
+        &mut self,
+        tag: Tag,
+        compare: Compare,
+        group: &[GroupKey],
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) {
+        let version = self.keys.get(&group[0].name).map_or(0, |one| one.1);
+        match compare {
+            Compare::Read => {
+                let value = |key: &GroupKey| self.keys.get(&key.name).map(|one| one.0.clone());
+                let values: Vec<_> = group.iter().map(value).collect();
+                on(tag, Answer::Group(&mut values.iter().map(Option::as_deref), version));
+            }
+            Compare::Replace(wanted) if wanted != version => on(tag, Answer::Conflict),
+            Compare::Replace(_) => {
+                self.version += 1;
+                let written = if self.halves_transactions { group.len() / 2 } else { group.len() };
+                for GroupKey { name, value } in &group[..written] {
+                    self.keys.insert(name.clone(), (value.clone(), self.version));
+                }
+                on(tag, Answer::Done);
+            }
+        }
+    }
 }
 
 /// Remembers a request and the tag of its answer.
@@ -25,6 +54,7 @@ struct SentRequest {
     value: Vec<u8>,
     compare: Compare,
     limit: usize,
+    group: Vec<GroupKey>,
 }
 
 /// Answers all requests once any bytes arrive.
@@ -46,7 +76,8 @@ impl KvSession for MemorySession {
         let Request { operation, compare, limit, reads, .. } = *request;
         assert_eq!(reads, ReadConsistency::Linearizable, "no session knows `freshest`");
         let (key, value) = (request.key.to_vec(), request.value.to_vec());
-        self.asked.push(SentRequest { tag, operation, key, value, compare, limit: limit as usize });
+        let (limit, group) = (limit as usize, request.group.to_vec());
+        self.asked.push(SentRequest { tag, operation, key, value, compare, limit, group });
         true
     }
 
@@ -57,7 +88,13 @@ impl KvSession for MemorySession {
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let mut store = self.store.lock().unwrap();
-        for SentRequest { tag, operation, key, value, compare, limit } in self.asked.drain(..) {
+        for SentRequest { tag, operation, key, value, compare, limit, group } in
+            self.asked.drain(..)
+        {
+            if operation.is_of_groups() {
+                store.transact(tag, compare, &group, on);
+                continue;
+            }
             let found = store.keys.get(&key).cloned();
             match (operation, compare, found) {
                 (Operation::Scan, ..) => {
@@ -249,6 +286,53 @@ fn replacing_the_same_write_twice_is_a_lost_update() {
     assert!(desk.receive(0).is_none() && desk.receive(1).is_none(), "both have read");
     assert!(matches!(desk.receive(0), Some(Ok(_))));
     failed(desk.receive(1), ErrorKind::WrongValue, "write 1 of the key was replaced twice");
+}
+
+#[test]
+fn move_writes_its_group_and_reads_again_after_a_conflict() {
+    let mut desk = Desk::new(Operation::Move, KeyOrder::Same, 2);
+    desk.issue(0);
+    desk.issue(1);
+    assert!(desk.receive(0).is_none() && desk.receive(1).is_none(), "both have read");
+    assert!(matches!(desk.receive(0), Some(Ok(Success { hit: Some(false), .. }))));
+    assert!(desk.receive(1).is_none(), "a conflict");
+    assert!(desk.receive(1).is_none(), "it has read again");
+    assert!(matches!(desk.receive(1), Some(Ok(Success { hit: Some(true), .. }))));
+    assert_eq!(desk.store.lock().unwrap().keys.len(), 4, "a key for each of the group");
+    assert_eq!(acknowledged(&desk), [0], "a group counts as a key");
+    assert_eq!(
+        recorded(desk),
+        [
+            "0 Missing(None) Done",
+            "1 Missing(None) Done",
+            "0 Create(1, None) Done",
+            "1 Create(2, None) Refused",
+            "1 Read(1) Done",
+            "1 CompareAndSet { expected: 1, value: 3 } Done",
+        ]
+    );
+}
+
+#[test]
+fn transaction_that_is_applied_in_part_is_a_wrong_answer() {
+    let mut desk = Desk::new(Operation::Move, KeyOrder::Same, 1);
+    let one = |desk: &mut Desk| {
+        desk.issue(0);
+        desk.receive(0).or_else(|| desk.receive(0))
+    };
+    assert!(matches!(one(&mut desk), Some(Ok(_))));
+    desk.store.lock().unwrap().halves_transactions = true;
+    assert!(matches!(one(&mut desk), Some(Ok(_))), "nobody has read it yet");
+    failed(
+        one(&mut desk),
+        ErrorKind::WrongValue,
+        "a transaction is seen in part: key 0 of the group holds write 2, key 2 holds write 1",
+    );
+    desk.store.lock().unwrap().keys.pop_last();
+    failed(one(&mut desk), ErrorKind::WrongValue, "key 2 holds write 1");
+    let first = desk.store.lock().unwrap().keys.pop_first();
+    assert!(first.is_some());
+    failed(one(&mut desk), ErrorKind::WrongValue, "key 0 of the group is missing, key 1 holds");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A `read-modify-write` (YCSB's workload F) writes after its read, no matter what others wrote in between. A
 //! `compare-and-set` writes only if the key is unchanged and otherwise reads again, like clients with optimistic
-//! updates. Each is one operation with one response time and one timeout.
+//! updates. A `move` does the same with a group of keys in one transaction. Each is one operation with one response time and one timeout.
 //!
 //! If two acknowledged compare-and-sets replaced the same write, an update was lost, although the key holds the last
 //! acknowledged value. To detect that, replaced writes are remembered.
@@ -84,7 +84,7 @@ impl RequestHalf {
     /// Returns the write of an operation that has read its key. A compare-and-set replaces `version`.
     fn write(operation: Operation, version: u64, creates: bool) -> Self {
         match operation {
-            Operation::CompareAndSet => {
+            Operation::CompareAndSet | Operation::Move => {
                 Self { compare: Compare::Replace(version), ..Self::first(operation, creates) }
             }
             Operation::Lock => Self { creates, ..Self::lock(LockStep::Write) },
@@ -94,15 +94,21 @@ impl RequestHalf {
 
     fn writes(self) -> bool {
         match self.operation {
-            Operation::CompareAndSet => matches!(self.compare, Compare::Replace(_)),
+            Operation::CompareAndSet | Operation::Move => {
+                matches!(self.compare, Compare::Replace(_))
+            }
             Operation::Lock => self.lock == LockStep::Write,
             other => other.writes(),
         }
     }
 
-    /// Returns true if it reads a single key.
+    /// Returns true if it reads a single key or group.
     fn reads(self) -> bool {
-        matches!(self.operation, Operation::Get | Operation::CompareAndSet) && !self.writes()
+        let reads = matches!(
+            self.operation,
+            Operation::Get | Operation::CompareAndSet | Operation::Look | Operation::Move
+        );
+        reads && !self.writes()
     }
 
     /// Returns true if it releases a lock.
@@ -197,7 +203,7 @@ impl KvWork {
                 Err(failure) => Step::Done(Err(failure)),
             },
             (Halves::Writing { tries, .. }, Answer::Conflict)
-                if pending.operation == Operation::CompareAndSet =>
+                if matches!(pending.operation, Operation::CompareAndSet | Operation::Move) =>
             {
                 // The system reports that the write did not happen.
                 self.end_write(&pending, WriteOutcome::Refused);
@@ -230,23 +236,24 @@ impl KvWork {
         answer: Answer<'_>,
     ) -> Result<(Halves, RequestHalf), Failure> {
         let compares = pending.operation == Operation::CompareAndSet;
-        let (version, value) = match answer {
-            Answer::Versioned(value, version) if compares => (version, Some(value)),
-            Answer::Value(value) if !compares => (0, Some(value)),
+        let (version, stamp) = match answer {
+            Answer::Group(values, version) if pending.operation == Operation::Move => {
+                (version, self.stamp_of_group(pending, values)?)
+            }
+            Answer::Versioned(value, version) if compares => {
+                (version, Some(self.stamp(pending, value)?))
+            }
+            Answer::Value(value) if !compares => (0, Some(self.stamp(pending, value)?)),
             Answer::Missing => (0, None),
             _ => {
                 let what = format!("unexpected answer to a `{}`", pending.operation.name());
                 return Err(Failure::new(ErrorKind::Protocol, what));
             }
         };
-        let hit = value.is_some();
-        let stamp = match value {
-            None => self.judge_missing(pending).map(|_| None)?,
-            Some(value) => {
-                let stamp = self.stamp(pending, value)?;
-                self.judge_stamp(pending, stamp)?;
-                Some(stamp)
-            }
+        let hit = stamp.is_some();
+        match stamp {
+            None => self.judge_missing(pending)?,
+            Some(stamp) => self.judge_stamp(pending, stamp)?,
         };
         // If a key has no history, its writes are numbered by operation, which gives no order.
         let replaces = pending.operation != Operation::ReadModifyWrite;
@@ -303,6 +310,10 @@ impl KvWork {
         if half.releases() {
             self.stop_holding(pending);
         }
+        let of_groups = half.operation.is_of_groups();
+        if of_groups {
+            self.write_group(pending, half.sends_value());
+        }
         let (space, key) = (&self.keyed.space, pending.key);
         self.key.clear();
         match half.operation {
@@ -310,7 +321,7 @@ impl KvWork {
             _ => space.write_key(key, &mut self.key),
         }
         self.value.clear();
-        if half.sends_value() {
+        if half.sends_value() && !of_groups {
             self.keyed.values.write_value(key, pending.stamp(), &mut self.value);
         }
         self.lease.clear();
@@ -328,6 +339,7 @@ impl KvWork {
             lock: half.lock,
             lease: &self.lease,
             limit: self.keyed.scan,
+            group: if of_groups { &self.group } else { &[] },
         };
         session.request(tag, &request, out)
     }
@@ -362,7 +374,7 @@ impl KvWork {
 impl PendingOperation {
     /// Returns the stamp of the value to send. A write without a number in its key's history uses the operation's
     /// number.
-    fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> Stamp {
         let sequence = match self.sequence {
             0 => (self.ticket + 1) & ((1 << 48) - 1),
             sequence => u64::from(sequence),

@@ -9,9 +9,7 @@ use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{
-    Compare, KeyedState, LockStep, Reading, Request, Source, StalenessTracking,
-};
+use bakeoff_engine::works::keyed::{KeyedState, Reading, Request, Source, StalenessTracking};
 
 use super::*;
 use crate::{Memory, kinds};
@@ -101,19 +99,7 @@ fn operations_map_to_their_requests() {
     let request = |versioned: bool, operation: Operation, key: &str, value: &str| {
         let (mut target, mut body) = (Vec::new(), Vec::new());
         let (key, value) = (key.as_bytes(), value.as_bytes());
-        let reads = ReadConsistency::Default;
-        let request = Request {
-            operation,
-            number: 1,
-            key,
-            value,
-            reads,
-            creates: false,
-            compare: Compare::Read,
-            lock: LockStep::default(),
-            lease: "",
-            limit: 0,
-        };
+        let request = Request { number: 1, value, ..Request::new(operation, key) };
         let api = api(versioned);
         api.write_target(&request, &mut target);
         let has_body = api.write_body(&request, &mut body);
