@@ -43,6 +43,11 @@ impl SharedVersions {
         self.measured_from.store(self.time(at), Ordering::Relaxed);
     }
 
+    /// Forgets the time from which writes are measured, because another load begins.
+    pub(crate) fn measure_later(&self) {
+        self.measured_from.store(0, Ordering::Relaxed);
+    }
+
     /// Returns the time from which writes are measured; the greatest one until it is known.
     pub fn measured_from(&self) -> u64 {
         match self.measured_from.load(Ordering::Relaxed) {

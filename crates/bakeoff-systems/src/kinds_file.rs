@@ -70,6 +70,7 @@ fn declared(kind: &Kind) -> Value {
                 "per_connection_max": watches.per_connection_max,
                 "previous": watches.previous,
                 "prefix": watches.prefix,
+                "oldest": watches.oldest,
             })
         }),
     })

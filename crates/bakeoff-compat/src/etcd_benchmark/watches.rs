@@ -14,7 +14,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{latency_text, plural, share_text};
-use bakeoff_core::watch::WatchFigures;
+use bakeoff_core::watch::{WatchFigures, WatchStart};
 use bakeoff_engine::watch::{WatchConnect, WatchParty, WatchSession, WatchSettings};
 use bakeoff_engine::works::grpc::{CallSource, CallTargets, drive_calls};
 use bakeoff_engine::{Drive, EngineError, LoadError};
@@ -202,6 +202,7 @@ fn start(
     let settings = WatchSettings {
         watchers: task.watchers,
         connections: task.streams,
+        from: WatchStart::Now,
         previous: task.previous,
         one_by_one: true,
         progress: Duration::ZERO,

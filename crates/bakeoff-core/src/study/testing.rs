@@ -149,6 +149,7 @@ fn watches(value: &Value) -> Watches {
         per_connection_max: u32::try_from(number(&value["per_connection_max"])).expect("a number"),
         previous: value["previous"] == true,
         prefix: value["prefix"] == true,
+        oldest: value["oldest"] == true,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::units;
-use crate::watch::WatchRange;
+use crate::watch::{WatchRange, WatchStart};
 
 /// Describes the watchers of a workload. They are created before the warm-up, and kept until the load has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct Watchers {
     pub count: u32,
     /// Keys of each watcher.
     pub of: WatchRange,
+    /// First events of each watcher.
+    #[serde(default, skip_serializing_if = "WatchStart::is_now")]
+    pub from: WatchStart,
     /// Number of connections, for systems whose connections carry several watchers.
     pub connections: u32,
     /// True if events must hold the value before the write.

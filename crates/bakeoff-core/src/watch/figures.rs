@@ -162,6 +162,33 @@ pub struct WatchFigures {
     /// Response times of the same writes without watchers, on the same cluster.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub alone: Latencies,
+    /// Events from before the load; `None` if watchers begin with those after their creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<Box<CatchUp>>,
+}
+
+/// Holds how watchers that began with the oldest event caught up. The load begins after that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CatchUp {
+    /// Watchers whose keys had been written before their creation.
+    pub watchers: u32,
+    /// Events before the load began.
+    pub events: u64,
+    /// Time from a watcher's request until it knew the newest version of each of its keys, of those that did before the
+    /// load began.
+    pub took: Latencies,
+    /// Time from the first request until the last watcher knew that, or the load began without it.
+    #[serde(with = "units::duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DurationSeconds"))]
+    pub lasted: Duration,
+}
+
+impl CatchUp {
+    /// Returns true if each watcher caught up before the load began.
+    pub fn is_complete(&self) -> bool {
+        self.took.count() >= u64::from(self.watchers)
+    }
 }
 
 impl WatchFigures {
@@ -169,6 +196,12 @@ impl WatchFigures {
     pub fn delivered_share(&self) -> Option<f64> {
         let expected = self.counts.expected;
         (expected > 0).then(|| self.counts.delivered as f64 / expected as f64)
+    }
+
+    /// Returns the number of events since the load began.
+    pub fn load_events(&self) -> u64 {
+        let old = self.catch_up.as_ref().map_or(0, |catch_up| catch_up.events);
+        self.counts.events.saturating_sub(old)
     }
 
     /// Returns true if the system broke a guarantee, or an event has no explanation.

@@ -61,6 +61,8 @@ pub struct Watches {
     pub previous: bool,
     /// True if a watcher can watch all keys of the load at once.
     pub prefix: bool,
+    /// True if a watcher can begin with the oldest event that the system still has.
+    pub oldest: bool,
 }
 
 /// Describes how a system kept one guarantee.

@@ -36,6 +36,27 @@ pub enum WatchRange {
 
 crate::named::named! { WatchRange: Key = "key", Prefix = "prefix" }
 
+/// Selects the first events of a new watcher.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchStart {
+    /// Those after its creation.
+    #[default]
+    Now,
+    /// The oldest that the system still has.
+    Oldest,
+}
+
+crate::named::named! { WatchStart: Now = "now", Oldest = "oldest" }
+
+impl WatchStart {
+    /// Returns true if a watcher begins with events of the time after its creation.
+    pub fn is_now(&self) -> bool {
+        *self == Self::Now
+    }
+}
+
 /// Describes the keys that watchers watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchedKeys {
@@ -340,8 +361,8 @@ impl WatchJudge {
         })
     }
 
-    /// Returns the version that a watcher of the key must have reached.
-    fn last_needed(&self, log: &VersionLog) -> u32 {
+    /// Returns the version that a watcher of the key must have reached; 0 if none.
+    pub fn last_needed(&self, log: &VersionLog) -> u32 {
         let last_began = log.last_began();
         let is_last = |times: &super::VersionTimes| match self.watches.delivery {
             Delivery::Each => times.is_acknowledged(),
@@ -362,6 +383,16 @@ impl WatchJudge {
         let newest = self.next[slot] - 1;
         let is_state = self.watches.delivery == Delivery::Latest;
         newest >= version || (is_state && is_delete(log, newest) && is_delete(log, version))
+    }
+
+    /// Returns true if a watcher knows a version of a key or a later one, or does not watch the key.
+    pub fn has_reached(&self, watcher: u32, key: u32, version: u32, log: &VersionLog) -> bool {
+        self.keys.slot(watcher, key).is_none_or(|slot| self.knows(slot, version, log))
+    }
+
+    /// Returns the number of events so far.
+    pub fn event_count(&self) -> u64 {
+        self.counts.events
     }
 
     fn slots_of(&self, key: u32) -> impl Iterator<Item = usize> {

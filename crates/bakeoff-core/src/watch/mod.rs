@@ -12,7 +12,7 @@ mod judge;
 mod tests;
 mod version_log;
 
-pub use figures::{WatchCounts, WatchFigures};
+pub use figures::{CatchUp, WatchCounts, WatchFigures};
 pub use guarantee::{Delivery, GuaranteeOutcome, GuaranteeState, WatchGuarantee, Watches};
-pub use judge::{ObservedVersions, WatchEvent, WatchJudge, WatchRange, WatchedKeys};
+pub use judge::{ObservedVersions, WatchEvent, WatchJudge, WatchRange, WatchStart, WatchedKeys};
 pub use version_log::{VersionLog, VersionTimes};

@@ -25,6 +25,7 @@ impl Bench {
             per_connection_max: 1,
             previous: false,
             prefix: true,
+            oldest: true,
         };
         let keys = WatchedKeys { count: KEYS, range: WatchRange::Prefix };
         Self {

@@ -6,6 +6,7 @@
 //!
 //! Not here: what events prove (`bakeoff_core::watch`), the bytes of a system (its session).
 
+mod catch_up;
 mod connection;
 mod control;
 mod drain;

@@ -24,7 +24,7 @@ pub trait WatchObserver: Send + 'static {
     /// Appends the key that a watcher watches, or the prefix of its keys.
     fn name(&self, watcher: u32, name: &mut Vec<u8>) -> WatchRange;
 
-    /// Returns the place in the system's order after which a watcher wants events; 0 for events from now on.
+    /// Returns the place in the system's order after which a watcher wants events; 0 if it knows none.
     fn known_place(&self, watcher: u32) -> u64;
 
     /// Notes that a watcher is requested at `now`.
@@ -32,8 +32,15 @@ pub trait WatchObserver: Send + 'static {
         let _ = (watcher, now);
     }
 
-    /// Notes that all watchers exist.
-    fn begin(&mut self) {}
+    /// Returns true if each watcher has received the events from before its creation that it wants.
+    fn is_caught_up(&self) -> bool {
+        true
+    }
+
+    /// Notes that all watchers exist, and the load begins.
+    fn begin(&mut self, now: Instant) {
+        let _ = now;
+    }
 
     /// Notes that a watcher is created again after [`Self::known_place`].
     fn resumed(&mut self, watcher: u32);

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::study::{SlowReaders, Watchers};
-use bakeoff_core::watch::{WatchFigures, WatchRange, Watches};
+use bakeoff_core::watch::{WatchFigures, WatchRange, WatchStart, Watches};
 use mio::{Events, Interest, Poll, Token};
 
 use super::connection::{Connection, WatchConnection};
 use super::control::{WatchControl, WatchDisturbance};
-use super::drain::Drain;
+use super::drain::{Drain, DrainEnd};
 use super::observer::{FollowUp, WatchObserver};
 use super::session::{WatchSession, WatcherRequest};
 use crate::peer::Peer;
@@ -45,6 +45,8 @@ pub struct WatchSettings {
     pub watchers: u32,
     /// Number of their connections.
     pub connections: u32,
+    /// First events of each watcher.
+    pub from: WatchStart,
     /// True if events must hold the value before the write.
     pub previous: bool,
     /// True if a connection requests a watcher once the one before exists; false if it requests all at once.
@@ -65,6 +67,7 @@ impl WatchSettings {
         Self {
             watchers: watchers.count,
             connections: watchers.connections_to(watches.per_connection_max),
+            from: watchers.from,
             previous: watchers.previous,
             one_by_one: false,
             progress: watchers.progress,
@@ -124,6 +127,13 @@ enum Stage {
     Stopped = 2,
 }
 
+/// Describes how far the thread has set up the watchers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SetupStep {
+    Created,
+    CaughtUp,
+}
+
 /// Runs the watchers of a load.
 pub struct WatchParty<O> {
     stage: Arc<AtomicU8>,
@@ -132,7 +142,8 @@ pub struct WatchParty<O> {
 }
 
 impl<O: WatchObserver> WatchParty<O> {
-    /// Creates all watchers, and returns once they exist.
+    /// Creates all watchers, and returns once they exist and have caught up. It waits for old events as long as for the
+    /// last ones.
     ///
     /// # Errors
     /// If a server cannot be reached or refuses a watcher, or the user interrupts.
@@ -146,15 +157,17 @@ impl<O: WatchObserver> WatchParty<O> {
         let stage = Arc::new(AtomicU8::new(Stage::Watching as u8));
         let (ready, is_ready) = mpsc::channel();
         let (control, orders) = WatchControl::new();
+        let drain_within = settings.drain_within;
         let runner = Runner::new(peers, settings, observer, connect)?;
         let runner = Runner { stage: Arc::clone(&stage), orders: Some(orders), ..runner };
         let thread =
             thread::Builder::new().name("watch".into()).spawn(move || runner.run(&ready))?;
         let party = Self { stage, control, thread };
-        let until = clock::now() + SETUP_WITHIN;
+        let mut until = clock::now() + SETUP_WITHIN;
         loop {
             match is_ready.recv_timeout(LOOK_EVERY) {
-                Ok(Ok(())) => return Ok(party),
+                Ok(Ok(SetupStep::Created)) => until = clock::now() + drain_within + SETUP_WITHIN,
+                Ok(Ok(SetupStep::CaughtUp)) => return Ok(party),
                 Ok(Err(why)) => return Err(why),
                 Err(_) if interrupted.load(Ordering::Relaxed) => {
                     party.stop();
@@ -269,35 +282,49 @@ impl<O: WatchObserver> Runner<O> {
         self.stage.load(Ordering::Relaxed)
     }
 
-    /// Watches until it is stopped, or drained. Sends to `ready` once all watchers exist.
-    fn run(mut self, ready: &mpsc::Sender<Result<(), EngineError>>) -> (O, WatchCosts) {
+    /// Watches until it is stopped, or drained. Sends to `ready` once all watchers exist, and once they have caught up.
+    fn run(mut self, ready: &mpsc::Sender<Result<SetupStep, EngineError>>) -> (O, WatchCosts) {
         let mut events = Events::with_capacity(1024);
         let (mut setup, mut cpu_before) = (None, clock::thread_cpu());
+        let (mut catch_up, mut has_begun): (Option<Drain>, bool) = (None, false);
         let mut drain: Option<Drain> = None;
         loop {
             let now = clock::now();
             if setup.is_none() && self.connections.iter().all(WatchConnection::is_complete) {
                 setup = Some(now.saturating_duration_since(self.began));
+                catch_up = Some(Drain::new(self.settings.drain_within, now));
+                ready.send(Ok(SetupStep::Created)).ok();
+            }
+            if let Some(waits) = &mut catch_up
+                && !has_begun
+                && waits.end(&mut self.observer, now, |observer| observer.is_caught_up()).is_some()
+            {
+                has_begun = true;
                 cpu_before = clock::thread_cpu();
                 self.receive_lag.clear();
                 self.bytes_received = 0;
                 self.churn_at = now;
-                self.observer.begin();
-                ready.send(Ok(())).ok();
+                self.observer.begin(now);
+                ready.send(Ok(SetupStep::CaughtUp)).ok();
             }
             if self.stage() == Stage::Stopped as u8 {
                 self.observer.cut_off();
                 break;
             }
-            if self.stage() == Stage::Draining as u8
-                && (drain.get_or_insert_with(|| Drain::new(self.settings.drain_within, now)))
-                    .is_over(&mut self.observer, now)
-            {
-                break;
+            if self.stage() == Stage::Draining as u8 {
+                let drain =
+                    drain.get_or_insert_with(|| Drain::new(self.settings.drain_within, now));
+                let end = drain.end(&mut self.observer, now, |observer| observer.is_complete());
+                if end == Some(DrainEnd::CutOff) {
+                    self.observer.cut_off();
+                }
+                if end.is_some() {
+                    break;
+                }
             }
             self.look_at_orders(now);
             self.look_at_timers(now);
-            if setup.is_some() && self.stage() == Stage::Watching as u8 {
+            if has_begun && self.stage() == Stage::Watching as u8 {
                 self.churn(now);
             }
             if let Err(error) = self.turn(&mut events) {
@@ -375,8 +402,9 @@ impl<O: WatchObserver> Runner<O> {
         self.name.clear();
         let is_prefix = self.observer.name(watcher, &mut self.name) == WatchRange::Prefix;
         let after = self.observer.known_place(watcher);
-        let previous = self.settings.previous;
-        let request = WatcherRequest { watcher, name: &self.name, is_prefix, after, previous };
+        let WatchSettings { from, previous, .. } = self.settings;
+        let name = &self.name;
+        let request = WatcherRequest { watcher, name, is_prefix, after, from, previous };
         if let Some((link, session)) = self.connections[index].link() {
             session.watch(&request, &mut link.out);
             self.observer.requested(watcher, clock::now());

@@ -1,5 +1,6 @@
 //! The interface of a system's watch session.
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_wire::ProtocolError;
 
 use crate::work::Session;
@@ -13,8 +14,10 @@ pub struct WatcherRequest<'a> {
     pub name: &'a [u8],
     /// True if `name` is a prefix.
     pub is_prefix: bool,
-    /// Place in the system's order after which events are wanted; 0 for events from now on.
+    /// Place in the system's order after which events are wanted; 0 if none is known, so that `from` counts.
     pub after: u64,
+    /// First events of a watcher that knows no place.
+    pub from: WatchStart,
     /// True if events must hold the value before the write.
     pub previous: bool,
 }

@@ -14,7 +14,9 @@ use bakeoff_core::study::{
     KeyOrder, Keys, Operation, Payload, ReadConsistency, SlowReaders, ValueSizes, Watchers,
     Workload,
 };
-use bakeoff_core::watch::{Delivery, WatchFigures, WatchGuarantee, WatchRange, Watches};
+use bakeoff_core::watch::{
+    Delivery, WatchFigures, WatchGuarantee, WatchRange, WatchStart, Watches,
+};
 use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 
@@ -29,6 +31,8 @@ use crate::{EngineError, clock};
 
 /// Number of keys.
 const KEYS: u32 = 3;
+/// Place in a request for the oldest event on.
+const OLDEST: u64 = u64::MAX;
 /// Longest wait for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -133,14 +137,18 @@ fn serve(mut stream: TcpStream, state: &NodeState, shared: &Shared) {
             let (number, mut after) = (number.parse().unwrap(), after.parse().unwrap());
             state.requests.lock().unwrap().push((number, after));
             let first = shared.first.load(Ordering::Relaxed);
-            if after > 0 && after + 1 < first {
+            if after > 0 && after < OLDEST && after + 1 < first {
                 out += &format!("gone {number} {first}\n");
                 continue;
             }
-            if after == 0 {
+            if after == OLDEST {
+                after = first.saturating_sub(1);
+            } else if after == 0 {
                 after = shared.changes.lock().unwrap().len() as u64;
             }
-            out += &format!("created {number} {after}\n");
+            // Like etcd, it names the newest place, also if older events follow.
+            let newest = shared.changes.lock().unwrap().len();
+            out += &format!("created {number} {newest}\n");
             watchers.push((number, after, name.to_owned()));
         }
         if state.is_mute.load(Ordering::Relaxed) {
@@ -178,7 +186,10 @@ impl Session for LineSession {
 
 impl WatchSession for LineSession {
     fn watch(&mut self, request: &WatcherRequest<'_>, out: &mut Vec<u8>) {
-        let WatcherRequest { watcher, name, after, .. } = *request;
+        let WatcherRequest { watcher, name, mut after, from, .. } = *request;
+        if after == 0 && from == WatchStart::Oldest {
+            after = OLDEST;
+        }
         let name = String::from_utf8(name.to_vec()).unwrap();
         out.extend_from_slice(format!("{watcher} {after} {name}\n").as_bytes());
     }
@@ -269,6 +280,7 @@ impl Bench {
             per_connection_max: u32::MAX,
             previous: false,
             prefix: true,
+            oldest: true,
         };
         let shared = Arc::clone(&self.shared);
         let session = move |node| -> Box<dyn WatchSession> {
@@ -372,6 +384,39 @@ fn each_write_is_timed_to_its_first_and_last_watcher() {
     assert!(max(&figures.last) <= took + took / 500, "{figures:?}");
     assert_eq!(max(&figures.known), max(&figures.last), "the last watcher is one of all");
     assert!(figures.receive_lag.count() > 0 && figures.bytes_received > 0);
+}
+
+#[test]
+fn old_events_are_judged_and_their_delay_is_not_measured() {
+    let mut bench = Bench::new(2);
+    bench.versions.measure_later();
+    for number in 0..9 {
+        bench.write(number % KEYS);
+    }
+    let party = bench.watch(Watchers { from: WatchStart::Oldest, ..watchers(4, 2) });
+    bench.versions.measure_from(clock::now());
+    (0..KEYS).for_each(|key| bench.write(key));
+    let figures = party.figures(&AtomicBool::new(false));
+    is_complete(&figures);
+    assert_eq!((figures.counts.events, figures.counts.expected), (48, 48));
+    assert_eq!((figures.timed, figures.known.count()), (3, 12), "only of the load");
+    let catch_up = figures.catch_up.as_deref().expect("they caught up");
+    assert_eq!((catch_up.watchers, catch_up.events), (4, 36));
+    assert!(catch_up.is_complete() && catch_up.took.count() == 4, "{catch_up:?}");
+    assert!(catch_up.lasted + catch_up.lasted / 100 >= catch_up.took.max().unwrap());
+    assert_eq!(figures.load_events(), 12);
+}
+
+#[test]
+fn watchers_of_unwritten_keys_have_nothing_to_catch_up_with() {
+    let mut bench = Bench::new(1);
+    bench.write(1);
+    let own = Watchers { of: WatchRange::Key, from: WatchStart::Oldest, ..watchers(6, 2) };
+    let party = bench.watch(own);
+    let figures = party.figures(&AtomicBool::new(false));
+    is_complete(&figures);
+    let catch_up = figures.catch_up.as_deref().expect("two watchers of key 1 caught up");
+    assert_eq!((catch_up.watchers, catch_up.events, catch_up.took.count()), (2, 2, 2));
 }
 
 #[test]

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::study::Watchers;
 use bakeoff_core::watch::{
-    ObservedVersions, WatchEvent, WatchFigures, WatchJudge, WatchRange, WatchedKeys, Watches,
+    ObservedVersions, WatchEvent, WatchFigures, WatchJudge, WatchRange, WatchStart, WatchedKeys,
+    Watches,
 };
 use bakeoff_core::workload::KEY_PREFIX;
 
 use super::SharedVersions;
+use super::catch_up::CatchUp;
 use super::observer::{FollowUp, WatchObserver};
 use super::party::{WatchCosts, WatchParty};
 use super::session::WatchNews;
@@ -36,6 +38,8 @@ pub struct VersionObserver {
     /// Observations of each version, by key, from the first version of the key's log.
     seen: Vec<Vec<SeenTimes>>,
     known: Latencies,
+    /// Follows old events; `None` if watchers begin with events from now on.
+    catch_up: Option<CatchUp>,
     last_event: Option<Instant>,
     longest_silence: Duration,
     requests: u64,
@@ -63,6 +67,10 @@ impl VersionObserver {
         let keys = WatchedKeys { count: versions.count(), range: watchers.of };
         let base = |key| versions.log(key).base();
         let judge = WatchJudge::new(watches, keys, watchers.count, base);
+        let catch_up = (watchers.from == WatchStart::Oldest).then(|| {
+            let targets = (0..keys.count).map(|key| judge.last_needed(&versions.log(key)));
+            CatchUp::new(targets.collect(), watchers.count, |watcher| keys.key_of(watcher))
+        });
         let seen = vec![Vec::new(); keys.count as usize];
         Self {
             keyed,
@@ -71,6 +79,7 @@ impl VersionObserver {
             judge,
             seen,
             known: Latencies::default(),
+            catch_up,
             last_event: None,
             longest_silence: Duration::ZERO,
             requests: 0,
@@ -104,7 +113,18 @@ impl VersionObserver {
             },
         };
         let event = WatchEvent { watcher, key, version, place };
+        let target = self.catch_up.as_ref().and_then(|catch_up| catch_up.target(key));
+        let lacks = |judge: &WatchJudge| {
+            target.is_some_and(|version| !judge.has_reached(watcher, key, version, &log))
+        };
+        let lacked = lacks(&self.judge);
         let observed = self.judge.event(&event, &log);
+        if let Some(catch_up) = &mut self.catch_up
+            && lacked
+            && !lacks(&self.judge)
+        {
+            catch_up.reached(watcher, now);
+        }
         let at = versions.time(now);
         let (from, to) = match observed {
             ObservedVersions::News(from, to) => (from, to),
@@ -151,6 +171,7 @@ impl VersionObserver {
             known: self.known,
             longest_silence: self.longest_silence,
             requests: self.requests,
+            catch_up: self.catch_up.map(|catch_up| Box::new(catch_up.figures())),
             ..costs.figures()
         };
         let measured_from = versions.measured_from();
@@ -197,8 +218,23 @@ impl WatchObserver for VersionObserver {
         self.judge.known_place(watcher)
     }
 
-    fn begin(&mut self) {
+    fn requested(&mut self, watcher: u32, now: Instant) {
+        if let Some(catch_up) = &mut self.catch_up {
+            catch_up.requested(watcher, now);
+        }
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.catch_up.as_ref().is_none_or(CatchUp::is_complete)
+    }
+
+    fn begin(&mut self, now: Instant) {
         self.requests = 0;
+        if let Some(catch_up) = &mut self.catch_up {
+            catch_up.end(self.judge.event_count(), now);
+            // Silence until the load begins is no silence of the system.
+            self.last_event = None;
+        }
     }
 
     fn resumed(&mut self, watcher: u32) {
@@ -208,7 +244,10 @@ impl WatchObserver for VersionObserver {
     fn observe(&mut self, news: WatchNews<'_>, watchers: &[u32], now: Instant) -> FollowUp {
         match news {
             WatchNews::Created { watcher, place } => {
-                self.judge.created(watcher, place);
+                // Old events come from before that place.
+                if self.catch_up.is_none() {
+                    self.judge.created(watcher, place);
+                }
                 return FollowUp::Created;
             }
             WatchNews::Event { watcher, place, key, value } => {

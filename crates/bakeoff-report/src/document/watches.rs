@@ -36,7 +36,7 @@ const WAY: [KeyColumn; 4] = [
 ];
 
 /// Rows that are shown if any system has the figure.
-const FIGURES: [WatchQuantity; 24] = [
+const FIGURES: [WatchQuantity; 27] = [
     WatchQuantity::Watchers,
     WatchQuantity::Connections,
     WatchQuantity::Delivered,
@@ -57,6 +57,9 @@ const FIGURES: [WatchQuantity; 24] = [
     WatchQuantity::Writes(Point::P99),
     WatchQuantity::WritesAlone(Point::P99),
     WatchQuantity::SetupRate,
+    WatchQuantity::CatchUp(Point::P50),
+    WatchQuantity::CatchUp(Point::Slowest),
+    WatchQuantity::OldEventRate,
     WatchQuantity::RequestsPerEvent,
     WatchQuantity::BytesPerEvent,
     WatchQuantity::CpuPerEvent,
@@ -235,6 +238,9 @@ fn in_brief(of: &Watchers) -> String {
 /// Describes the watchers of a workload: `1,000 watchers of all keys on 30 connections`.
 pub(crate) fn text(of: &Watchers) -> String {
     let mut text = format!("{} on {}", in_brief(of), plural(of.connections.into(), "connection"));
+    if !of.from.is_now() {
+        text += ", from the oldest event on";
+    }
     if of.previous {
         text += ", with previous values";
     }

@@ -15,7 +15,7 @@ use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Operation;
 use bakeoff_core::units::{count_text, plural};
 use bakeoff_core::watch::{
-    GuaranteeOutcome, GuaranteeState, WatchCounts, WatchFigures, WatchGuarantee,
+    CatchUp, GuaranteeOutcome, GuaranteeState, WatchCounts, WatchFigures, WatchGuarantee,
 };
 
 use crate::model::figures::Figures;
@@ -23,6 +23,8 @@ use crate::model::quantity::{Point, Quantity, WatchCount, WatchQuantity};
 
 /// Statistics of the time to know.
 const KNOWN: [Point; 5] = [Point::P50, Point::P90, Point::P99, Point::P999, Point::Slowest];
+/// Statistics of the time to catch up.
+const CAUGHT_UP: [Point; 2] = [Point::P50, Point::Slowest];
 /// Statistics of all other times.
 const TIMES: [Point; 2] = [Point::P50, Point::P99];
 
@@ -74,7 +76,7 @@ fn writes(of: &Measurement) -> OperationFigures {
 /// Returns the figures that are no distributions and no counts.
 fn scalars(of: &WatchFigures) -> Vec<(WatchQuantity, Figure)> {
     let ratio = |value: f64, by: f64| Figure::from((by > 0.0).then(|| value / by));
-    let events = of.counts.events as f64;
+    let events = of.load_events() as f64;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mut found = vec![
         (WatchQuantity::Watchers, Figure::Value(of.watchers.into())),
@@ -86,10 +88,29 @@ fn scalars(of: &WatchFigures) -> Vec<(WatchQuantity, Figure)> {
         (WatchQuantity::CpuPerEvent, ratio(ms(of.cpu), events)),
         (WatchQuantity::LongestSilence, Figure::Value(ms(of.longest_silence))),
     ];
+    if let Some(catch_up) = &of.catch_up {
+        found.extend(caught_up(catch_up));
+    }
     // Streams need no requests.
     if of.requests > 0 {
         found.push((WatchQuantity::RequestsPerEvent, ratio(of.requests as f64, events)));
     }
+    found
+}
+
+/// Returns the figures of watchers that began with old events. Times are lower bounds if some had not caught up when the
+/// load began.
+fn caught_up(of: &CatchUp) -> Vec<(WatchQuantity, Figure)> {
+    let took = RankedLatencies::of_values(&of.took);
+    let seconds = of.lasted.as_secs_f64();
+    let rate = (seconds > 0.0).then(|| of.events as f64 / seconds);
+    let time = |point: Point| match (point.read(&took), of.is_complete()) {
+        (Figure::Value(ms), false) if point != Point::Slowest => Figure::AtLeast(ms),
+        (_, false) => Figure::AtLeast(seconds * 1e3),
+        (figure, true) => figure,
+    };
+    let mut found = vec![(WatchQuantity::OldEventRate, rate.into())];
+    found.extend(CAUGHT_UP.map(|point| (WatchQuantity::CatchUp(point), time(point))));
     found
 }
 

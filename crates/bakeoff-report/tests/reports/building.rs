@@ -399,6 +399,7 @@ pub(crate) fn watched(
         longest_silence: Duration::from_millis(45),
         interruptions: Vec::new(),
         alone: Latencies::default(),
+        catch_up: None,
     }
 }
 

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::histogram::Latencies;
 use bakeoff_core::record::{Check, FaultHit, Injection, Record, StageRecord};
 use bakeoff_core::study::fault::Pause;
 use bakeoff_core::study::{
     Arrivals, Fault, FaultAction, FaultNode, FaultTarget, Load, Operation, Stop, Watchers,
 };
-use bakeoff_core::watch::{GuaranteeState, WatchFigures, WatchGuarantee, WatchRange};
+use bakeoff_core::watch::{CatchUp, GuaranteeState, WatchFigures, WatchGuarantee, WatchRange};
 use bakeoff_report::{Extent, Report, card, csv, json, markdown, terminal};
 use serde_json::Value;
 
@@ -282,6 +283,38 @@ fn with_fault(record: &mut Record) {
             stalls_explained: None,
             audit: Some(audit("after injection 1 of leader-paused")),
         }];
+    }
+}
+
+/// Returns the text of a report in which 800 of etcd's 1,000 watchers, or all, caught up with old events.
+fn caught_up(all_did: bool) -> String {
+    let mut record = watched();
+    for watch in all(&mut record, "etcd") {
+        let count = if all_did { 1000 } else { 800 };
+        let mut took = Latencies::default();
+        took.record_many(millis(40), count - 1);
+        took.record_many(millis(250), 1);
+        let catch_up = CatchUp { watchers: 1000, events: 50_000, took, lasted: millis(250) };
+        watch.catch_up = Some(Box::new(catch_up));
+    }
+    plain(&full(&Report::new(&record), &NARROW))
+}
+
+#[test]
+fn catch_up_is_a_bound_if_a_watcher_never_caught_up() {
+    for (all_did, expected) in [(true, ["40.0 ms", "250 ms"]), (false, ["≥ 40.0 ms", "≥ 250 ms"])]
+    {
+        let text = caught_up(all_did);
+        let row = |label: &str| {
+            let line = text.lines().find(|line| line.contains(label));
+            line.unwrap_or_else(|| panic!("no `{label}` in {text}")).to_owned()
+        };
+        let rows = [row("time to catch up p50"), row("time to catch up slowest")];
+        for (row, expected) in rows.iter().zip(expected) {
+            assert!(row.contains(expected), "{row}");
+            assert_eq!(row.contains('≥'), !all_did, "{row}");
+        }
+        assert!(row("old events /s").contains("200,000"), "{text}");
     }
 }
 

@@ -73,6 +73,7 @@ const WATCHES: Watches = Watches {
     per_connection_max: u32::MAX,
     previous: false,
     prefix: true,
+    oldest: true,
 };
 
 /// Option for the slow node. The program does not have it.

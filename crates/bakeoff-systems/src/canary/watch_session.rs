@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_engine::watch::{WatchNews, WatchSession, WatcherRequest};
 use bakeoff_engine::work::Session;
 use bakeoff_wire::ProtocolError;
@@ -13,6 +14,9 @@ use super::super::Access;
 
 /// Interval between signs of life of an idle connection.
 const PING_EVERY: Duration = Duration::from_secs(3);
+
+/// Place before that of the first write.
+const FIRST_PLACE: u64 = 1;
 
 /// One connection of watchers.
 pub(super) struct CanaryWatchSession {
@@ -47,9 +51,10 @@ impl Session for CanaryWatchSession {
 
 impl WatchSession for CanaryWatchSession {
     fn watch(&mut self, request: &WatcherRequest<'_>, out: &mut Vec<u8>) {
-        let WatcherRequest { watcher, name, is_prefix, after, .. } = *request;
+        let WatcherRequest { watcher, name, is_prefix, after, from, .. } = *request;
+        let place = if after == 0 && from == WatchStart::Oldest { FIRST_PLACE } else { after };
         let kind = if is_prefix { FrameKind::WatchPrefix } else { FrameKind::WatchKey };
-        Frame { kind, watcher, place: after, name, value: &[] }.write(out);
+        Frame { kind, watcher, place, name, value: &[] }.write(out);
     }
 
     fn ask_progress(&mut self, out: &mut Vec<u8>) {
@@ -166,11 +171,14 @@ mod tests {
             name: b"bakeoff/",
             is_prefix: true,
             after: 77,
+            from: WatchStart::Oldest,
             previous: false,
         };
         out.clear();
         session.watch(&request, &mut out);
         session.watch(&WatcherRequest { is_prefix: false, after: 0, ..request }, &mut out);
+        let from = WatchStart::Now;
+        session.watch(&WatcherRequest { is_prefix: false, after: 0, from, ..request }, &mut out);
         session.ask_progress(&mut out);
         session.keep_alive(&mut out);
         let mut rest = &out[..];
@@ -183,6 +191,7 @@ mod tests {
             sent,
             [
                 (FrameKind::WatchPrefix, 9, 77, &b"bakeoff/"[..]),
+                (FrameKind::WatchKey, 9, 1, b"bakeoff/"),
                 (FrameKind::WatchKey, 9, 0, b"bakeoff/"),
                 (FrameKind::AskProgress, 0, 0, b""),
                 (FrameKind::Ping, 0, 0, b""),

@@ -78,6 +78,7 @@ const WATCHES: Watches = Watches {
     per_connection_max: 1,
     previous: false,
     prefix: true,
+    oldest: false,
 };
 
 impl System for Consul {

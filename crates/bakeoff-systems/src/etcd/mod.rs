@@ -116,6 +116,7 @@ const WATCHES: Watches = Watches {
     per_connection_max: u32::MAX,
     previous: true,
     prefix: true,
+    oldest: true,
 };
 
 /// Returns etcd's flag for an option of bakeoff.

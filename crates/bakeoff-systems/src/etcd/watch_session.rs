@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_engine::watch::{WatchNews, WatchSession, WatcherRequest};
 use bakeoff_engine::work::Session;
 use bakeoff_wire::ProtocolError;
@@ -105,7 +106,11 @@ impl WatchSession for EtcdWatchSession {
         let creation = WatchCreation {
             key: request.name,
             range_end: &end,
-            start_revision: if request.after == 0 { 0 } else { request.after + 1 },
+            start_revision: match (request.after, request.from) {
+                (0, WatchStart::Now) => 0,
+                // If the first revisions were compacted, the server names the oldest that it has.
+                (after, _) => after + 1,
+            },
             previous: request.previous,
             watch_id: self.numbers.len() as u64 + 1,
         };

@@ -1,6 +1,6 @@
 //! Defines the bucket of the keys: its subjects, and the JSON of JetStream's API.
 //!
-//! A bucket is a stream that keeps the last message of each subject, as NATS' own clients create it. The subject of a
+//! A bucket is a stream that keeps the last messages of each subject, by default one, as NATS' own clients create it. The subject of a
 //! key is `$KV.bakeoff.KEY`, with dots instead of slashes, so that a directory is a wildcard. The last message of a
 //! deleted key has a header that marks the deletion.
 //!
@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_core::workload::KEY_PREFIX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,6 +65,8 @@ pub(super) struct Bucket {
     pub(super) replicas: u32,
     /// True if every replica answers reads; false if only the leader does.
     pub(super) direct: bool,
+    /// Number of values that it keeps of each key.
+    pub(super) history: u32,
 }
 
 impl Bucket {
@@ -72,7 +75,7 @@ impl Bucket {
         json!({
             "name": stream!(),
             "subjects": [format!("{KEYS}>")],
-            "max_msgs_per_subject": 1,
+            "max_msgs_per_subject": self.history,
             "discard": "new",
             "allow_rollup_hdrs": true,
             "deny_delete": true,
@@ -124,11 +127,22 @@ pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the request for a watcher's consumer, which sends messages to `inbox` on its own: those from the stream's
-/// sequence `start` on, or only later ones. NATS' own clients call it an ordered consumer.
-pub(super) fn watcher(name: &str, filter: &[u8], inbox: &str, start: Option<u64>) -> Vec<u8> {
+/// sequence `start` on, or those that `from` selects. NATS' own clients call it an ordered consumer.
+pub(super) fn watcher(
+    name: &str,
+    filter: &[u8],
+    inbox: &str,
+    start: Option<u64>,
+    from: WatchStart,
+) -> Vec<u8> {
+    let policy = match (start, from) {
+        (Some(_), _) => "by_start_sequence",
+        (None, WatchStart::Oldest) => "all",
+        (None, WatchStart::Now) => "new",
+    };
     let mut config = json!({
         "name": name,
-        "deliver_policy": if start.is_some() { "by_start_sequence" } else { "new" },
+        "deliver_policy": policy,
         "deliver_subject": inbox,
         "ack_policy": "none",
         "max_deliver": 1,

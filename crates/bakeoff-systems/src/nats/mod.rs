@@ -56,6 +56,7 @@ pub(crate) struct Nats;
 
 const SYNC_INTERVAL: &str = "sync-interval";
 const ALLOW_DIRECT: &str = "allow-direct";
+const HISTORY: &str = "history";
 
 /// Words for levels, three letters in brackets as in `logger.go`.
 const LEVEL_WORDS: &[LevelWord] = &[
@@ -78,6 +79,12 @@ const OPTIONS: &[KindOption] = &[
         meaning: "whether any replica answers reads, or only the stream's leader; yes when absent, as its \
                   own clients make a bucket",
     },
+    KindOption {
+        name: HISTORY,
+        form: OptionForm::Number,
+        meaning: "number of values that the bucket keeps of each key, at most 64, for watchers that begin with old \
+                  events; 1 when absent",
+    },
 ];
 
 /// Watches as ADR-8 and ADR-17 describe them. The bucket keeps one value of each key, so a slow watcher skips values
@@ -89,16 +96,26 @@ const WATCHES: Watches = Watches {
     per_connection_max: 1000, // each is a subscription and a consumer
     previous: false,
     prefix: true,
+    oldest: true,
 };
+
+/// Most values of a key in a bucket (ADR-8).
+const HISTORY_MAX: u32 = 64;
 
 /// Most replicas of a stream.
 const REPLICAS_MAX: u32 = 5;
+
+/// Returns the number of values that the bucket keeps of each key; `None` if the study does not say.
+fn history(system: &study::System) -> Option<u32> {
+    option(system, HISTORY)?.parse().ok()
+}
 
 /// Returns the settings of this system's bucket.
 fn bucket_of(system: &study::System) -> Bucket {
     Bucket {
         replicas: system.nodes.min(REPLICAS_MAX),
         direct: option(system, ALLOW_DIRECT) != Some("no"),
+        history: history(system).unwrap_or(1),
     }
 }
 
@@ -281,7 +298,10 @@ impl System for Nats {
         if missing(&info) {
             let replicas = u32::try_from(nodes.len()).unwrap_or(1).min(REPLICAS_MAX);
             let bucket = first.memory.get::<Bucket>();
-            make(first, bucket.map_or(Bucket { replicas, direct: true }, |bucket| *bucket))?;
+            make(
+                first,
+                bucket.map_or(Bucket { replicas, direct: true, history: 1 }, |bucket| *bucket),
+            )?;
         }
         Ok(())
     }
@@ -311,6 +331,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
         return Err((
             "bakeoff cannot configure a cluster that it did not start".to_owned(),
             "leave `options` out, or `endpoints`".to_owned(),
+        ));
+    }
+    if let Some(history) = history(system).filter(|history| !(1..=HISTORY_MAX).contains(history)) {
+        return Err((
+            format!("a bucket cannot keep {history} values of each key"),
+            format!("write `{HISTORY}: {HISTORY_MAX}`, or less"),
         ));
     }
     Ok(())
@@ -378,6 +404,9 @@ fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     }
     if context.option(ALLOW_DIRECT) == Some("no") {
         settings.push(setting("allow_direct", false, ASKED));
+    }
+    if let Some(history) = history(context.system) {
+        settings.push(setting("max_msgs_per_subject", history, ASKED));
     }
     settings
 }

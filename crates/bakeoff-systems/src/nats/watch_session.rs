@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_engine::watch::{WatchNews, WatchSession, WatcherRequest};
 use bakeoff_engine::work::Session;
 use bakeoff_wire::ProtocolError;
@@ -53,6 +54,8 @@ pub(super) struct NatsWatchSession {
 struct Watcher {
     number: u32,
     filter: Vec<u8>,
+    /// First messages of its consumer while `next` is unknown.
+    from: WatchStart,
     /// True once the server has created its first consumer.
     is_created: bool,
     /// True until the server answers the request for the present consumer.
@@ -122,7 +125,8 @@ impl NatsWatchSession {
         self.session.subscribe(inbox.as_bytes(), subscription, out);
         let create = bucket::CONSUMER_CREATE.as_bytes();
         let subject = [create, consumer.as_bytes(), b".", &watcher.filter].concat();
-        let payload = bucket::watcher(&consumer, &watcher.filter, &inbox, watcher.next);
+        let payload =
+            bucket::watcher(&consumer, &watcher.filter, &inbox, watcher.next, watcher.from);
         let reply = self.answers_to(subscription);
         self.session.publish(&subject, reply.as_bytes(), &payload, out);
         let watcher = Watcher {
@@ -319,6 +323,7 @@ impl WatchSession for NatsWatchSession {
         let watcher = Watcher {
             number: request.watcher,
             filter,
+            from: request.from,
             is_created: false,
             awaits_answer: true,
             asked_from: None,
@@ -376,7 +381,7 @@ mod tests {
         r#"{"name":"NSERVER7-w2","delivered":{"consumer_seq":0,"stream_seq":40}}"#;
 
     /// Returns an open session with watcher 5 of a key, whose consumer is not created yet, and the request for that.
-    fn requested(after: u64) -> (NatsWatchSession, String) {
+    fn requested(after: u64, from: WatchStart) -> (NatsWatchSession, String) {
         let (mut session, mut out) = (NatsWatchSession::new("{}".to_owned()), Vec::new());
         assert!(!session.is_open() && !session.begins_tls());
         session.receive(INFO.as_bytes(), &mut out, &mut |_| {}).unwrap();
@@ -386,14 +391,15 @@ mod tests {
         session.receive(b"PONG\r\n", &mut Vec::new(), &mut |_| {}).unwrap();
         assert!(session.is_open());
         let (name, mut out) = (b"bakeoff/d1/a", Vec::new());
-        let request = WatcherRequest { watcher: 5, name, is_prefix: false, after, previous: false };
+        let (watcher, is_prefix, previous) = (5, false, false);
+        let request = WatcherRequest { watcher, name, is_prefix, after, from, previous };
         session.watch(&request, &mut out);
         (session, String::from_utf8(out).unwrap())
     }
 
     /// Returns a session whose watcher exists.
     fn watching() -> NatsWatchSession {
-        let (mut session, _) = requested(0);
+        let (mut session, _) = requested(0, WatchStart::Now);
         let (news, _) = heard(&mut session, &answer(2, CREATED));
         assert_eq!(news, ["created 5 at Some(40)"]);
         session
@@ -443,7 +449,7 @@ mod tests {
 
     #[test]
     fn watcher_is_an_ordered_consumer() {
-        let (_, sent) = requested(0);
+        let (_, sent) = requested(0, WatchStart::Now);
         assert!(sent.starts_with("SUB _INBOX.NSERVER7.2 2\r\nPUB $JS.API.CONSUMER.CREATE.KV_bakeoff.NSERVER7-w2.$KV.bakeoff.d1.a _INBOX.NSERVER7.api.2 "), "{sent}");
         for part in [
             r#""deliver_policy":"new""#,
@@ -453,9 +459,13 @@ mod tests {
         ] {
             assert!(sent.contains(part), "{part} in {sent}");
         }
-        let (_, sent) = requested(40);
-        assert!(sent.contains(r#""deliver_policy":"by_start_sequence""#), "{sent}");
-        assert!(sent.contains(r#""opt_start_seq":41"#), "{sent}");
+        let (_, sent) = requested(0, WatchStart::Oldest);
+        assert!(sent.contains(r#""deliver_policy":"all""#), "{sent}");
+        for from in [WatchStart::Now, WatchStart::Oldest] {
+            let (_, sent) = requested(40, from);
+            assert!(sent.contains(r#""deliver_policy":"by_start_sequence""#), "{sent}");
+            assert!(sent.contains(r#""opt_start_seq":41"#), "{sent}");
+        }
     }
 
     #[test]
@@ -551,7 +561,7 @@ mod tests {
                 "5 ended: 409: Consumer Ended",
             ),
         ] {
-            let (mut session, _) = requested(0);
+            let (mut session, _) = requested(0, WatchStart::Now);
             assert_eq!(heard(&mut session, &bytes).0, [expected]);
         }
     }
@@ -575,7 +585,7 @@ mod tests {
     #[test]
     fn split_or_altered_bytes_give_the_same_news() {
         let outcome = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-            let (mut session, _) = requested(0);
+            let (mut session, _) = requested(0, WatchStart::Now);
             let (mut out, mut seen) = (Vec::new(), Vec::new());
             for piece in pieces {
                 let on = &mut |news: WatchNews<'_>| seen.push(text(&news));

@@ -115,6 +115,7 @@ const WATCHES: Watches = Watches {
     per_connection_max: 1,
     previous: false,
     prefix: true,
+    oldest: false,
 };
 
 /// Replicas of a primary that bakeoff started.

@@ -288,6 +288,8 @@ fn text(error: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_core::watch::WatchStart;
+
     use super::*;
 
     const HELLO: &str = "%1\r\n$5\r\nproto\r\n:3\r\n";
@@ -343,7 +345,14 @@ mod tests {
         heard(&mut session, HELLO).unwrap();
         assert!(session.is_open());
         let name: &[u8] = if is_prefix { b"bakeoff/" } else { b"bakeoff/a" };
-        let request = WatcherRequest { watcher: 5, name, is_prefix, after: 0, previous: false };
+        let request = WatcherRequest {
+            watcher: 5,
+            name,
+            is_prefix,
+            after: 0,
+            from: WatchStart::Now,
+            previous: false,
+        };
         let mut out = Vec::new();
         session.watch(&request, &mut out);
         (session, String::from_utf8(out).unwrap())

@@ -91,6 +91,7 @@ const WATCHES: Watches = Watches {
     per_connection_max: 1, // a server keeps one watch a path and connection
     previous: false,
     prefix: true,
+    oldest: false,
 };
 
 const INIT_LIMIT: &str = "10"; // as in ZooKeeper's sample configuration

@@ -90,6 +90,41 @@ fn honest_canary_in_trouble_keeps_every_guarantee() {
 }
 
 #[test]
+fn old_events_are_judged_like_those_of_the_load() {
+    let systems = [
+        ("plain", "options: {sync: none}"),
+        ("dropping", "nodes: 3, options: {sync: none, drop-watchers: 300ms}"),
+        ("forgetful", "options: {sync: none, history: 1KiB}"),
+        ("losing", "options: {sync: none, lose-event: 2%}"),
+    ];
+    let watchers = "count: 12, of: prefix, connections: 4, from: oldest";
+    let trials = trials(&systems, watchers, "");
+    for (system, _) in systems {
+        let trial = trial(&trials, system);
+        let watch = &trial["stages"][0]["measurement"]["watch"];
+        let catch_up = &watch["catch_up"];
+        assert_eq!(catch_up["watchers"], 12, "{system}: {catch_up}");
+        let events = catch_up["events"].as_u64();
+        assert!(events > Some(if system == "forgetful" { 12 } else { 5000 }), "{catch_up}");
+        if system == "losing" {
+            let why = trial["checks"].to_string();
+            assert!(why.contains("not reliable ("), "{why}");
+            continue;
+        }
+        accuses_nobody(trial);
+        is_complete(&trial["stages"][0]);
+        // A watcher cannot reach the newest version of a key whose events are gone.
+        if system != "forgetful" {
+            assert_eq!(decode(&catch_up["took"]).len(), 12, "{system}: {catch_up}");
+        }
+        assert_eq!(count(watch, "histories_gone") > 0, system == "forgetful", "{system}");
+        // The load has some 800 successful writes after its warm-up, and the control stage had as many.
+        let known = decode(&watch["known"]).len();
+        assert!((8000..12_000).contains(&known), "{system}: {known} of the load alone");
+    }
+}
+
+#[test]
 fn watchers_of_keys_survive_faults_of_their_nodes() {
     let faults = "faults: {paused: {pause: leader, at: 1s, for: 700ms}, \
                   killed: {kill: leader, at: 1s, restart-after: 500ms}, \

@@ -3,7 +3,7 @@
 //! Not here: their combined meaning (`parse`).
 
 use crate::study::field::{Form, Table, always, default, maybe};
-use crate::watch::WatchRange;
+use crate::watch::{WatchRange, WatchStart};
 
 /// Maximum number of watchers.
 const COUNT: Form = Form::Whole { min: 1, max: 100_000 };
@@ -22,6 +22,13 @@ pub(in crate::study) static WATCHERS: Table = Table {
             Form::Word(WatchRange::NAMES),
             "key",
             "Keys of each watcher: one `key`, in turn, or all keys by their `prefix`.",
+        ),
+        default(
+            "from",
+            Form::Word(WatchStart::NAMES),
+            "now",
+            "First events of each watcher: those from `now` on, or the `oldest` that the system still has. The load \
+             then begins once all watchers have caught up.",
         ),
         maybe(
             "connections",

@@ -14,7 +14,7 @@ use crate::study::{
 };
 use crate::suggest::{list, suggest};
 use crate::units::{duration_text, shown};
-use crate::watch::WatchRange;
+use crate::watch::{WatchRange, WatchStart};
 use crate::workload::{KEY_PREFIX, prefixed_size};
 
 /// Maximum requests in flight per client over HTTP/2. RFC 9113 section 6.5.2 recommends that servers allow at least
@@ -32,6 +32,7 @@ pub(super) fn check(
         for system in systems.iter().filter(|system| read.is_done_by(system)) {
             if let Some(kind) = system.kind {
                 can_do(sink, read, system, kind);
+                has_history(sink, read, system, kind, clusters);
             }
             if let Some(workload) = &read.workload {
                 can_clear(sink, read, workload, system, clusters);
@@ -201,6 +202,35 @@ fn can_watch(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem
         let what = format!("a watcher of system `{system}` cannot watch all keys");
         sink.hint(at, what, "write `of: key`");
     }
+}
+
+/// Checks that watchers which begin with old events find them, and only those of their own load.
+fn has_history(
+    sink: &mut DiagnosticSink<'_>,
+    read: &ReadWorkload,
+    of: &ReadSystem<'_>,
+    kind: &Kind,
+    clusters: Option<Clusters>,
+) {
+    let watchers = read.workload.as_ref().and_then(|workload| workload.watchers.as_ref());
+    let (Some(watchers), Some(watches)) = (watchers, kind.watches) else { return };
+    if watchers.from == WatchStart::Now {
+        return;
+    }
+    let (system, at) = (&of.name, &read.watchers_at);
+    if !watches.oldest {
+        let what = format!("a watcher of system `{system}` cannot begin with old events");
+        sink.hint(at, what, "leave `from` out, or name those that can in the workload's `systems`");
+        return;
+    }
+    let runs = of.system.as_ref().is_some_and(|system| system.servers != Servers::Started);
+    let whose = match clusters {
+        _ if runs => "runs already",
+        Some(Clusters::Kept) => "is kept from trial to trial",
+        _ => return,
+    };
+    let what = format!("system `{system}` {whose}, so its history holds events of other loads");
+    sink.hint(at, what, "leave `from` out, or let bakeoff start a new cluster for each trial");
 }
 
 /// Checks that a workload's keys can be distinguished from foreign ones if they must be removed.

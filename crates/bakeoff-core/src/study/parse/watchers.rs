@@ -5,7 +5,7 @@
 use crate::study::reading::Fields;
 use crate::study::tree::DiagnosticSink;
 use crate::study::{Operation, SlowReaders, Watchers};
-use crate::watch::{WatchRange, WatchedKeys};
+use crate::watch::{WatchRange, WatchStart, WatchedKeys};
 use crate::workload::Keys;
 
 use super::workloads::Mix;
@@ -28,6 +28,7 @@ pub(super) fn watchers(
     let of = fields.table(sink, "watchers")?;
     let count = of.whole(sink, "count").map(|count| count as u32);
     let range = of.word(sink, "of", WatchRange::ALL);
+    let from = of.word(sink, "from", WatchStart::ALL);
     let connections = match of.gives("connections") {
         true => of.whole(sink, "connections").map(|connections| connections as u32),
         false => Some(CONNECTIONS.min(count.unwrap_or(CONNECTIONS))),
@@ -69,6 +70,7 @@ pub(super) fn watchers(
     Some(Some(Box::new(Watchers {
         count,
         of: range,
+        from: from?,
         connections: connections?,
         previous: previous?,
         progress: progress?,

@@ -9,6 +9,7 @@ use bakeoff_core::ledger::KeyHistory;
 use bakeoff_core::ledger::audit_keys::AcknowledgedKey;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{FENCED, GUARD, LEASE_TTL, RENEWALS, ValueSizes, Workload};
+use bakeoff_core::watch::WatchStart;
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
 use super::history::HistoryCollector;
@@ -161,6 +162,8 @@ pub struct KeyedState {
     pub(super) history: Option<Arc<HistoryCollector>>,
     /// Versions that watchers follow during a load; `None` without watchers.
     versions: Mutex<Option<Arc<SharedVersions>>>,
+    /// True if the versions are logged from the first write of the trial on, for watchers that begin with old events.
+    logs_all: bool,
 }
 
 /// Default number of keys of a `scan`.
@@ -173,6 +176,9 @@ impl KeyedState {
     pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         let sizes = workload.value_sizes().cloned();
         let sizes = sizes.unwrap_or(ValueSizes::Fixed(PROOF_SIZE as u64));
+        let watchers = workload.watchers.as_deref();
+        let logs_all = watchers.is_some_and(|watchers| watchers.from == WatchStart::Oldest);
+        let keys = u32::try_from(workload.keys.count).unwrap_or(u32::MAX);
         let number = |name: &str| workload.with.get(name).and_then(|text| text.parse::<u64>().ok());
         Self {
             space: KeySpace::new(&workload.keys),
@@ -187,7 +193,8 @@ impl KeyedState {
             locks: LockTable::default(),
             leases: LeaseTable::default(),
             history: None,
-            versions: Mutex::default(),
+            versions: Mutex::new(logs_all.then(|| Arc::new(SharedVersions::new(keys, |_| 0)))),
+            logs_all,
         }
     }
 
@@ -197,8 +204,13 @@ impl KeyedState {
         self
     }
 
-    /// Logs the versions of its keys from now on, for watchers, until [`Self::end_versions`].
+    /// Logs the versions of its keys from now on, for watchers, until [`Self::end_versions`]. If they begin with old
+    /// events, all versions of the trial are logged.
     pub fn begin_versions(&self) -> Arc<SharedVersions> {
+        if let (true, Some(versions)) = (self.logs_all, self.versions()) {
+            versions.measure_later();
+            return versions;
+        }
         let newest = |key: u32| self.ledger.history(key.into()).map_or(0, |key| key.newest());
         let keys = u32::try_from(self.space.count()).unwrap_or(u32::MAX);
         let versions = Arc::new(SharedVersions::new(keys, newest));
@@ -208,7 +220,9 @@ impl KeyedState {
 
     /// Ends the logs of [`Self::begin_versions`].
     pub fn end_versions(&self) {
-        *self.lock_versions() = None;
+        if !self.logs_all {
+            *self.lock_versions() = None;
+        }
     }
 
     pub(super) fn versions(&self) -> Option<Arc<SharedVersions>> {

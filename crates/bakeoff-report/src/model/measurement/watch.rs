@@ -55,6 +55,23 @@ pub struct WatchSummary {
     pub interruptions: Vec<String>,
     /// Response times of the same writes without watchers.
     pub alone: LatencyFigures,
+    /// How watchers that began with the oldest event caught up; `null` if they began with those after their creation.
+    pub catch_up: Option<CatchUpSummary>,
+}
+
+/// Describes how watchers that began with the oldest event caught up. The load began after that.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CatchUpSummary {
+    /// Watchers whose keys had been written before their creation.
+    pub watchers: u32,
+    /// Events before the load began.
+    pub events: u64,
+    /// Time from a watcher's request until it knew the newest version of each of its keys, of those that did before the
+    /// load began.
+    pub took: LatencyFigures,
+    /// Time from the first request until the last watcher knew that, or the load began without it.
+    pub lasted_seconds: f64,
 }
 
 impl WatchSummary {
@@ -89,6 +106,12 @@ impl WatchSummary {
             longest_silence_seconds: of.longest_silence.as_secs_f64(),
             interruptions: of.interruptions.iter().map(|one| harmless(one)).collect(),
             alone: latencies(&of.alone),
+            catch_up: of.catch_up.as_ref().map(|catch_up| CatchUpSummary {
+                watchers: catch_up.watchers,
+                events: catch_up.events,
+                took: latencies(&catch_up.took),
+                lasted_seconds: catch_up.lasted.as_secs_f64(),
+            }),
         }
     }
 }

@@ -33,6 +33,10 @@ pub(crate) enum WatchQuantity {
     WritesAlone(Point),
     /// Watchers created per second.
     SetupRate,
+    /// Time from a watcher's request until it had caught up with the events from before the load.
+    CatchUp(Point),
+    /// Events from before the load, of all watchers, per second of their catching up.
+    OldEventRate,
     /// Requests that watchers sent per event.
     RequestsPerEvent,
     /// Bytes that watchers received per event.
@@ -148,6 +152,10 @@ impl WatchQuantity {
                 );
             }
             Self::SetupRate => ("watchers created /s", "watchers_created_per_second"),
+            Self::CatchUp(point) => {
+                return point.fills("time to catch up {}", "watch_catch_up_{}_ms");
+            }
+            Self::OldEventRate => ("old events /s", "watch_old_events_per_second"),
             Self::RequestsPerEvent => ("requests per event", "watch_requests_per_event"),
             Self::BytesPerEvent => ("bytes per event", "watch_received_per_event_bytes"),
             Self::CpuPerEvent => ("generator CPU per event", "watch_cpu_per_event_ms"),
@@ -188,10 +196,11 @@ impl WatchQuantity {
             | Self::AfterAcknowledgement(_)
             | Self::Writes(_)
             | Self::WritesAlone(_)
+            | Self::CatchUp(_)
             | Self::CpuPerEvent
             | Self::ReceiveLag(_)
             | Self::LongestSilence => Unit::Milliseconds,
-            Self::SetupRate => Unit::PerSecond,
+            Self::SetupRate | Self::OldEventRate => Unit::PerSecond,
             Self::BytesPerEvent => Unit::Bytes,
             Self::Watchers
             | Self::Connections

@@ -1,5 +1,6 @@
 //! Tests watchers with the bytes of a scripted server.
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_engine::transport::Target;
 
 use super::*;
@@ -46,7 +47,14 @@ impl Watched {
         let mut watched = Self { session: ConsulWatchSession::new(&node), out: Vec::new() };
         let is_prefix = name.ends_with('/');
         let name = name.as_bytes();
-        let request = WatcherRequest { watcher: 7, name, is_prefix, after, previous: false };
+        let request = WatcherRequest {
+            watcher: 7,
+            name,
+            is_prefix,
+            after,
+            from: WatchStart::Now,
+            previous: false,
+        };
         watched.session.watch(&request, &mut watched.out);
         watched
     }

@@ -1,5 +1,6 @@
 //! Tests watchers with the bytes of a scripted server.
 
+use bakeoff_core::watch::WatchStart;
 use bakeoff_engine::transport::Target;
 
 use super::*;
@@ -80,7 +81,14 @@ impl Watched {
         assert_eq!(watched.news(&granted()), [""; 0]);
         let is_prefix = name.ends_with('/');
         let name = name.as_bytes();
-        let request = WatcherRequest { watcher: 7, name, is_prefix, after, previous: false };
+        let request = WatcherRequest {
+            watcher: 7,
+            name,
+            is_prefix,
+            after,
+            from: WatchStart::Now,
+            previous: false,
+        };
         watched.session.watch(&request, &mut watched.out);
         watched
     }

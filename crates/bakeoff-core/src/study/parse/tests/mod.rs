@@ -344,7 +344,7 @@ workloads:
   watched:
     mix: {put: 1}
     keys: {count: 9}
-    watchers: {count: 90, of: prefix, connections: 9, previous: true, progress: 2s, churn: 500ms, slow: {connections: 1, every: 2s, for: 1s}}
+    watchers: {count: 90, of: prefix, from: now, connections: 9, previous: true, progress: 2s, churn: 500ms, slow: {connections: 1, every: 2s, for: 1s}}
     systems: [one]
     loads: [open]
   pages:

@@ -514,3 +514,49 @@ hint: those who read would not know what was written; write `targets: all`
 ",
     );
 }
+
+#[test]
+fn old_events_need_a_history_of_this_load_alone() {
+    let keys = "    keys: {count: 100}\n";
+    let watched = "    keys: {count: 100}\n    watchers: {count: 9, from: oldest}\n";
+    check(
+        &[("{kind: canary}", "{kind: consul}"), (keys, watched)],
+        r"
+error: a watcher of system `one` cannot begin with old events
+ --> my.yaml:9:15
+  |
+9 |     watchers: {count: 9, from: oldest}
+  |               ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: leave `from` out, or name those that can in the workload's `systems`
+",
+    );
+    check(
+        &[("{kind: etcd, nodes: 3}", "{kind: etcd, endpoints: [a:1]}"), (keys, watched)],
+        r"
+error: system `three` runs already, so its history holds events of other loads
+ --> my.yaml:9:15
+  |
+9 |     watchers: {count: 9, from: oldest}
+  |               ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: leave `from` out, or let bakeoff start a new cluster for each trial
+",
+    );
+    check(
+        &[("title: t\n", "title: t\nclusters: kept\n"), (", nodes: 3", ""), (keys, watched)],
+        r"
+error: system `one` is kept from trial to trial, so its history holds events of other loads
+  --> my.yaml:10:15
+   |
+10 |     watchers: {count: 9, from: oldest}
+   |               ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: leave `from` out, or let bakeoff start a new cluster for each trial
+
+error: system `three` is kept from trial to trial, so its history holds events of other loads
+  --> my.yaml:10:15
+   |
+10 |     watchers: {count: 9, from: oldest}
+   |               ^^^^^^^^^^^^^^^^^^^^^^^^
+hint: leave `from` out, or let bakeoff start a new cluster for each trial
+",
+    );
+}
