@@ -15,6 +15,7 @@ use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::fault::MaintenanceRun;
 use bakeoff_core::study::{self, Kind, Maintenance, ReadConsistency, Watchers};
+use bakeoff_core::watch::Watches;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_engine::watch::{
@@ -217,6 +218,8 @@ pub struct Hooks {
     pub(crate) change_routes: Option<ChangeRoutes>,
     /// Creates a session for watchers of a node.
     pub(crate) watch: Option<WatchSessions>,
+    /// Returns how a node notifies watchers if its configuration changes that.
+    pub(crate) other_watches: Option<fn(&Access) -> Option<Watches>>,
     /// Returns a node's limit of connections per address; `None` if there is no limit, or it is unknown.
     pub connection_limit: Option<Limit>,
     /// Transfers the values that sessions need to generators on other machines.
@@ -352,6 +355,8 @@ impl dyn System + '_ {
     ) -> Result<Option<StudyWatchers>, EngineError> {
         let Declaration { kind, hooks, .. } = self.declares();
         let (Some(watches), Some(connect)) = (kind.watches, hooks.watch) else { return Ok(None) };
+        let other = hooks.other_watches.zip(nodes.first()).and_then(|(of, node)| of(node));
+        let watches = other.unwrap_or(watches);
         let settings = WatchSettings::for_study(watchers, &watches);
         let of_session = nodes.to_vec();
         let session = Box::new(move |node: usize| connect(&of_session[node]));

@@ -29,6 +29,8 @@ pub struct Kind {
     pub maintenance: &'static [MaintenanceOffer],
     /// How it notifies watchers; `None` if it has no watches.
     pub watches: Option<Watches>,
+    /// Returns how a system notifies watchers if its configuration changes that; `None` for [`Self::watches`].
+    pub other_watches: fn(&System) -> Option<Watches>,
     /// Roles of possible parts.
     pub roles: &'static [Role],
     /// Service that it only emulates. A system with such a part must say so in its name.
@@ -70,6 +72,7 @@ impl Kind {
             parameters: &[],
             maintenance: &[],
             watches: None,
+            other_watches: |_| None,
             roles: &[],
             emulates: None,
             sound: |_| Ok(()),
@@ -86,6 +89,11 @@ impl Kind {
             connection_each: true,
             is_process: false,
         }
+    }
+
+    /// Returns how a system of this kind notifies watchers; `None` if it has no watches.
+    pub fn watches_of(&self, system: Option<&System>) -> Option<Watches> {
+        system.and_then(self.other_watches).or(self.watches)
     }
 
     /// Returns true if its clients send the workload's `request` instead of operations of the kind.

@@ -10,6 +10,10 @@
 //! Watchers need keyspace notifications, which are off by default and make each write publish a message. A study
 //! switches them on (`notifications`).
 //!
+//! A key holds its value as a string, or as a stream of all its values (`values: stream`). A watcher of a stream misses
+//! none, and needs no notifications. bakeoff does not shorten streams: Redis would not report to a watcher what it
+//! misses, so memory grows with each write.
+//!
 //! Clients connect only to the primary, because replicas neither accept nor forward writes. No replica is promoted
 //! automatically; that would need Sentinel or a cluster.
 //!
@@ -18,6 +22,7 @@
 mod maintenance;
 pub(crate) mod recipe;
 mod session;
+mod stream_session;
 mod watch_session;
 
 use std::net::SocketAddr;
@@ -41,6 +46,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::session::{RedisSession, sign_in};
+use self::stream_session::RedisStreamSession;
 use self::watch_session::RedisWatchSession;
 use super::carried_access::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
@@ -73,6 +79,8 @@ const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
 const APPENDFSYNC: &str = "appendfsync";
 const WAIT: &str = "wait";
 const NOTIFICATIONS: &str = "notifications";
+const VALUES: &str = "values";
+const STREAM: &str = "stream";
 
 /// Notifications by key (`K`) for writes of strings (`$`), deletes (`g`) and expired keys (`x`).
 const NOTIFIED_EVENTS: &str = "K$gx";
@@ -104,6 +112,12 @@ const OPTIONS: &[KindOption] = &[
         meaning: "whether the server publishes each change of a key (`notify-keyspace-events`), which watchers \
                   need; off when absent",
     },
+    KindOption {
+        name: VALUES,
+        form: OptionForm::Word(&["string", STREAM]),
+        meaning: "whether a key holds its value as a string (`SET`), or as a stream of all its values (`XADD`), of which \
+                  watchers of one key miss none; string when absent",
+    },
 ];
 
 /// Watches as the documentation of keyspace notifications describes them: published once, and lost by a client that is
@@ -118,15 +132,39 @@ const WATCHES: Watches = Watches {
     oldest: false,
 };
 
-/// Replicas of a primary that bakeoff started.
+/// Watches of streams: entries are kept, in order, and a read continues after any of them. A read that waits occupies its
+/// connection, and names each stream.
+const STREAM_WATCHES: Watches = Watches {
+    form: "reads of a stream that wait",
+    delivery: Delivery::Each,
+    guarantees: &[
+        WatchGuarantee::Ordered,
+        WatchGuarantee::Unique,
+        WatchGuarantee::Reliable,
+        WatchGuarantee::Resumable,
+    ],
+    per_connection_max: 1,
+    previous: false,
+    prefix: false,
+    oldest: true,
+};
+
+/// Returns true if keys hold streams.
+fn holds_streams(system: &study::System) -> bool {
+    option(system, VALUES) == Some(STREAM)
+}
+
+/// Describes a primary that bakeoff started to its sessions.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Replicas {
+struct ClientSettings {
     count: u32,
     /// Replicas that must have a write before it is acknowledged.
     waited_for: u32,
+    /// True if keys hold streams.
+    streams: bool,
 }
 
-impl Replicas {
+impl ClientSettings {
     fn read(system: &study::System) -> Self {
         let count = system.nodes.saturating_sub(1);
         let waited_for = match option(system, WAIT) {
@@ -134,18 +172,22 @@ impl Replicas {
             Some("majority") => system.nodes / 2, // the primary is part of the majority
             _ => 0,
         };
-        Self { count, waited_for }
+        Self { count, waited_for, streams: holds_streams(system) }
     }
+}
+
+fn has_streams(node: &Access) -> bool {
+    node.memory.get::<ClientSettings>().is_some_and(|settings| settings.streams)
 }
 
 /// Returns the values that sessions on other machines need.
 fn give(memory: &Memory) -> Option<Value> {
-    serde_json::to_value(*memory.get::<Replicas>()?).ok()
+    serde_json::to_value(*memory.get::<ClientSettings>()?).ok()
 }
 
 /// Stores those values.
 fn take(given: Value, memory: &Memory) -> Option<()> {
-    memory.keep(serde_json::from_value::<Replicas>(given).ok()?);
+    memory.keep(serde_json::from_value::<ClientSettings>(given).ok()?);
     Some(())
 }
 
@@ -157,7 +199,14 @@ impl System for Redis {
             hooks: Hooks {
                 carried: Some(CarriedMemory { give, take }),
                 maintain: Some(maintenance::maintain),
-                watch: Some(|node| Box::new(RedisWatchSession::new(node.memory.get::<Login>()))),
+                watch: Some(|node| {
+                    let login = node.memory.get::<Login>();
+                    match has_streams(node) {
+                        true => Box::new(RedisStreamSession::new(login)),
+                        false => Box::new(RedisWatchSession::new(login)),
+                    }
+                }),
+                other_watches: Some(|node| has_streams(node).then_some(STREAM_WATCHES)),
                 ..Hooks::default()
             },
             unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
@@ -169,6 +218,7 @@ impl System for Redis {
                     options: OPTIONS,
                     maintenance: maintenance::OFFERS,
                     watches: Some(WATCHES),
+                    other_watches: |system| holds_streams(system).then_some(STREAM_WATCHES),
                     sound,
                     lacks,
                     nodes_max: 5,
@@ -216,7 +266,7 @@ impl System for Redis {
         });
         let nodes = specs.collect();
         let memory = Memory::default();
-        memory.keep(Replicas::read(context.system));
+        memory.keep(ClientSettings::read(context.system));
         Ok(Description { nodes, settings: settings(context), memory, ..Description::default() })
     }
 
@@ -249,7 +299,7 @@ impl System for Redis {
             let online = text
                 .lines()
                 .filter(|line| line.starts_with("slave") && line.contains("state=online"));
-            let (online, wanted) = (online.count(), node.memory.get::<Replicas>());
+            let (online, wanted) = (online.count(), node.memory.get::<ClientSettings>());
             let wanted = wanted.map_or(0, |replicas| replicas.count as usize);
             if online < wanted {
                 return Err(format!("{online} of {wanted} replicas follow `{name}`").into());
@@ -284,8 +334,8 @@ impl System for Redis {
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         let (lease_seconds, fences) = (load.keyed.lease_seconds, load.keyed.fences);
         load.over(move |node| {
-            let replicas = node.memory.get::<Replicas>();
-            let replicas = replicas.map_or_else(Replicas::default, |replicas| *replicas);
+            let replicas = node.memory.get::<ClientSettings>();
+            let replicas = replicas.map_or_else(ClientSettings::default, |replicas| *replicas);
             RedisSession::new(&replicas, node.memory.get::<Login>(), lease_seconds, fences)
         })
     }
@@ -306,12 +356,23 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Returns why a system cannot do an operation: its watchers need notifications. Those of a server that bakeoff did not
-/// start are checked by the session.
+/// Returns why a system cannot do an operation. Its watchers need notifications, or streams; those of a server that bakeoff
+/// did not start are checked by the session.
 fn lacks(system: &study::System, operation: Operation) -> Option<String> {
     let is_off = system.is_started() && option(system, NOTIFICATIONS) != Some("on");
-    (operation == Operation::Watch && is_off)
-        .then(|| format!("it publishes no changes without `options: {{{NOTIFICATIONS}: on}}`"))
+    match (operation, holds_streams(system)) {
+        (Operation::Delete, true) => {
+            Some(format!("with `{VALUES}: {STREAM}` a delete would end the key's history"))
+        }
+        (Operation::Lock | Operation::Look | Operation::Move, true) => {
+            Some(format!("with `{VALUES}: {STREAM}` its keys are no strings"))
+        }
+        (Operation::Watch, false) if is_off => Some(format!(
+            "it publishes no changes without `options: {{{NOTIFICATIONS}: on}}`, and keeps them only with \
+             `{{{VALUES}: {STREAM}}}`"
+        )),
+        _ => None,
+    }
 }
 
 /// Returns the guarantees under these options.
@@ -320,7 +381,7 @@ fn lacks(system: &study::System, operation: Operation) -> Option<String> {
 /// answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that time loses acknowledged writes,
 /// so the guarantee is only memory.
 fn guarantees(system: &study::System) -> Guarantees {
-    let replicas = Replicas::read(system);
+    let replicas = ClientSettings::read(system);
     let (primary, place) = match option(system, APPENDFSYNC) {
         Some("always") => {
             ("after the primary has synced it to disk (`appendfsync always`)", AckLocation::Disk)
@@ -401,13 +462,16 @@ fn settings(context: &DescribeContext<'_>) -> Vec<Setting> {
     if context.option(NOTIFICATIONS) == Some("on") {
         settings.push(setting("notify-keyspace-events", NOTIFIED_EVENTS, ASKED));
     }
+    if holds_streams(context.system) {
+        settings.push(setting("XADD in place of SET", STREAM, ASKED));
+    }
     if context.system.nodes > 1 {
         settings.push(setting(
             "repl-diskless-sync-delay",
             0,
             "a primary waits 5 s for further replicas by default, before the load begins",
         ));
-        let waited_for = Replicas::read(context.system).waited_for;
+        let waited_for = ClientSettings::read(context.system).waited_for;
         if waited_for > 0 {
             settings.push(setting("WAIT after each write", waited_for, ASKED));
         }
@@ -536,7 +600,14 @@ mod tests {
             lacks(&crate::testing::study_system("redis", 1, options), operation)
         };
         let why = lacking(&[], Operation::Watch).expect("it is off by default");
-        assert_eq!(why, "it publishes no changes without `options: {notifications: on}`");
+        let expected = "it publishes no changes without `options: {notifications: on}`, and keeps them only with \
+                        `{values: stream}`";
+        assert_eq!(why, expected);
+        let streams: &[(&str, &str)] = &[(VALUES, STREAM)];
+        assert_eq!(lacking(streams, Operation::Watch), None);
+        assert!(lacking(streams, Operation::Delete).is_some());
+        assert!(lacking(streams, Operation::Lock).is_some());
+        assert_eq!(lacking(streams, Operation::Put), None);
         assert!(lacking(&[(NOTIFICATIONS, "off")], Operation::Watch).is_some());
         assert_eq!(lacking(&[(NOTIFICATIONS, "on")], Operation::Watch), None);
         assert_eq!(lacking(&[], Operation::Put), None);

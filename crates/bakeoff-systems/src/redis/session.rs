@@ -4,6 +4,9 @@
 //! replicas that have all writes of the connection. A `list` runs `SCAN` over all keys until the server reports the
 //! end, because Redis has no index of names. All commands of a list count as one operation.
 //!
+//! A key may hold a stream instead of a string: each put appends an entry (`XADD`), and a get reads the newest one
+//! (`XREVRANGE`).
+//!
 //! A lease is a key that expires (`SET … EX`), and is renewed by `EXPIRE`.
 //!
 //! A lock is a key that one client sets (`SET … NX`) to a word of its own. A script deletes it if it still has that word,
@@ -29,7 +32,8 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{self, Reply};
 use smallvec::SmallVec;
 
-use super::Replicas;
+use super::ClientSettings;
+use super::stream_session::{entry, newest};
 use crate::Login;
 use crate::coordination::{LOCKS, lock_name, random_word};
 
@@ -58,6 +62,8 @@ pub(crate) struct RedisSession {
     /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
+    /// True if keys hold streams.
+    streams: bool,
     /// Time to live of leases.
     lease_seconds: u64,
     /// Leases that are being set, oldest first.
@@ -94,6 +100,8 @@ enum Step {
     /// End of a transaction, with a `WAIT` after it.
     ExecAndWait,
     Get,
+    /// A read of a stream's newest entry.
+    GetNewest,
     List,
     GrantLease,
     RenewLease,
@@ -110,15 +118,15 @@ struct List {
 }
 
 impl RedisSession {
-    /// Returns a session. Its writes wait for the configured replicas, and its leases live `lease_seconds`. `fences`:
+    /// Returns a session with a primary. Its writes wait for the configured replicas, and its leases live `lease_seconds`. `fences`:
     /// writes of a `lock` depend on the lock.
     pub(super) fn new(
-        replicas: &Replicas,
+        settings: &ClientSettings,
         login: Option<Arc<Login>>,
         lease_seconds: u64,
         fences: bool,
     ) -> Self {
-        let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
+        let wait = (settings.waited_for > 0).then(|| settings.waited_for.to_string());
         let session = resp::Session::default();
         Self {
             session,
@@ -126,6 +134,7 @@ impl RedisSession {
             wait,
             steps: VecDeque::new(),
             lists: Vec::new(),
+            streams: settings.streams,
             lease_seconds,
             leases_asked: VecDeque::new(),
             lock: ClientLock { fences, word: random_word(), sent: clock::now(), is_refused: false },
@@ -227,6 +236,12 @@ impl KvSession for RedisSession {
             return false;
         }
         match request.operation {
+            Operation::Put if self.streams => {
+                self.write(tag, &[b"XADD", request.key, b"*", b"v", request.value], out);
+            }
+            Operation::Get if self.streams => {
+                self.send(tag, Step::GetNewest, &newest(request.key), out);
+            }
             Operation::Put => self.write(tag, &[b"SET", request.key, request.value], out),
             Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
@@ -250,7 +265,8 @@ impl KvSession for RedisSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, login, wait, steps, lists, lease_seconds, leases_asked, lock } = self;
+        let Self { session, login, wait, steps, lists, lease_seconds, leases_asked, lock, .. } =
+            self;
         let lasts = Duration::from_secs(*lease_seconds);
         let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();
         let mut refused = None;
@@ -289,7 +305,7 @@ impl KvSession for RedisSession {
                     });
                     on(tag, Answer::Group(&mut values, 0));
                 }
-                (Step::Write, Reply::Status(_) | Reply::Integer(_))
+                (Step::Write, Reply::Status(_) | Reply::Integer(_) | Reply::Bulk(_))
                 | (Step::RenewLease, Reply::Integer(1)) => on(tag, Answer::Done),
                 (Step::RenewLease, Reply::Integer(0)) => on(tag, Answer::LeaseExpired(lasts)),
                 (Step::GrantLease, Reply::Status(_)) => match &asked {
@@ -307,6 +323,11 @@ impl KvSession for RedisSession {
                 (Step::Wait, Reply::Integer(have)) => on(tag, waited(have, wait.as_deref())),
                 (Step::Get, Reply::Bulk(value)) => on(tag, Answer::Value(value)),
                 (Step::Get, Reply::Nil) => on(tag, Answer::Missing),
+                (Step::GetNewest, Reply::Array(mut entries)) => match entries.next().map(entry) {
+                    Some(Some((_, value))) => on(tag, Answer::Value(value)),
+                    Some(None) => on(tag, unexpected()),
+                    None => on(tag, Answer::Missing),
+                },
                 (Step::List, Reply::Array(page)) => match listed(page, tag, lists) {
                     Some(cursor) if cursor != b"0" => further.push((tag, cursor)),
                     Some(_) => {
@@ -406,7 +427,8 @@ mod tests {
 
     fn with_credentials() -> (RedisSession, String) {
         let login = Login { user: "me".into(), password: "s3 cret".into() };
-        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)), 60, true);
+        let mut session =
+            RedisSession::new(&ClientSettings::default(), Some(Arc::new(login)), 60, true);
         let mut out = Vec::new();
         session.open(&mut out);
         (session, String::from_utf8(out).unwrap())
@@ -450,7 +472,7 @@ mod tests {
 
     #[test]
     fn refused_lock_is_tried_again_after_a_delay() {
-        let mut session = RedisSession::new(&Replicas::default(), None, 60, true);
+        let mut session = RedisSession::new(&ClientSettings::default(), None, 60, true);
         let asked = |session: &mut RedisSession| {
             let request = replay::request(Operation::Lock, b"bakeoff/a", b"");
             let mut out = Vec::new();
@@ -478,8 +500,34 @@ mod tests {
     }
 
     #[test]
+    fn stream_is_written_by_appending_and_read_at_its_end() {
+        let settings = ClientSettings { streams: true, ..ClientSettings::default() };
+        let mut session = RedisSession::new(&settings, None, 60, true);
+        let asked = |session: &mut RedisSession, operation| {
+            let mut out = Vec::new();
+            let request = replay::request(operation, b"bakeoff/a", b"one");
+            assert!(session.request(3, &request, &mut out));
+            String::from_utf8(out).unwrap()
+        };
+        let put = "*5\r\n$4\r\nXADD\r\n$9\r\nbakeoff/a\r\n$1\r\n*\r\n$1\r\nv\r\n$3\r\none\r\n";
+        assert_eq!(asked(&mut session, Operation::Put), put);
+        assert_eq!(
+            heard(&mut session, b"$15\r\n1700000000000-0\r\n"),
+            Ok(vec!["3 another".into()])
+        );
+        for (answer, expected) in [
+            (&b"*1\r\n*2\r\n$15\r\n1700000000000-0\r\n*2\r\n$1\r\nv\r\n$3\r\none\r\n"[..], "3 one"),
+            (b"*0\r\n", "3 another"),
+            (b"*1\r\n$1\r\na\r\n", "3 another"),
+        ] {
+            assert!(asked(&mut session, Operation::Get).contains("XREVRANGE"));
+            assert_eq!(heard(&mut session, answer), Ok(vec![expected.to_owned()]));
+        }
+    }
+
+    #[test]
     fn session_without_credentials_is_open_at_once() {
-        let mut session = RedisSession::new(&Replicas::default(), None, 60, true);
+        let mut session = RedisSession::new(&ClientSettings::default(), None, 60, true);
         let mut out = Vec::new();
         session.open(&mut out);
         assert!(out.is_empty() && session.is_open());

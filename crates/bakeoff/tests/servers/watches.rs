@@ -16,6 +16,14 @@ use crate::support::{Bench, array, nothing_runs_in, text};
 const OLD: Case = Case { needs: &["apt-get", "dpkg-deb"], ..case("etcd", "3.4", 1) };
 const NEW: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
+const STREAMS: Case = Case {
+    needs: &["apt-get", "dpkg-deb"],
+    more: "options: {appendfsync: always, values: stream}",
+    reads: "default",
+    what: "with streams",
+    ..case("redis", "7.0", 1)
+};
+
 const THREE: Case = Case { nodes: 3, ..NEW };
 
 const WORKLOAD: &str = "prefix: {mix: {put: 1}, keys: {count: 16}, values: {size: 256}, \
@@ -38,6 +46,8 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             let verdict = check(&trial, "watches");
             assert_eq!(text(&verdict["verdict"]), "passed", "{verdict}");
         }),
+        with("old_events_of_etcd_are_received", NEW, skipped, receives_old_events),
+        with("old_entries_of_a_stream_are_received", STREAMS, skipped, receives_old_events),
         with(
             "watchers_are_disturbed_next_to_networks_that_are_cut",
             THREE,
@@ -45,6 +55,28 @@ pub(crate) fn tests(skipped: &SkippedTests) -> Vec<Trial> {
             are_disturbed_in_networks,
         ),
     ]
+}
+
+/// Watchers of one key each first receive the versions from before the load, also after their connections broke.
+fn receives_old_events(case: &Case) {
+    let reads =
+        if case.reads.is_empty() { String::new() } else { format!(", reads: {}", case.reads) };
+    let workload = format!(
+        "old: {{mix: {{put: 4, get: 1}}, keys: {{count: 8}}{reads}, watchers: {{count: 24, connections: 6, from: oldest, \
+         churn: 200ms}}}}"
+    );
+    let load = "steady: {rate: 100/s, clients: 4, warmup: 1s, stop: {after: 4s}}";
+    let run = contract::run(&case.in_study(), &[&workload], &[load]);
+    let trial = trial(&run.bench);
+    let verdict = check(&trial, "watches");
+    assert_eq!(text(&verdict["verdict"]), "passed", "{verdict}");
+    let watch = &trial["stages"][0]["measurement"]["watch"];
+    assert_eq!(watch["catch_up"]["watchers"], 24, "{watch}");
+    let counts = &watch["counts"];
+    assert_eq!(counts["delivered"], counts["expected"], "{counts}");
+    assert!(watch["catch_up"]["events"].as_u64() > Some(24 * 40), "{watch}");
+    assert!(counts["resumes"].as_u64() > Some(0), "{counts}");
+    nothing_runs_in(run.bench.path());
 }
 
 /// Cut networks put the watchers into an agent's process, where the kernel allows that.

@@ -185,7 +185,7 @@ fn can_watch(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem
     let watchers = read.workload.as_ref().and_then(|workload| workload.watchers.as_ref());
     let Some(watchers) = watchers else { return };
     let at = &read.watchers_at;
-    let Some(watches) = kind.watches else {
+    let Some(watches) = kind.watches_of(of.system.as_ref()) else {
         let what = format!("system `{system}` has no watches that bakeoff can use");
         let hint = "name the systems that have watches in the workload's `systems`";
         return sink.hint(at, what, hint);
@@ -213,7 +213,9 @@ fn has_history(
     clusters: Option<Clusters>,
 ) {
     let watchers = read.workload.as_ref().and_then(|workload| workload.watchers.as_ref());
-    let (Some(watchers), Some(watches)) = (watchers, kind.watches) else { return };
+    let (Some(watchers), Some(watches)) = (watchers, kind.watches_of(of.system.as_ref())) else {
+        return;
+    };
     if watchers.from == WatchStart::Now {
         return;
     }
