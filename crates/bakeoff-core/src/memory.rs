@@ -51,6 +51,53 @@ pub struct NodesMemory {
     pub private_sum_max_bytes: Option<u64>,
 }
 
+/// Holds how the resident memory of all nodes grew from one window to a later one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryGrowth {
+    /// Median sum of all nodes in the first window, in bytes.
+    pub before_bytes: u64,
+    /// Median sum of all nodes in the second window, in bytes.
+    pub after_bytes: u64,
+    /// Sum of both windows' differences between their largest and their smallest sum, in bytes. A growth below it may be
+    /// chance.
+    pub variation_bytes: u64,
+}
+
+impl MemoryGrowth {
+    /// Returns the growth in bytes; `None` if it is not above the variation.
+    pub fn shown(&self) -> Option<u64> {
+        let grown = self.after_bytes.saturating_sub(self.before_bytes);
+        (grown > self.variation_bytes).then_some(grown)
+    }
+}
+
+/// Returns how the resident memory of all `nodes` grew from the window `before` to the window `after`. `None` if a window
+/// has fewer than two moments at which that of all nodes is known, or a node has several processes.
+pub fn growth(
+    nodes: &[NodeReadings<'_>],
+    before: (f64, f64),
+    after: (f64, f64),
+) -> Option<MemoryGrowth> {
+    if nodes.is_empty() || nodes.iter().any(|node| node.processes_max > 1) {
+        return None;
+    }
+    let resident: Vec<&Series> = nodes.iter().map(|node| node.resident).collect();
+    let sums = |window| {
+        let mut sums = moments(&resident, Column::Resident, window)?.sums;
+        sums.sort_by(f64::total_cmp);
+        (sums.len() >= 2).then_some(sums)
+    };
+    let (before, after) = (sums(before)?, sums(after)?);
+    let median = |sums: &[f64]| sums[sums.len() / 2] as u64;
+    let spread = |sums: &[f64]| (sums[sums.len() - 1] - sums[0]) as u64;
+    Some(MemoryGrowth {
+        before_bytes: median(&before),
+        after_bytes: median(&after),
+        variation_bytes: spread(&before) + spread(&after),
+    })
+}
+
 /// Holds the readings of one node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeReadings<'a> {
@@ -97,29 +144,46 @@ impl Maxima {
     /// Finds the largest values within `windows`; `None` if a node lacks the column or a reading.
     fn within(series: &[&Series], column: Column, windows: &[(f64, f64)]) -> Option<Self> {
         let (mut sums, mut nodes) = (Vec::new(), Vec::new());
-        for &(from, to) in windows {
-            // Sort the readings in the window by time. Those of one moment belong together.
-            let mut readings: Vec<(f64, usize, f64)> = Vec::new();
-            for (node, one) in series.iter().enumerate() {
-                let values = one.columns.get(&column)?;
-                let within = one.at.iter().zip(values).filter(|(at, _)| (from..=to).contains(*at));
-                readings.extend(within.map(|(at, bytes)| (*at, node, *bytes)));
-            }
-            readings.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let mut last: Vec<Option<f64>> = vec![None; series.len()];
-            for (place, (at, node, bytes)) in readings.iter().enumerate() {
-                last[*node] = Some(*bytes);
-                nodes.push(*bytes);
-                let more_of_it = readings.get(place + 1).is_some_and(|next| next.0 == *at);
-                if !more_of_it && let Some(sum) = last.iter().copied().sum::<Option<f64>>() {
-                    sums.push(sum);
-                }
-            }
+        for &window in windows {
+            let read = moments(series, column, window)?;
+            sums.extend(read.sums);
+            nodes.extend(read.nodes);
         }
         let most =
             |values: &[f64]| values.iter().copied().reduce(f64::max).filter(|_| !series.is_empty());
         Some(Self { sum: most(&sums)?, node: most(&nodes)?, moments: sums.len() as u64 })
     }
+}
+
+/// Values of a column in a window, in bytes.
+struct Moments {
+    /// Sum of all nodes at each moment at which that of all is known.
+    sums: Vec<f64>,
+    /// Each reading.
+    nodes: Vec<f64>,
+}
+
+/// Returns the values of a column in a window; `None` if a node lacks the column.
+fn moments(series: &[&Series], column: Column, (from, to): (f64, f64)) -> Option<Moments> {
+    let mut moments = Moments { sums: Vec::new(), nodes: Vec::new() };
+    // Sort the readings in the window by time. Those of one moment belong together.
+    let mut readings: Vec<(f64, usize, f64)> = Vec::new();
+    for (node, one) in series.iter().enumerate() {
+        let values = one.columns.get(&column)?;
+        let within = one.at.iter().zip(values).filter(|(at, _)| (from..=to).contains(*at));
+        readings.extend(within.map(|(at, bytes)| (*at, node, *bytes)));
+    }
+    readings.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut last: Vec<Option<f64>> = vec![None; series.len()];
+    for (place, (at, node, bytes)) in readings.iter().enumerate() {
+        last[*node] = Some(*bytes);
+        moments.nodes.push(*bytes);
+        let more_of_it = readings.get(place + 1).is_some_and(|next| next.0 == *at);
+        if !more_of_it && let Some(sum) = last.iter().copied().sum::<Option<f64>>() {
+            moments.sums.push(sum);
+        }
+    }
+    Some(moments)
 }
 
 #[cfg(test)]
@@ -164,6 +228,23 @@ mod tests {
         let b = proportional(&[(1.1, 1.0), (1.9, 10.0)]);
         let found = most(&[node(Some(&a), &rss), node(Some(&b), &rss)], &[(0.0, 3.0)]).unwrap();
         assert_eq!((found.sum_max_bytes, found.moments), (20, 3));
+    }
+
+    #[test]
+    fn growth_is_shown_only_above_the_variation() {
+        let a = resident(&[(1.0, 10.0), (2.0, 14.0), (3.0, 12.0), (4.0, 40.0), (5.0, 41.0)]);
+        let b = resident(&[(1.0, 5.0), (2.0, 5.0), (3.0, 5.0), (4.0, 5.0), (5.0, 5.0)]);
+        let nodes = [node(None, &a), node(None, &b)];
+        let grown = growth(&nodes, (0.0, 3.0), (3.5, 6.0)).unwrap();
+        assert_eq!((grown.before_bytes, grown.after_bytes, grown.variation_bytes), (17, 46, 5));
+        assert_eq!(grown.shown(), Some(29));
+        let same = growth(&nodes, (0.0, 2.5), (2.5, 3.5));
+        assert_eq!(same, None, "one moment has no variation");
+        let noise = growth(&nodes, (0.0, 2.5), (1.5, 3.5)).unwrap();
+        assert_eq!((noise.variation_bytes, noise.shown()), (6, None));
+        assert_eq!(MemoryGrowth { after_bytes: 22, ..grown }.shown(), None);
+        let several = NodeReadings { processes_max: 2, ..node(None, &a) };
+        assert_eq!(growth(&[several], (0.0, 3.0), (3.5, 6.0)), None);
     }
 
     #[test]

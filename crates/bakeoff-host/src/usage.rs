@@ -2,7 +2,7 @@
 //!
 //! Not here: sampling (`observe`).
 
-use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
+use bakeoff_core::memory::{self, MemoryGrowth, NodeReadings, NodesMemory};
 use bakeoff_core::record::Usage;
 use bakeoff_core::trial_samples::{Column, GENERATOR, MeteredSeries, Series, TrialSamples};
 
@@ -88,6 +88,20 @@ impl MachineServers<'_> {
 /// Returns the most memory that all servers held together at one moment of the windows.
 pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
     let windows: Vec<(f64, f64)> = windows.iter().map(|&(from, to)| (from, to + AT_ONCE)).collect();
+    memory::most(&readings(machines, &windows), &windows)
+}
+
+/// Returns how the memory of all servers grew from the window `before` to the window `after`.
+pub fn memory_growth(
+    machines: &[MachineServers<'_>],
+    before: (f64, f64),
+    after: (f64, f64),
+) -> Option<MemoryGrowth> {
+    memory::growth(&readings(machines, &[before, after]), before, after)
+}
+
+/// Returns the readings of all servers. `windows`: those to use.
+fn readings<'a>(machines: &[MachineServers<'a>], windows: &[(f64, f64)]) -> Vec<NodeReadings<'a>> {
     let mut nodes: Vec<NodeReadings<'_>> = Vec::new();
     for machine in machines {
         let observed = machine.observed;
@@ -95,7 +109,7 @@ pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option
         nodes.extend(servers.map(|node| NodeReadings {
             detailed: observed.memory.iter().find(|one| one.name == node.name),
             resident: node,
-            processes_max: most_processes(node, &windows),
+            processes_max: most_processes(node, windows),
         }));
         let metered = observed.metrics.iter().map(|node| &node.series);
         nodes.extend(metered.map(|series| NodeReadings {
@@ -104,7 +118,7 @@ pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option
             processes_max: 1,
         }));
     }
-    memory::most(&nodes, &windows)
+    nodes
 }
 
 /// Returns the largest number of processes; `u64::MAX` if unknown, because resident memory then may count shared pages

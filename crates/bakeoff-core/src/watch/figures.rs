@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guarantee::{GuaranteeOutcome, GuaranteeState};
 use crate::histogram::Latencies;
+use crate::memory::MemoryGrowth;
 use crate::units;
 
 /// Maximum number of examples of several measurements together.
@@ -165,6 +166,10 @@ pub struct WatchFigures {
     /// Events from before the load; `None` if watchers begin with those after their creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<Box<CatchUp>>,
+    /// Memory of all servers before the first watcher existed and after the last one did, each under the same load.
+    /// `None` if it was not sampled often enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_memory: Option<MemoryGrowth>,
 }
 
 /// Holds how watchers that began with the oldest event caught up. The load begins after that.
@@ -196,6 +201,11 @@ impl WatchFigures {
     pub fn delivered_share(&self) -> Option<f64> {
         let expected = self.counts.expected;
         (expected > 0).then(|| self.counts.delivered as f64 / expected as f64)
+    }
+
+    /// Returns the time from the first connection until the last watcher existed and had caught up.
+    pub fn ready_after(&self) -> Duration {
+        self.catch_up.as_ref().map_or(self.setup, |catch_up| catch_up.lasted.max(self.setup))
     }
 
     /// Returns the number of events since the load began.

@@ -36,7 +36,7 @@ const WAY: [KeyColumn; 4] = [
 ];
 
 /// Rows that are shown if any system has the figure.
-const FIGURES: [WatchQuantity; 27] = [
+const FIGURES: [WatchQuantity; 28] = [
     WatchQuantity::Watchers,
     WatchQuantity::Connections,
     WatchQuantity::Delivered,
@@ -57,6 +57,7 @@ const FIGURES: [WatchQuantity; 27] = [
     WatchQuantity::Writes(Point::P99),
     WatchQuantity::WritesAlone(Point::P99),
     WatchQuantity::SetupRate,
+    WatchQuantity::ServerMemory,
     WatchQuantity::CatchUp(Point::P50),
     WatchQuantity::CatchUp(Point::Slowest),
     WatchQuantity::OldEventRate,

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::{Measurement, OperationFigures};
+use bakeoff_core::memory::MemoryGrowth;
 use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::TrialRecord;
@@ -91,6 +92,9 @@ fn scalars(of: &WatchFigures) -> Vec<(WatchQuantity, Figure)> {
     if let Some(catch_up) = &of.catch_up {
         found.extend(caught_up(catch_up));
     }
+    if let Some(memory) = &of.server_memory {
+        found.push((WatchQuantity::ServerMemory, per_watcher(memory, of.watchers)));
+    }
     // Streams need no requests.
     if of.requests > 0 {
         found.push((WatchQuantity::RequestsPerEvent, ratio(of.requests as f64, events)));
@@ -112,6 +116,20 @@ fn caught_up(of: &CatchUp) -> Vec<(WatchQuantity, Figure)> {
     let mut found = vec![(WatchQuantity::OldEventRate, rate.into())];
     found.extend(CAUGHT_UP.map(|point| (WatchQuantity::CatchUp(point), time(point))));
     found
+}
+
+/// Returns the growth of the servers' memory per watcher. With a growth within the usual variation, there are too few
+/// watchers.
+fn per_watcher(of: &MemoryGrowth, watchers: u32) -> Figure {
+    let had = u64::from(watchers);
+    match of.shown() {
+        Some(grown) => Figure::Value(grown as f64 / f64::from(watchers.max(1))),
+        None => {
+            let grown = of.after_bytes.saturating_sub(of.before_bytes).max(1);
+            let needed = had.saturating_mul(of.variation_bytes.max(1)).div_ceil(grown);
+            Figure::TooFew { had, needed: needed.max(had + 1) }
+        }
+    }
 }
 
 /// Returns one of the counts.

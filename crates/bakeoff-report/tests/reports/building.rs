@@ -400,6 +400,7 @@ pub(crate) fn watched(
         interruptions: Vec::new(),
         alone: Latencies::default(),
         catch_up: None,
+        server_memory: None,
     }
 }
 

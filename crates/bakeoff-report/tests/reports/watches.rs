@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::histogram::Latencies;
+use bakeoff_core::memory::MemoryGrowth;
 use bakeoff_core::record::{Check, FaultHit, Injection, Record, StageRecord};
 use bakeoff_core::study::fault::Pause;
 use bakeoff_core::study::{
@@ -316,6 +317,23 @@ fn catch_up_is_a_bound_if_a_watcher_never_caught_up() {
         }
         assert!(row("old events /s").contains("200,000"), "{text}");
     }
+}
+
+#[test]
+fn memory_of_a_watcher_is_no_number_within_the_variation() {
+    let mut record = watched();
+    for (system, after_bytes) in [("etcd", 60_000_000), ("zookeeper", 51_500_000)] {
+        let (before_bytes, variation_bytes) = (50_000_000, 2_000_000);
+        for watch in all(&mut record, system) {
+            let memory = MemoryGrowth { before_bytes, after_bytes, variation_bytes };
+            watch.server_memory = Some(memory);
+        }
+    }
+    let text = plain(&full(&Report::new(&record), &NARROW));
+    let row = text.lines().find(|line| line.contains("server memory per watcher"));
+    let row = row.unwrap_or_else(|| panic!("no row in {text}"));
+    let (grown, within) = (row.find("9.77 KiB"), row.find("too few"));
+    assert!(grown.is_some() && grown < within, "{row}");
 }
 
 #[test]

@@ -14,8 +14,7 @@ use bakeoff_clock::wall;
 use bakeoff_core::check::node_causes::{self, SharedCpus};
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::memory::NodesMemory;
-use bakeoff_core::record::{Check, MachineClock, MachineTrial, TrialRecord, Usage};
+use bakeoff_core::record::{Check, MachineClock, MachineTrial, StageRecord, TrialRecord, Usage};
 use bakeoff_core::study::{Endpoint, Load, Study};
 use bakeoff_core::trial_samples::{NodeSample, Phase, PhaseName, Series, TrialSamples};
 use bakeoff_engine::Window;
@@ -30,6 +29,9 @@ use crate::this_machine;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::machine_samples::{MachineSamples, on_machine};
 use bakeoff_fleet::machines::watch::{MachinesWatched, RemoteWatch};
+
+/// Length of the windows before and after the creation of watchers whose memory is compared, in seconds.
+const MEMORY_WINDOW: f64 = 3.0;
 
 /// Sampling of a trial in progress.
 pub(crate) struct Sampling<'a> {
@@ -254,7 +256,9 @@ impl SamplingResult {
                 let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
                 record.usage.extend(usage.into_iter().filter(asked));
             }
-            record.memory = self.memory(&seen, &windows);
+            let servers = self.servers(&seen);
+            record.memory = usage::memory(&servers, &windows);
+            record.stages.iter_mut().for_each(|stage| watcher_memory(&servers, stage));
             let metrics = metrics_check(&self.metrics, &record.usage);
             record.checks.extend(metrics.map(|verdict| Check::new(CheckName::Metrics, verdict)));
             let [steal, others] = match shared_machine {
@@ -292,9 +296,9 @@ impl SamplingResult {
         record
     }
 
-    /// Returns the maximum memory of all servers at one time, on all machines and by metrics.
-    fn memory(&self, seen: &[MachineSamples<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
-        let mut servers: Vec<MachineServers<'_>> = seen
+    /// Returns the samples of all servers, on all machines and by metrics.
+    fn servers<'s>(&'s self, seen: &'s [MachineSamples<'s>]) -> Vec<MachineServers<'s>> {
+        let mut servers: Vec<MachineServers<'s>> = seen
             .iter()
             .map(|one| MachineServers { observed: &one.observed, names: one.servers })
             .collect();
@@ -302,7 +306,7 @@ impl SamplingResult {
             // The coordinator runs no server in such a run, but samples metrics.
             servers.push(MachineServers { observed: &self.observed, names: Some(&[]) });
         }
-        usage::memory(&servers, windows)
+        servers
     }
 
     /// Checks that no disk with servers' data ran full, on any machine. `complainant` is a node whose log reports a
@@ -394,6 +398,14 @@ fn metrics_check(asked: &[NodeMetrics], usage: &[Usage]) -> Option<Verdict> {
 }
 
 /// Returns the measured window of each stage that the trial's figures come from.
+/// Sets how much memory the servers took for the watchers of a stage. Before the watchers, and after, clients write alike.
+fn watcher_memory(servers: &[MachineServers<'_>], stage: &mut StageRecord) {
+    let Some(watch) = &mut stage.measurement.watch else { return };
+    let (from, to) = (stage.began, stage.began + watch.ready_after().as_secs_f64());
+    let (before, after) = ((from - MEMORY_WINDOW, from), (to, to + MEMORY_WINDOW));
+    watch.server_memory = usage::memory_growth(servers, before, after);
+}
+
 fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
     let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
     windows.filter(|(from, to)| to > from).collect()

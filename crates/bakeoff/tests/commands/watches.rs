@@ -77,6 +77,7 @@ fn honest_canary_in_trouble_keeps_every_guarantee() {
         accuses_nobody(trial);
         let watch = is_complete(&trial["stages"][0]);
         assert!(count(watch, "bookmarks") > 0, "{system}");
+        assert!(watch["server_memory"]["before_bytes"].as_u64() > Some(1 << 20), "{system}");
         let is_dropped = ["dropping", "forgetful"].contains(&system);
         assert_eq!(count(watch, "resumes") > 0, is_dropped, "{system}: {watch}");
         assert_eq!(count(watch, "histories_gone") > 0, system == "forgetful", "{system}");

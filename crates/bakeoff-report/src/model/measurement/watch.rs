@@ -3,6 +3,7 @@
 //! Not here: figures by name over several trials (`model::watches`).
 
 use bakeoff_core::histogram::Latencies;
+use bakeoff_core::memory::MemoryGrowth;
 use bakeoff_core::ranked_latencies::RankedLatencies;
 use bakeoff_core::units::harmless;
 use bakeoff_core::watch::{GuaranteeOutcome, WatchCounts, WatchFigures};
@@ -57,6 +58,9 @@ pub struct WatchSummary {
     pub alone: LatencyFigures,
     /// How watchers that began with the oldest event caught up; `null` if they began with those after their creation.
     pub catch_up: Option<CatchUpSummary>,
+    /// Memory of all servers before the first watcher existed and after the last one did; `null` if it was not sampled
+    /// often enough.
+    pub server_memory: Option<MemoryGrowth>,
 }
 
 /// Describes how watchers that began with the oldest event caught up. The load began after that.
@@ -106,6 +110,7 @@ impl WatchSummary {
             longest_silence_seconds: of.longest_silence.as_secs_f64(),
             interruptions: of.interruptions.iter().map(|one| harmless(one)).collect(),
             alone: latencies(&of.alone),
+            server_memory: of.server_memory,
             catch_up: of.catch_up.as_ref().map(|catch_up| CatchUpSummary {
                 watchers: catch_up.watchers,
                 events: catch_up.events,

@@ -33,6 +33,8 @@ pub(crate) enum WatchQuantity {
     WritesAlone(Point),
     /// Watchers created per second.
     SetupRate,
+    /// Growth of the servers' memory per watcher.
+    ServerMemory,
     /// Time from a watcher's request until it had caught up with the events from before the load.
     CatchUp(Point),
     /// Events from before the load, of all watchers, per second of their catching up.
@@ -152,6 +154,7 @@ impl WatchQuantity {
                 );
             }
             Self::SetupRate => ("watchers created /s", "watchers_created_per_second"),
+            Self::ServerMemory => ("server memory per watcher", "server_memory_per_watcher_bytes"),
             Self::CatchUp(point) => {
                 return point.fills("time to catch up {}", "watch_catch_up_{}_ms");
             }
@@ -201,7 +204,7 @@ impl WatchQuantity {
             | Self::ReceiveLag(_)
             | Self::LongestSilence => Unit::Milliseconds,
             Self::SetupRate | Self::OldEventRate => Unit::PerSecond,
-            Self::BytesPerEvent => Unit::Bytes,
+            Self::ServerMemory | Self::BytesPerEvent => Unit::Bytes,
             Self::Watchers
             | Self::Connections
             | Self::Delivered
