@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::watch::Watches;
 
 use super::{
-    CredentialForm, Kind, KindOption, LEASE_TTL, LEASES, MaintenanceOffer, MaintenanceScope,
+    CredentialForm, GROUP, Kind, KindOption, LEASE_TTL, LEASES, MaintenanceOffer, MaintenanceScope,
     Operation, OptionForm, ReadConsistency, Role, Tier,
 };
 
@@ -35,7 +35,7 @@ fn change(kind: &mut Kind) {
     }
     const LEASES_BEFORE: KindOption =
         KindOption { name: LEASES, form: OptionForm::Number, meaning: "" };
-    const KV: &[KindOption] = &[words("kv", &["v1", "v2"]), LEASES_BEFORE, LEASE_TTL];
+    const KV: &[KindOption] = &[words("kv", &["v1", "v2"]), LEASES_BEFORE, LEASE_TTL, GROUP];
     const SECRETS: &[KindOption] = &[
         words("kv", &["v1", "v2"]),
         words("certificate-key", &["rsa-2048"]),

@@ -208,7 +208,7 @@ impl Workload {
         self.with.get(LEASES).and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
-    /// Returns the number of keys of each transaction; `None` if its operations are none.
+    /// Returns the number of keys of each transaction; `None` without transactions.
     pub fn group(&self) -> Option<u32> {
         let is_of_groups = self.mix.keys().any(|operation| operation.is_of_groups());
         let keys = || self.with.get(GROUP.name).and_then(|keys| keys.parse().ok());

@@ -207,6 +207,11 @@ impl Operation {
         matches!(self, Self::ReadModifyWrite | Self::CompareAndSet | Self::Lock | Self::Move)
     }
 
+    /// Returns true if it writes only what is unchanged since its read.
+    pub fn compares(self) -> bool {
+        matches!(self, Self::CompareAndSet | Self::Move)
+    }
+
     /// Returns true if it accesses what is stored under keys.
     pub fn is_stored(self) -> bool {
         self.reads() || self.writes()

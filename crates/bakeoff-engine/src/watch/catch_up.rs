@@ -80,7 +80,7 @@ impl CatchUp {
         self.behind == 0
     }
 
-    /// Notes that the load begins, after so many events.
+    /// Notes the begin of the load. `events`: number of events before it.
     pub(super) fn end(&mut self, events: u64, now: Instant) {
         self.is_over = true;
         let ended = if self.is_complete() { self.reached } else { Some(now) };

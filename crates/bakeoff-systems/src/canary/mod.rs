@@ -152,7 +152,7 @@ const OPTIONS: &[KindOption] = &[
     ),
     share("grant-twice", "share of requests for a held lock that are granted"),
     share("same-token", "share of grants of a lock with the number of the grant before"),
-    share("half-transaction", "share of transactions of which half is applied"),
+    share("half-transaction", "share of transactions that write only half of their keys"),
     share(
         "dirty-transaction",
         "share of transactions refused as a conflict and applied nevertheless",

@@ -115,8 +115,8 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: VALUES,
         form: OptionForm::Word(&["string", STREAM]),
-        meaning: "whether a key holds its value as a string (`SET`), or as a stream of all its values (`XADD`), of which \
-                  watchers of one key miss none; string when absent",
+        meaning: "`string`: a key holds its newest value (`SET`); `stream`: it holds all its values (`XADD`), and watchers \
+                  of one key miss none; string when absent",
     },
 ];
 

@@ -118,8 +118,8 @@ struct List {
 }
 
 impl RedisSession {
-    /// Returns a session with a primary. Its writes wait for the configured replicas, and its leases live `lease_seconds`. `fences`:
-    /// writes of a `lock` depend on the lock.
+    /// Returns a session with a primary. Its writes wait for the configured replicas, and its leases live `lease_seconds`.
+    /// `fences`: writes of a `lock` depend on the lock.
     pub(super) fn new(
         settings: &ClientSettings,
         login: Option<Arc<Login>>,

@@ -150,7 +150,7 @@ impl ZooKeeperSession {
         let (step, sent) = match request.compare {
             Compare::Read => {
                 if request.reads == ReadConsistency::Linearizable {
-                    self.send(tag, Step::Sync, &paths[0], b"", out);
+                    self.send(tag, Step::Sync, "/", b"", out);
                 }
                 let paths: SmallVec<[&str; 8]> = paths.iter().map(String::as_str).collect();
                 let asked = zookeeper::Request::ReadAll { paths: &paths };

@@ -95,7 +95,7 @@ pub(crate) struct Faults {
     pub(crate) grant_twice: f64,
     /// Share of grants of a lock with the number of the grant before.
     pub(crate) same_token: f64,
-    /// Share of transactions of which half is applied.
+    /// Share of transactions that write only half of their keys.
     pub(crate) half_transaction: f64,
     /// Share of transactions that are refused as a conflict and applied nevertheless.
     pub(crate) dirty_transaction: f64,
@@ -172,7 +172,7 @@ pub(super) struct Tally {
     pub(super) granted_twice: u64,
     /// Grants with the number of the grant before.
     pub(super) tokens_repeated: u64,
-    /// Transactions of which half was applied.
+    /// Transactions that wrote only half of their keys.
     pub(super) transactions_halved: u64,
     /// Refused transactions that were applied.
     pub(super) transactions_dirty: u64,

@@ -8,6 +8,8 @@
 //!
 //! Not here: requests for transactions (each system's session), the steps of a `move` (`two_step`).
 
+use std::io::Write as _;
+
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::workload::Stamp;
 
@@ -24,14 +26,15 @@ pub struct GroupKey {
 }
 
 impl KvWork {
-    /// Writes the names of an operation's group, and its values if `sends_value`.
+    /// Writes the names of an operation's group, which begin with its key, and its values if `sends_value`.
     pub(super) fn write_group(&mut self, pending: &PendingOperation, sends_value: bool) {
         let keys = self.keyed.group.unwrap_or(1);
         self.group.resize_with(keys as usize, GroupKey::default);
         for (place, key) in (0..).zip(&mut self.group) {
             key.name.clear();
-            self.keyed.space.write_key(pending.key, &mut key.name);
-            key.name.extend_from_slice(format!("-{place}").as_bytes());
+            key.name.extend_from_slice(&self.key);
+            // A vector takes everything.
+            let _ = write!(key.name, "-{place}");
             key.value.clear();
             if sends_value {
                 let number = number(pending.key, keys, place);

@@ -197,13 +197,14 @@ impl HistoryRecorder {
                 RecordedAction::Missing(witness)
             }
             (Operation::Delete, _) => RecordedAction::Delete(witness),
-            (Operation::CompareAndSet | Operation::Move, Halves::Writing { hit: false, .. }) => {
+            (operation, Halves::Writing { hit: false, .. }) if operation.compares() => {
                 RecordedAction::Create(value, witness)
             }
-            (
-                Operation::CompareAndSet | Operation::Move,
-                Halves::Writing { replaced: expected @ 1.., .. },
-            ) => RecordedAction::CompareAndSet { expected, value },
+            (operation, Halves::Writing { replaced: expected @ 1.., .. })
+                if operation.compares() =>
+            {
+                RecordedAction::CompareAndSet { expected, value }
+            }
             _ => RecordedAction::Write(value),
         };
         self.record(pending, action, outcome);

@@ -76,7 +76,7 @@ pub struct Request<'a> {
     pub lease: &'a str,
     /// Maximum number of keys of a `scan`.
     pub limit: u32,
-    /// Keys of a `look` or `move`, of which `key` is the common begin; empty otherwise.
+    /// Keys of a `look` or `move`; empty otherwise. Their names begin with `key`.
     pub group: &'a [GroupKey],
 }
 
@@ -132,8 +132,8 @@ pub enum Answer<'a> {
     /// Values of a `look` or `move` in the order of the group, `None` for a missing key; and their version, 0 if all are
     /// missing or if the connection remembers what was read.
     Group(&'a mut dyn Iterator<Item = Option<&'a [u8]>>, u64),
-    /// [`Self::Done`] of a `delete`, `compare-and-set` or `move`, with its place in the system's own order of writes, such as
-    /// etcd's revision.
+    /// [`Self::Done`] of a `delete`, `compare-and-set` or `move`, with its place in the system's own order of writes,
+    /// such as etcd's revision.
     DoneAt(u64),
     /// The write of a `compare-and-set` or `move` found another version and changed nothing.
     Conflict,
@@ -575,7 +575,9 @@ impl KvWork {
                 self.judge_value(pending, value).map(|of| of.of_read(true))
             }
             (Operation::Look, Answer::Group(values, _)) => {
-                self.judge_group(pending, values).map(|(of, hit)| of.of_read(hit))
+                self.stamp_of_group(pending, values).and_then(|stamp| {
+                    self.judge_seen(pending, stamp).map(|of| of.of_read(stamp.is_some()))
+                })
             }
             (Operation::Decrypt, Answer::Value(value)) => {
                 self.stamp(pending, value).map(|_| Success::default())
@@ -596,7 +598,7 @@ impl KvWork {
                 failure(ErrorKind::Protocol, format!("unexpected answer to a `{name}`"))
             }
             (_, Answer::Done) => Ok(Success::default()),
-            (Operation::Get, Answer::Missing) => {
+            (Operation::Get | Operation::Look, Answer::Missing) => {
                 self.judge_missing(pending).map(|of| of.of_read(false))
             }
             (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
@@ -680,15 +682,15 @@ impl KvWork {
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
     }
 
-    /// Judges what a `look` has read. Returns true too if its keys exist.
-    fn judge_group(
+    /// Judges what was read: a value, or that there is none.
+    fn judge_seen(
         &mut self,
         pending: &PendingOperation,
-        values: &mut dyn Iterator<Item = Option<&[u8]>>,
-    ) -> Result<(Success, bool), Failure> {
-        match self.stamp_of_group(pending, values)? {
-            Some(stamp) => Ok((self.judge_stamp(pending, stamp)?, true)),
-            None => Ok((self.judge_missing(pending)?, false)),
+        stamp: Option<Stamp>,
+    ) -> Result<Success, Failure> {
+        match stamp {
+            Some(stamp) => self.judge_stamp(pending, stamp),
+            None => self.judge_missing(pending),
         }
     }
 

@@ -31,6 +31,9 @@ impl Store {
             Compare::Read => {
                 let value = |key: &GroupKey| self.keys.get(&key.name).map(|one| one.0.clone());
                 let values: Vec<_> = group.iter().map(value).collect();
+                if values.iter().all(Option::is_none) {
+                    return on(tag, Answer::MissingAt(self.version));
+                }
                 on(tag, Answer::Group(&mut values.iter().map(Option::as_deref), version));
             }
             Compare::Replace(wanted) if wanted != version => on(tag, Answer::Conflict),
@@ -314,6 +317,18 @@ fn move_writes_its_group_and_reads_again_after_a_conflict() {
 }
 
 #[test]
+fn missing_group_is_lost_if_a_write_of_it_was_acknowledged() {
+    let mut desk = Desk::new(Operation::Look, KeyOrder::Same, 1);
+    desk.issue(0);
+    assert!(matches!(desk.receive(0), Some(Ok(Success { hit: Some(false), .. }))));
+    desk.fill();
+    desk.store.lock().unwrap().keys.clear();
+    desk.issue(0);
+    let what = "missing, although a write of it was acknowledged";
+    failed(desk.receive(0), ErrorKind::WrongValue, what);
+}
+
+#[test]
 fn transaction_that_is_applied_in_part_is_a_wrong_answer() {
     let mut desk = Desk::new(Operation::Move, KeyOrder::Same, 1);
     let one = |desk: &mut Desk| {
@@ -322,7 +337,7 @@ fn transaction_that_is_applied_in_part_is_a_wrong_answer() {
     };
     assert!(matches!(one(&mut desk), Some(Ok(_))));
     desk.store.lock().unwrap().halves_transactions = true;
-    assert!(matches!(one(&mut desk), Some(Ok(_))), "nobody has read it yet");
+    assert!(matches!(one(&mut desk), Some(Ok(_))), "no read has found it yet");
     failed(
         one(&mut desk),
         ErrorKind::WrongValue,

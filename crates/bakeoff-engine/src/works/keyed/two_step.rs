@@ -2,7 +2,8 @@
 //!
 //! A `read-modify-write` (YCSB's workload F) writes after its read, no matter what others wrote in between. A
 //! `compare-and-set` writes only if the key is unchanged and otherwise reads again, like clients with optimistic
-//! updates. A `move` does the same with a group of keys in one transaction. Each is one operation with one response time and one timeout.
+//! updates. A `move` does the same with a group of keys in one transaction. Each is one operation with one response
+//! time and one timeout.
 //!
 //! If two acknowledged compare-and-sets replaced the same write, an update was lost, although the key holds the last
 //! acknowledged value. To detect that, replaced writes are remembered.
@@ -84,7 +85,7 @@ impl RequestHalf {
     /// Returns the write of an operation that has read its key. A compare-and-set replaces `version`.
     fn write(operation: Operation, version: u64, creates: bool) -> Self {
         match operation {
-            Operation::CompareAndSet | Operation::Move => {
+            operation if operation.compares() => {
                 Self { compare: Compare::Replace(version), ..Self::first(operation, creates) }
             }
             Operation::Lock => Self { creates, ..Self::lock(LockStep::Write) },
@@ -94,21 +95,16 @@ impl RequestHalf {
 
     fn writes(self) -> bool {
         match self.operation {
-            Operation::CompareAndSet | Operation::Move => {
-                matches!(self.compare, Compare::Replace(_))
-            }
             Operation::Lock => self.lock == LockStep::Write,
+            other if other.compares() => matches!(self.compare, Compare::Replace(_)),
             other => other.writes(),
         }
     }
 
     /// Returns true if it reads a single key or group.
     fn reads(self) -> bool {
-        let reads = matches!(
-            self.operation,
-            Operation::Get | Operation::CompareAndSet | Operation::Look | Operation::Move
-        );
-        reads && !self.writes()
+        let reads = matches!(self.operation, Operation::Get | Operation::Look);
+        (reads || self.operation.compares()) && !self.writes()
     }
 
     /// Returns true if it releases a lock.
@@ -202,9 +198,7 @@ impl KvWork {
                 }
                 Err(failure) => Step::Done(Err(failure)),
             },
-            (Halves::Writing { tries, .. }, Answer::Conflict)
-                if matches!(pending.operation, Operation::CompareAndSet | Operation::Move) =>
-            {
+            (Halves::Writing { tries, .. }, Answer::Conflict) if pending.operation.compares() => {
                 // The system reports that the write did not happen.
                 self.end_write(&pending, WriteOutcome::Refused);
                 pending.sequence = 0;
@@ -251,10 +245,7 @@ impl KvWork {
             }
         };
         let hit = stamp.is_some();
-        match stamp {
-            None => self.judge_missing(pending)?,
-            Some(stamp) => self.judge_stamp(pending, stamp)?,
-        };
+        self.judge_seen(pending, stamp)?;
         // If a key has no history, its writes are numbered by operation, which gives no order.
         let replaces = pending.operation != Operation::ReadModifyWrite;
         let stamp = stamp.filter(|_| replaces && self.keyed.ledger.history(pending.key).is_some());
@@ -310,15 +301,15 @@ impl KvWork {
         if half.releases() {
             self.stop_holding(pending);
         }
-        let of_groups = half.operation.is_of_groups();
-        if of_groups {
-            self.write_group(pending, half.sends_value());
-        }
         let (space, key) = (&self.keyed.space, pending.key);
         self.key.clear();
         match half.operation {
             Operation::List => space.write_directory(key, &mut self.key),
             _ => space.write_key(key, &mut self.key),
+        }
+        let of_groups = half.operation.is_of_groups();
+        if of_groups {
+            self.write_group(pending, half.sends_value());
         }
         self.value.clear();
         if half.sends_value() && !of_groups {

@@ -560,3 +560,71 @@ hint: leave `from` out, or let bakeoff start a new cluster for each trial
 ",
     );
 }
+
+#[test]
+fn transactions_are_refused_where_they_cannot_be_judged() {
+    let mix = |operations: &str| format!("    mix: {{{operations}}}\n");
+    let put = mix("put: 1");
+    let moves = mix("move: 1, look: 3");
+    check(
+        &[(&put, &mix("move: 1, get: 3"))],
+        r"
+error: workload `write` has `move` and `get` in its mix
+ --> my.yaml:7:10
+  |
+7 |     mix: {move: 1, get: 3}
+  |          ^^^^^^^^^^^^^^^^^
+hint: a `look` or `move` is for groups of keys; put the other operations into a workload of their own
+",
+    );
+    let one = format!("{moves}    with: {{group: 1}}\n");
+    check(
+        &[(&put, &one)],
+        r"
+error: `group` must be from 2 to 64 keys, not `1`
+ --> my.yaml:8:19
+  |
+8 |     with: {group: 1}
+  |                   ^
+hint: write `with: {group: 4}`
+",
+    );
+    let large = format!("{moves}    values: {{size: 300KiB}}\n    systems: [one]\n");
+    check(
+        &[(&put, &large)],
+        r"
+error: values of 307200 bytes in transactions of 4 are too large for system `one`
+ --> my.yaml:8:20
+  |
+8 |     values: {size: 300KiB}
+  |                    ^^^^^^
+hint: kind `canary` takes at most 1048576 bytes
+",
+    );
+    check(
+        &[
+            (&put, &format!("{moves}    systems: [three]\n")),
+            ("clients: 2", "clients: 2\n    in-flight: 2"),
+        ],
+        r"
+error: a client has one transaction at a time, and has 2 operations of workload `write` in flight
+  --> my.yaml:13:16
+   |
+13 |     in-flight: 2
+   |                ^
+hint: leave `in-flight` out; add clients
+",
+    );
+    let watched = "    keys: {count: 100}\n    watchers: {count: 9}\n";
+    check(
+        &[(&put, &moves), ("    keys: {count: 100}\n", watched)],
+        r"
+error: workload `write` has watchers and `move` in its mix
+ --> my.yaml:9:5
+  |
+9 |     watchers: {count: 9}
+  |     ^^^^^^^^
+hint: write `put` in place of `move`
+",
+    );
+}
